@@ -160,7 +160,7 @@ class Strategy:
         return []
 
     def may_remove(self, obj: Json) -> bool:
-        """Return whether an object without metadata.finalizers may be removed (namespaces: spec.finalizers is empty)."""
+        """Return whether an object without metadata.finalizers may be removed (namespaces: no spec.finalizers)."""
         return True
 
     def is_finalized(self, obj: Json, old: Json) -> bool:

@@ -44,7 +44,7 @@ def row_of_entry(
 ) -> Json:
     """Return the row of an entry, with its untimed cells cached at the entry.
 
-    Each `version` has columns of its own. `shown` converts the stored object if they read another form of it.
+    Each `version` has columns of its own. `shown` converts the stored object to the form that the columns read.
     """
     obj = entry.obj if shown is None else shown(entry.obj)
     key = (_KEY, resource.group, resource.plural, version)

@@ -1,1 +1,1 @@
-"""Field management: sets of fields, who owns which, and server-side apply."""
+"""Field management: sets of fields, their managers, and server-side apply."""

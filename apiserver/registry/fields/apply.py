@@ -39,9 +39,9 @@ __all__ = ["Apply"]
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 KUBECTL: Final = "kubectl"
-#: How messages begin of what fails while fields that nobody manages are given to somebody.
+#: Prefix of errors while the fields of an object without managers are assigned.
 _EXISTING: Final = "failed to create manager for existing fields"
-#: How messages begin of what fails while fields are given up.
+#: Prefix of errors while fields are given up.
 _PRUNE: Final = "prune fields"
 _CONVERT_MERGED: Final = f"{_PRUNE}: failed to convert merged object to last applied version"
 _ADD_BACK: Final = f"{_PRUNE}: failed add back owned items"
@@ -49,7 +49,7 @@ _ADD_BACK_AT: Final = f"{_ADD_BACK}: failed to convert {{}} object at version"
 
 
 def _load(body: bytes) -> tuple[Json, list[str]]:
-    """The configuration, and what a strict reader of YAML would refuse. Most bodies are JSON, which is YAML too."""
+    """Load the configuration, and the errors of a strict YAML parser. Most bodies are JSON, also valid YAML."""
     if body[:1] == b"{":
         try:
             loaded = loads(body)
@@ -82,10 +82,10 @@ def _gvk(api_version: str, kind: str) -> str:
 
 
 class Apply:
-    """An applied configuration, and what it makes of a stored object (None: of nothing).
+    """An applied configuration and its effect on a stored object (None: no object).
 
-    `schema` and `api_version` are those of the request; live and applied objects are in that version. The body is read
-    when there is something to apply it to: if the object is missing and must exist, the body may be anything.
+    `schema` and `api_version` are the request's, and so is the version of the live and applied objects. The body is
+    read only if there is an object to apply it to: if the object is missing and required, the body may be invalid.
 
     Args:
         forms: the versions that managers may use, by apiVersion.
@@ -106,7 +106,7 @@ class Apply:
         self.api_version = expected.api_version
         self.manager = Manager(ctx.manager, "Apply", "", ctx.subresource)
         self.resets = of_paths(*resets)
-        #: The configuration, and its repeated fields, once the body was read.
+        #: The configuration and its repeated fields, once the body is read.
         self.applied: Json = {}
         self.repeated: list[str] | None = None
 
@@ -147,11 +147,11 @@ class Apply:
         return self._finish(old, live, merged, managers)
 
     def _place(self) -> str:
-        """The object, as errors about what is stored name it."""
+        """Return the object's name in errors about stored objects."""
         return f"{self.ctx.namespace}/{self.ctx.name}; {_gvk(self.api_version, self.expected.kind)}"
 
     def _live(self, old: Json | None) -> Json:
-        """The stored object as this version shows it; for none, an object without values."""
+        """Return the stored object in this version, or an object without values if there is none."""
         form = self._form(self.api_version)
         shown = form.empty() if old is None else form.of_hub(copy_of(old))
         return {"kind": self.expected.kind, "apiVersion": self.api_version, **shown}
@@ -162,8 +162,9 @@ class Apply:
         return form
 
     def _managers(self, old: Json | None, live: Json) -> Managers:
-        """Managers of the stored object. Fields of an object that nobody manages belong to those who wrote before the
-        first apply.
+        """Return the managers of the stored object.
+
+        The fields of an object without managers are assigned to the manager `before-first-apply`.
         """
         if old is None:
             return {}
@@ -186,7 +187,7 @@ class Apply:
         return {key: Owned(gained, self.api_version, timestamp(self.ctx.now))}
 
     def _merge(self, live: Json, managers: Managers, force: bool) -> Json:
-        """Merges, prunes and works out who owns what; `managers` is brought up to date."""
+        """Merge and prune the object, and update the ownership in `managers`."""
         wrong = check(self.schema, self.applied)
         if wrong:
             raise StatusError(500, "", f"failed to create typed patch object ({self._shown()}): {wrong}")
@@ -211,7 +212,7 @@ class Apply:
         namespace, name = _text(given.get("namespace")), _text(given.get("name"))
         return f"{namespace}/{name}; {_gvk(self.api_version, self.expected.kind)}"
 
-    # What this manager no longer states goes, unless somebody else owns it
+    # Fields that this manager no longer states are removed unless another manager owns them.
 
     def _prune(self, merged: Json, managers: Managers, last: Owned) -> Json:
         if self.forms.get(last.version) is None or self._states_all(last, managers):
@@ -226,8 +227,9 @@ class Apply:
         return self._convert(pruned, at, self.api_version, _PRUNE)
 
     def _states_all(self, last: Owned, managers: Managers) -> bool:
-        """Whether this manager states again all that it owned, so that there is nothing to give up (and no conversion
-        that could lose something).
+        """Return whether this manager still states all fields that it owned.
+
+        If so, it gives nothing up, and no conversion can lose anything.
         """
         one_version = last.version == self.api_version and all(
             owned.version == last.version for owned in managers.values()
@@ -250,8 +252,10 @@ class Apply:
         return self._convert(pruned, here, at, _ADD_BACK)
 
     def _convert(self, obj: Json, given: str, wanted: str, what: str) -> Json:
-        """An object of one version in the terms of another. `what` is attempted, for the message: a configuration may
-        have values that fit its fields and are none, such as the thirtieth of February. Raises StatusError (500).
+        """Convert an object to another version. `what` is the attempted step for the message.
+
+        A configuration may have values of the right type that are invalid, such as the thirtieth of February.
+        Raises StatusError (500).
         """
         if given == wanted:
             return obj
@@ -259,7 +263,7 @@ class Apply:
             bare = {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")}
             made = conversion.between(bare, given.rpartition("/")[2], wanted.rpartition("/")[2])
             return {"kind": self.expected.kind, "apiVersion": wanted, **made}
-        if self.expected.custom:  # whatever its schema says: what does not fit is told where fields are compared
+        if self.expected.custom:  # The schema does not matter here: the comparison of fields reports misfits.
             return {**obj, "apiVersion": wanted}
         source = self._form(given)
         try:
@@ -272,7 +276,7 @@ class Apply:
         hub.pop("apiVersion", None)
         return {"kind": self.expected.kind, "apiVersion": wanted, **self._form(wanted).of_hub(hub)}
 
-    # Who else owns what changes
+    # Conflicts with other managers.
 
     def _update_owners(self, live: Json, merged: Json, managers: Managers, force: bool) -> None:
         if managers.keys() == {self.manager}:
@@ -311,7 +315,7 @@ class Apply:
         return without(gained, self.resets), without(lost, self.resets)
 
     def _allowed_by_last_applied(self, live: Json, conflicts: Conflicts) -> bool:
-        """kubectl may take the fields that it applied itself, by a client-side apply, and that nobody changed since."""
+        """Return whether kubectl may take the fields of its own client-side apply that are unchanged since."""
         if self.ctx.manager != KUBECTL:
             return False
         text = (live["metadata"].get("annotations") or {}).get(LAST_APPLIED)
@@ -326,8 +330,6 @@ class Apply:
         rest = {key: difference(fields, allowed) for key, fields in conflicts.found.items()}
         conflicts.found = {key: fields for key, fields in rest.items() if fields}
         return not conflicts.found
-
-    # The result
 
     def _finish(self, old: Hub | None, live: Json, merged: Json, managers: Managers) -> Hub:
         if merged == live and old is not None:

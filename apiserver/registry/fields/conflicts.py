@@ -1,4 +1,4 @@
-"""What an apply is told where it would change fields of other managers."""
+"""The conflicts of an apply with other managers' fields, and their message."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ def _named_manager(key: Manager) -> str:
 
 
 def _identifier(key: Manager) -> str:
-    """The text by which upstream sorts managers."""
+    """Return the text by which upstream sorts managers."""
     parts = {"manager": key.name, "operation": key.operation, "apiVersion": key.version, "subresource": key.subresource}
     return orjson.dumps({name: value for name, value in parts.items() if value}).decode()

@@ -1,12 +1,12 @@
-"""metadata.managedFields: who set what, kept up to date by every create, update and patch.
+"""metadata.managedFields: the managers of fields, updated by every create, update and patch.
 
-A manager is known by name, operation, API version (an apply manager by any version) and subresource. A write gives its
-manager the fields that it added or changed and takes them, and the fields that are gone, from all others. Each
-manager's set is in the terms of its own API version, so a write is compared once per version that managers speak.
+A manager is identified by name, operation, API version (any for an apply manager) and subresource. A write gives its
+manager the added and changed fields. It takes these, and the removed fields, from all other managers. Each manager's
+set is in its own API version, so a write is compared once per version in use.
 
-Rules are those of k8s.io/apimachinery (pkg/util/managedfields): fields that the server owns are never tracked, an
-object without managers is not tracked, more than ten update managers are folded into `ancient-changes`, entries are
-sorted by operation, time and name.
+Rules are those of k8s.io/apimachinery (pkg/util/managedfields). Fields of the server are never tracked. An object
+without managers is not tracked. More than ten update managers are folded into `ancient-changes`. Entries are sorted by
+operation, time and name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["FieldTracker", "Manager", "Managers", "Owned", "decode", "decode_str
 MAX_UPDATE_MANAGERS: Final = 10
 OLD_UPDATES: Final = "ancient-changes"
 
-#: Fields that nobody owns. "metadata" itself is no field of anybody; what lies below it may be.
+#: Fields without owners. "metadata" itself has none; fields below it may have.
 STRIPPED: Final = of_paths(
     "apiVersion",
     "kind",
@@ -52,7 +52,7 @@ STRIPPED: Final = of_paths(
 
 
 class Manager(NamedTuple):
-    """What makes a manager one manager. `version` is empty for apply."""
+    """The identity of a manager. `version` is empty for apply."""
 
     name: str
     operation: str
@@ -61,7 +61,7 @@ class Manager(NamedTuple):
 
 
 class Owned(NamedTuple):
-    """A manager's fields in the terms of an API version, and when it last wrote."""
+    """A manager's fields in an API version, and the time of its last write."""
 
     fields: FieldSet
     version: str
@@ -74,7 +74,7 @@ FieldChange = tuple[FieldSet, FieldSet]
 
 
 def decode(entries: list[Json] | None, *, trusted: bool = False) -> Managers | None:
-    """Managers of an object's entries; None when an entry cannot be understood. Sets that were stored are `trusted`."""
+    """Decode an object's entries; return None for an invalid one. Stored sets are `trusted`."""
     managers: Managers = {}
     for entry in entries or ():
         operation, version, fields = entry.get("operation"), entry.get("apiVersion"), entry.get("fieldsV1")
@@ -100,7 +100,7 @@ def decode_strictly(entries: list[Json] | None) -> Managers:
 
 
 def _as_set(node: Any) -> FieldSet | None:
-    """A set as somebody wrote it; None for what is none. What stands at `.` says nothing, and is not read."""
+    """Return a client's set, or None if it is invalid. The value at `.` is ignored."""
     if not isinstance(node, dict):
         return None
     found: FieldSet = {}
@@ -116,7 +116,7 @@ def encode(managers: Managers) -> list[Json]:
     """Entries in upstream's order."""
     entries = []
     found = [(m.operation, o.time or "", m.name, o.version, m.subresource, o.fields) for m, o in managers.items()]
-    found.sort()  # no two agree in all that stands before their fields
+    found.sort()  # The keys before the fields are unique.
     for operation, time, name, version, subresource, fields in found:
         entry: Json = {"manager": name} if name else {}
         entry["operation"] = operation
@@ -132,13 +132,16 @@ def encode(managers: Managers) -> list[Json]:
 
 
 def is_reset(entries: list[Json] | None) -> bool:
-    """An empty list, or one with a single empty entry, asks to forget all managers."""
+    """Return whether the entries reset all managers: an empty list, or one empty entry."""
     return entries is not None and (not entries or entries == [{}])
 
 
 class FieldTracker:
-    """Field management of one resource. `forms` finds a version by its apiVersion, `resets` the fields that a write to
-    the main resource ("") or to a subresource cannot own."""
+    """Field management of one resource.
+
+    `forms` finds a version by its apiVersion. `resets` returns the fields that a write to the main resource ("") or to
+    a subresource cannot own.
+    """
 
     __slots__ = ("_forms", "_resets")
 
@@ -150,12 +153,13 @@ class FieldTracker:
             sections = frozenset(path for path in paths if "." not in path)
             return sections, of_paths(*(path for path in paths if path.partition(".")[0] not in sections))
 
-        #: By subresource: the whole sections among them, which need not be compared, and the others.
+        #: By subresource: whole sections, which need no comparison, and the other fields.
         self._resets = cache(divided)
 
     def created(self, new: Json, writer: Manager, now: datetime) -> None:
-        """Tracks a new object (hub form, system fields not yet filled). Sets metadata.managedFields; an object with
-        nameless items has none.
+        """Set metadata.managedFields of a new object (hub form, system fields not yet filled).
+
+        An object with nameless items has none.
         """
         metadata = new["metadata"]
         given = metadata.pop("managedFields", None)
@@ -165,7 +169,7 @@ class FieldTracker:
                 self._track(None, new, managers, writer, now)
                 return
             change = self._change(None, new, writer.version, writer)
-            if change is None:  # the server's own objects, of a kind that it does not serve
+            if change is None:  # Objects of the server of a kind that it does not serve.
                 return
             gained = difference(change[0], STRIPPED)
             if gained:
@@ -191,7 +195,7 @@ class FieldTracker:
                 self._track(old, new, managers, writer, now)
 
     def _track(self, old: Json | None, new: Json, managers: Managers, writer: Manager, now: datetime) -> None:
-        """Gives the writer what it changed and takes it, and what is gone, from all others. `old` None: all is new."""
+        """Assign the changes of a write to its manager, and take them from all others. `old` None: all is new."""
         changes: dict[str, FieldChange | None] = {writer.version: self._change(old, new, writer.version, writer)}
         for key, owned in list(managers.items()):
             version = owned.version
@@ -221,13 +225,13 @@ class FieldTracker:
             new["metadata"]["managedFields"] = encode(managers)
 
     def _change(self, old: Json | None, new: Json, version: str, writer: Manager) -> FieldChange | None:
-        """What a write gained and lost in the terms of a version; None where nothing is known of that version."""
+        """Return the gained and lost fields of a write in a version, or None if the version is unknown."""
         form = self._forms(version)
         if form is None:
             return None
         before, after = old, new
         if version != writer.version and form.only_named and check(form.schema, new):
-            # The object has fields that the other version lacks: upstream gives its managers up.
+            # The object has fields that the other version lacks, so upstream drops its managers.
             raise NamelessItem
         if form.of_hub is not same_form:
             before, after = None if old is None else form.of_hub(old), form.of_hub(new)
@@ -238,8 +242,8 @@ class FieldTracker:
             before, after = copied([before, after])
         sections, reset = self._resets(writer.subresource)
         if sections:
-            # What this write does not change is not validated, but has to fit for anybody to own anything. Metadata
-            # fits: it has been read by its type.
+            # Unchanged fields are not validated, but one misfit leaves the whole object without owners. Metadata always
+            # fits, because it was decoded by its type.
             given = {
                 name: part for name in sections if name != "metadata" and (part := after.get(name)) != before.get(name)
             }
@@ -250,7 +254,7 @@ class FieldTracker:
         try:
             gained, lost = compare(form.schema, before, written(form.schema, after))
         except (AttributeError, TypeError, LookupError):
-            # Values of a custom object may be of another type than its schema says: validation tells of them.
+            # The type of a custom object's value may differ from its schema; validation reports it.
             if check(form.schema, after) or check(form.schema, before):
                 raise NamelessItem from None
             raise
@@ -271,7 +275,7 @@ def keep_times(new: Json, old: Json) -> None:
 
 
 def fold_old_updates(managers: Managers) -> None:
-    """Keeps at most ten update managers: the oldest of a version share one entry."""
+    """Keep at most ten update managers: the oldest of a version share one entry."""
     updaters = [key for key in managers if key.operation == "Update"]
     excess = len(updaters) - MAX_UPDATE_MANAGERS
     if excess <= 0:

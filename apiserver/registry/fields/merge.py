@@ -1,11 +1,11 @@
-"""Objects by the schema's merge rules: what server-side apply does with them.
+"""The schema's merge rules, for server-side apply.
 
-    check    does an applied object fit its type (every field declared, no item twice)
-    merge    the live object with the applied one laid over it
-    remove   an object without the fields of a set
-    named    a set to which every declared field belongs that has something below it in the set
+    check    report misfits of an applied object (undeclared fields, repeated items)
+    merge    lay the applied object over the live one
+    remove   remove the fields of a set from an object
+    named    add every declared field with members below it to a set
 
-Values are JSON; ABSENT stands for none. Rules and words are those of structured-merge-diff (typed).
+Values are JSON; ABSENT means no value. Rules and words are those of structured-merge-diff (typed).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNCHECKED: Final = frozenset({"raw", "any", "fieldsV1", "own"})
 
 
 def _granular(item: Field) -> Type | None:
-    """A field's type, None when the field is owned as a whole."""
+    """Return a field's type, or None if the field is owned as a whole."""
     return None if item.atomic else item.type
 
 
@@ -42,8 +42,9 @@ def _elements(type_: ListOf) -> ListWalker:
 
 
 def check(type_: Type, value: Any, *, allows_duplicates: bool = False) -> str:
-    """Why a value does not fit, in upstream's words; empty when it does. Objects that are there already may have items
-    twice (`allows_duplicates`).
+    """Return the error for a value that does not fit its type, in upstream's words; "" if it fits.
+
+    With `allows_duplicates` repeated items are valid, because stored objects may have them.
     """
     found = _misfits(type_, value)
     if allows_duplicates:
@@ -170,7 +171,7 @@ def _go_syntax(value: Any) -> str:
 
 
 def merge(type_: Type | None, live: Any, applied: Any) -> Any:
-    """The applied value over the live one; ABSENT when nothing is left. A type of None is a leaf."""
+    """Merge the applied value over the live one; ABSENT if nothing is left. A type of None is a leaf."""
     if applied is ABSENT:
         return live
     if live is ABSENT and not isinstance(applied, dict | list):
@@ -198,7 +199,7 @@ def _merge_members(live: Any, applied: Any, type_of: Any) -> Any:
             out[name] = left[name]
             continue
         made = right[name]
-        if type(made) is not str:  # most members are texts, which are taken as they are
+        if type(made) is not str:  # Most members are strings, which need no merge.
             made = merge(type_of(name), left.get(name, ABSENT), made)
         if made is not ABSENT:
             out[name] = made
@@ -218,7 +219,7 @@ def _merge_items(type_: ListOf, live: Any, applied: Any) -> Any:
     out = []
     for name in _order(live_names, applied_names):
         there, stated = live_items.get(name, ()), applied_items.get(name, ABSENT)
-        if stated is ABSENT:  # items of one name that nobody applied stay as they are, each in its place
+        if stated is ABSENT:  # Repeated live items that are not applied keep their places.
             made = merge(type_.item, live_items[name].pop(0), ABSENT)
         else:
             made = merge(type_.item, there[0] if len(there) == 1 else ABSENT, stated)
@@ -228,8 +229,11 @@ def _merge_items(type_: ListOf, live: Any, applied: Any) -> Any:
 
 
 def _order(live: list[str], applied: list[str]) -> list[str]:
-    """Live items keep their order and applied ones theirs; where the two disagree, the applied order holds. A live item
-    stands before the applied ones that follow it in the live list."""
+    """Order the items of a merged list.
+
+    Live and applied items keep their relative order; the applied order wins a conflict. A live item precedes the
+    applied items that follow it in the live list.
+    """
     in_live, in_applied = set(live), set(applied)
     shared = [name for name in applied if name in in_live]
     out: list[str] = []
@@ -264,7 +268,7 @@ def _order(live: list[str], applied: list[str]) -> list[str]:
 
 
 def remove(type_: Type | None, value: Any, fields: FieldSet) -> Any:
-    """A value without the fields of a set; containers that lose everything stay, empty."""
+    """Remove the fields of a set from a value. Emptied containers stay."""
     if not fields or not value:
         return value
     if isinstance(value, dict):

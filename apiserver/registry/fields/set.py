@@ -1,13 +1,13 @@
-"""Sets of field paths: what a manager owns, and what a write changed.
+r"""Sets of field paths: a manager's fields, and the changed fields of a write.
 
-A set is the nested dict that managedFields carry on the wire, so reading one costs nothing:
+A set is the nested dict that managedFields have on the wire, so decoding costs nothing:
 
     {"f:data": {".": {}, "f:a": {}}, "f:spec": {"f:items": {"k:{\"name\":\"x\"}": {...}}}}
 
 An element of a path is `f:` a field or map key, `k:` the keys of a list item, `v:` the value of a set item. A node is a
-member when it is empty (a leaf) or holds "."; a node that is no member and has no children does not exist. The empty
-dict as a whole is the empty set. Sets are values: every operation returns a set that may share parts with its operands,
-and none changes one.
+member if it is empty (a leaf) or has ".". A node that is neither a member nor a parent does not exist. The root's empty
+dict is the empty set. Sets are values: every operation returns a set that may share parts with its operands, and
+changes none.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def union(a: FieldSet, b: FieldSet) -> FieldSet:
             out[element] = union(have, node)
         elif have is None:
             out[element] = node
-        else:  # one of the two is a leaf, and so a member
+        else:  # One of the two is a leaf, and so a member.
             other = have or node
             out[element] = {".": {}, **other} if other and "." not in other else other
     return out
@@ -61,7 +61,7 @@ def union_of(sets: Sequence[FieldSet]) -> FieldSet:
     out: FieldSet = {}
     for element, found in nodes.items():
         whole = out[element] = union_of([node for node in found if node] or [{}])
-        if whole and "." not in whole and not all(found):  # a leaf, and so a member
+        if whole and "." not in whole and not all(found):  # A leaf, and so a member.
             out[element] = {".": {}, **whole}
     return out
 
@@ -114,13 +114,13 @@ def without(a: FieldSet, b: FieldSet) -> FieldSet:
             out[element] = node
         elif other and "." not in other:
             rest = without(node, other) if node else node
-            if rest or not node:  # a member without children is empty
+            if rest or not node:  # A member without children is empty.
                 out[element] = {} if len(rest) == 1 and "." in rest else rest
     return out
 
 
 def contains(node: FieldSet, *elements: str) -> bool:
-    """Whether the path of these elements is in the set."""
+    """Return whether the path of these elements is in the set."""
     for element in elements:
         below = node.get(element)
         if below is None:
@@ -130,7 +130,7 @@ def contains(node: FieldSet, *elements: str) -> bool:
 
 
 def of_paths(*dotted: str) -> FieldSet:
-    """A set of plain field paths: `of_paths("status", "metadata.labels")`."""
+    """Return a set of plain field paths: `of_paths("status", "metadata.labels")`."""
     out: FieldSet = {}
     for path in dotted:
         node: FieldSet = {}
@@ -141,7 +141,7 @@ def of_paths(*dotted: str) -> FieldSet:
 
 
 def of_elements(elements: Sequence[str]) -> FieldSet:
-    """A set of one path, given by its elements (`f:spec`, `f:replicas`)."""
+    """Return the set of one path, given by its elements (`f:spec`, `f:replicas`)."""
     node: FieldSet = {}
     for element in reversed(elements):
         node = {element: node}
@@ -149,8 +149,11 @@ def of_elements(elements: Sequence[str]) -> FieldSet:
 
 
 def paths(node: FieldSet, prefix: str = "") -> list[str]:
-    """All paths as upstream prints them (`.data.a`, `.spec.containers[name="c"].image`) and in its order: the members
-    of a level first, then what lies below them."""
+    """Return all paths in upstream's form and order.
+
+    A path looks like `.data.a` or `.spec.containers[name="c"].image`. The members of a level precede the paths below
+    them.
+    """
     elements = sorted(element for element in node if element != ".")
     out = [prefix + shown_element(element) for element in elements if not node[element] or "." in node[element]]
     for element in elements:
@@ -160,7 +163,7 @@ def paths(node: FieldSet, prefix: str = "") -> list[str]:
 
 
 def shown_element(element: str) -> str:
-    """An element of a path as upstream prints it."""
+    """Render an element of a path as upstream prints it."""
     kind, text = element[:2], element[2:]
     if kind == "f:":
         return "." + text
@@ -171,5 +174,5 @@ def shown_element(element: str) -> str:
 
 
 def ordered(node: FieldSet) -> FieldSet:
-    """The same set with elements in upstream's order: "." first, then by text."""
+    """Return the set with its elements in upstream's order: "." first, then by text."""
     return {element: ordered(node[element]) if node[element] else node[element] for element in sorted(node)}

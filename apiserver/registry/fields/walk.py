@@ -1,12 +1,12 @@
-"""From objects to field sets, by the schema: what a write changed, and what an object states.
+"""Field sets of objects by their schema: the changes of a write, and the fields of an applied object.
 
-A schema type becomes a walker once; walkers of structs are kept with the struct. Objects must be in the schema's normal
-form (what the codec gives), for the comparison sees absent and null as different. The rules are those of
-structured-merge-diff, the library behind upstream's field management:
+A schema type becomes a walker once; walkers of structs are cached in the struct. Objects must be in the schema's normal
+form (the codec's), because the comparison distinguishes absent from null. The rules are those of structured-merge-diff,
+upstream's library for field management:
 
-* a value that was absent counts as added with all that lies below it, and so does one that is gone;
-* two containers that are both empty, atomic lists, maps and structs, and scalars are leaves;
-* items of lists of kind map are known by their keys (absent ones by their defaults), items of sets by their value.
+* an added value counts with all fields below it, and so does a removed one;
+* two empty containers, atomic lists, maps and structs, and scalars are leaves;
+* items of lists of kind map are identified by their keys (absent ones by their defaults), items of sets by value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["ABSENT", "NAMELESS", "ListWalker", "NamelessItem", "Walker", "compar
 FieldChange = tuple[FieldSet | None, FieldSet | None]
 
 _SAME: Final[FieldChange] = (None, None)
-#: Printable ASCII without quotes, backslashes, and what Go escapes for HTML.
+#: Printable ASCII without quotes, backslashes, and the characters that Go escapes for HTML.
 _plain: Final = re.compile(r"[ !#-%'-;=?-\[\]-~]*").fullmatch
 
 
@@ -33,12 +33,12 @@ class _Absent:
         return "ABSENT"
 
 
-#: No value at all, where null is one.
+#: No value, as opposed to null.
 ABSENT: Final = _Absent()
 
 
 def compare(schema: Struct, old: dict[str, Any], new: dict[str, Any]) -> tuple[FieldSet, FieldSet]:
-    """What `new` gained (fields added or changed) and lost over `old`."""
+    """Return the fields that `new` gained (added or changed) and lost compared to `old`."""
     if old == new:
         return {}, {}
     walker: Walker = schema.cache.get("fieldwalk") or walker_of(schema)
@@ -47,12 +47,12 @@ def compare(schema: Struct, old: dict[str, Any], new: dict[str, Any]) -> tuple[F
 
 
 def stated(schema: Struct, obj: dict[str, Any]) -> FieldSet:
-    """The fields that an object states: what an apply of it owns."""
+    """Return the fields of an object: those that an apply of it owns."""
     return walker_of(schema).stated(obj)
 
 
 def walker_of(type_: Type) -> Walker:
-    """The walker of a type."""
+    """Return the walker of a type."""
     if isinstance(type_, Struct):
         if type_.atomic:
             return _LEAF
@@ -73,15 +73,15 @@ class Walker:
     __slots__ = ()
 
     def change(self, old: Any, new: Any) -> FieldChange:
-        """Compares two values that are not equal; either may be ABSENT."""
+        """Compare two different values; either may be ABSENT."""
         return ({}, None) if new is not ABSENT else (None, {})
 
     def whole(self, value: Any) -> FieldSet:
-        """The node of a value that came or went as a whole: itself and all below it."""
+        """Return the node of an added or removed value with everything below it."""
         return {}
 
     def stated(self, value: Any) -> FieldSet:
-        """The node of a value that an applied object holds."""
+        """Return the node of an applied value."""
         return {}
 
 
@@ -89,7 +89,7 @@ _LEAF: Final = Walker()
 
 
 class _Container(Walker):
-    """The rules that granular structs, maps and lists share. `none` stands for a container that is null."""
+    """The shared rules of granular structs, maps and lists. `none` replaces a null container."""
 
     __slots__ = ()
 
@@ -199,7 +199,7 @@ class _DeducedWalker(Walker):
         if new is ABSENT:
             return None, self.whole(old)
         gained, lost = self.whole(new), self.whole(old)
-        # Both are at this place; what lay below a map that is none any more is lost.
+        # Both have this field. If a map became a leaf, the fields below it are lost.
         return gained, {name: node for name, node in lost.items() if name != "."} or None
 
     def whole(self, value: Any) -> FieldSet:
@@ -247,13 +247,14 @@ _DEDUCED: Final = _DeducedWalker()
 _DEDUCED_MAP: Final = _MapWalker(MapOf(DEDUCED))
 
 
-#: How an item without any key would be named.
+#: The name of an item without any key.
 NAMELESS: Final = "k:{}"
 
 
 class NamelessItem(ValueError):
-    """An item of a list of kind map has none of its keys, or a value is of another type than its schema says: nobody
-    can own anything of such an object.
+    """Error: a keyed list item has none of its keys, or a value has another type than its schema.
+
+    The fields of such an object cannot be owned.
     """
 
 
@@ -281,7 +282,7 @@ class ListWalker(_Container):
         return self._walker
 
     def element(self, item: Any) -> str:
-        """How an item is named: `k:{"name":"c"}` or `v:"x"`; `k:{}` without any key."""
+        """Return an item's path element: `k:{"name":"c"}` or `v:"x"`; `k:{}` without any key."""
         if not self._keys:
             return "v:" + _json(item)
         parts = []
@@ -354,7 +355,7 @@ class ListWalker(_Container):
 
 
 def _key_default(item: Field) -> Any:
-    """What an absent key counts as: its default, or the zero value of a field that is always written."""
+    """Return the value of an absent key: its default, or the zero value of a field that is always written."""
     if item.default is not None or item.omit or item.pointer or not isinstance(item.type, Scalar):
         return item.default
     return {"string": "", "bool": False, "int32": 0, "int64": 0}.get(item.type.name)
@@ -365,7 +366,7 @@ def _as_member(node: FieldSet) -> FieldSet:
 
 
 def _json(value: Any) -> str:
-    """A key or value as it stands in an element: JSON with the characters escaped that Go's encoder escapes."""
+    """Encode a key or value of a path element as JSON with Go's escapes."""
     if isinstance(value, str) and _plain(value):
         return f'"{value}"'
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))

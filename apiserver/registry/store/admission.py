@@ -1,10 +1,10 @@
-"""Admission: what plugins see of a write, and which plugins see it. `apiserver.registry.verbs.pipeline` calls them.
+"""Admission: the plugins, and their view of a write. `apiserver.registry.verbs.pipeline` calls them.
 
     admit     may change `obj` in place (before the kind's own preparation)
     validate  may only refuse (after validation, before the write)
 
-A plugin refuses by raising a StatusError, usually `forbidden(attributes, cause)`. It returns None, or an awaitable when
-it has to wait for something.
+A plugin refuses a request by raising a StatusError, usually `forbidden(attributes, cause)`. It returns None, or an
+awaitable if it must wait.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
 class Attributes:
-    """One write. `obj` is None for DELETE, `old` for CREATE; both are in hub form, `old` read-only."""
+    """One write. `obj` is None for DELETE, `old` for CREATE. Both are in hub form, `old` is read-only."""
 
     __slots__ = ("ctx", "name", "namespace", "obj", "old", "operation", "reinvocation", "resource", "subresource")
 
@@ -37,14 +37,17 @@ class Attributes:
         self, operation: Operation, ctx: Context, name: str, obj: Json | None, old: Json | None = None
     ) -> None:
         self.operation, self.ctx, self.name, self.obj, self.old = operation, ctx, name, obj, old
-        #: set by a plugin that may want everybody to be asked again.
+        #: Set by a plugin that supports reinvocation.
         self.reinvocation: Reinvocation | None = None
         self.resource, self.namespace, self.subresource = ctx.resource, ctx.namespace, ctx.subresource
 
 
 class Reinvocation:
-    """The second round: `asked` for where a change was made that plugins before may have something to say about, and
-    `again` while it goes on. There is no third. `kept` is what plugins remember from the first, by their name."""
+    """The second round of mutating admission.
+
+    A plugin sets `asked` after a change that earlier plugins have not seen. `again` is set during the second round.
+    There is no third. `kept` holds the plugins' state from the first round, by plugin name.
+    """
 
     __slots__ = ("again", "asked", "kept")
 
@@ -54,17 +57,17 @@ class Reinvocation:
 
 
 class Plugin:
-    """An admission plugin. `operations` it wants to see; `handles` narrows them to resources, once per resource."""
+    """An admission plugin for some `operations`; `handles` narrows it to resources, once per resource."""
 
     name: str = ""
     operations: frozenset[str] = frozenset()
-    #: Group and plural of the objects that say what it does: it is asked only while there are any. None: always.
+    #: Group and plural of the plugin's configuration objects; without any, it is not called. None: always called.
     configured_by: tuple[str, str] | None = None
-    #: What else it goes by, so that a change of it may change what it says (`concerns`).
+    #: Other objects whose changes may change the result of `concerns`.
     goes_by: tuple[tuple[str, str], ...] = ()
 
     def handles(self, resource: Resource) -> bool:
-        """Whether requests for this resource (and its subresources) are of interest."""
+        """Return whether the plugin handles requests for this resource and its subresources."""
         return True
 
     def families(self) -> Sequence[Family]:
@@ -72,12 +75,13 @@ class Plugin:
         return ()
 
     def wants(self, resource: Resource, operation: Operation) -> bool:
-        """Whether an operation on a resource is of interest."""
+        """Return whether the plugin handles an operation on a resource."""
         return operation in self.operations and self.handles(resource)
 
     def concerns(self, attributes: Attributes) -> bool:
-        """Whether it may have anything to say of such requests: of this kind, version and operation, in a namespace or
-        not. The answer holds until something changes that it is configured by, or goes by.
+        """Return whether the plugin may handle requests of this kind, version, operation and scope.
+
+        The result is cached until one of its configuration objects (`configured_by`, `goes_by`) changes.
         """
         return True
 
@@ -89,37 +93,38 @@ class Plugin:
 
 
 class Handlers(NamedTuple):
-    """The plugins that requests of one kind are shown to, in order. `any` tells whether there are any."""
+    """The plugins that handle one kind of requests, in order."""
 
     admitting: tuple[Plugin, ...]
     validating: tuple[Plugin, ...]
 
     @property
     def configured(self) -> bool:
-        """Whether one of them goes by objects, as webhooks and policies do, which may look at all of an object."""
+        """Whether a plugin has configuration objects, like webhooks and policies, which may read the whole object."""
         return any(plugin.configured_by or plugin.goes_by for plugin in (*self.admitting, *self.validating))
 
 
 class Chain:
-    """The enabled plugins, in upstream's order whatever order they were enabled in."""
+    """The enabled plugins in upstream's order."""
 
     __slots__ = ("_judged_by", "_lacking", "plugins")
 
     def __init__(self, plugins: Iterable[Plugin] = ()) -> None:
         self.plugins = tuple(plugins)
-        #: What configures plugins and of which there is nothing.
+        #: Kinds of configuration objects without any object.
         self._lacking = {plugin.configured_by for plugin in self.plugins if plugin.configured_by is not None}
-        #: What plugins go by that tell which requests concern them.
+        #: Kinds of objects that `concerns` of the plugins depends on.
         telling = [plugin for plugin in self.plugins if type(plugin).concerns is not Plugin.concerns]
         self._judged_by = {kind for plugin in telling for kind in (plugin.configured_by, *plugin.goes_by)}
 
     def follows(self, group: str, plural: str) -> bool:
-        """Whether objects of a kind say what plugins do."""
+        """Return whether objects of a kind configure plugins."""
         return any((group, plural) in (plugin.configured_by, *plugin.goes_by) for plugin in self.plugins)
 
     def note(self, group: str, plural: str, *, any: bool) -> bool:
-        """Objects of a kind that plugins follow have changed: there are `any` now, or none any more. Gives whether `of`
-        may answer otherwise than before.
+        """Record a change of configuration objects: `any` tells whether some exist.
+
+        Returns whether `of` may return other plugins than before.
         """
         kind = (group, plural)
         if (kind in self._lacking) is any and kind in {plugin.configured_by for plugin in self.plugins}:
@@ -132,8 +137,10 @@ class Chain:
         return [family for plugin in self.plugins for family in plugin.families()]
 
     def of(self, operation: Operation, ctx: Context) -> Handlers:
-        """Who handles requests as this one now. A plugin that does not define a step is not asked in it, nor one that
-        nothing configures, or whose configuration does not concern such requests.
+        """Return the plugins that handle a request now.
+
+        It skips a plugin's undefined steps, plugins without configuration objects, and plugins that do not concern such
+        requests.
         """
         attributes = Attributes(operation, ctx, "", None)
         asked = [

@@ -1,4 +1,4 @@
-"""What is written to stored objects, for whoever keeps something up to date with them."""
+"""Streams of changes to stored objects, for data derived from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["batches", "set_on_change"]
 
 
 async def batches(cache: Cache) -> AsyncIterator[list[Event] | None]:
-    """What is written to a cache, till the server ends; None where some of it was missed."""
+    """Yield the changes of a cache until the server stops; None after a gap."""
     since = cache.revision
     while not cache.closed:
         cursor = cache.cursor(since)
@@ -32,7 +32,7 @@ async def batches(cache: Cache) -> AsyncIterator[list[Event] | None]:
 
 
 async def set_on_change(cache: Cache, wake: asyncio.Event, matters: Callable[[Event], bool] = lambda _: True) -> None:
-    """Sets `wake` whenever an object of the cache is written or deleted in a way that matters, till the server ends."""
+    """Set `wake` after every relevant write or deletion in the cache, until the server stops."""
     async for events in batches(cache):
         if events is None or any(matters(event) for event in events):
             wake.set()

@@ -1,8 +1,8 @@
-"""Kinds whose versions are converted by somebody else, who has to be asked and waited for (conversion webhooks).
+"""Kinds with asynchronous conversion between their versions (conversion webhooks).
 
-Their objects are stored as they are and brought into the version of a request before any rule sees them: `shown` makes
-of the entry that the cache holds an entry of the same state in that version, which verbs treat as every other. What a
-verb stores is brought into the storage version last (`stored`). See docs/adr/0024-webhooks.md.
+Objects are stored unconverted and converted to the request's version before any rule sees them. `shown` converts a
+cached entry to an entry of the same state in that version. Verbs treat it like every other entry. A verb converts an
+object to the storage version last (`stored`). See docs/adr/0024-webhooks.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _END: Final = b'"}'
 
 
 class Shown(Entry):
-    """The state of an entry in another form: what is stored stays what it is."""
+    """The state of an entry in another form. The stored bytes stay unchanged."""
 
     __slots__ = ("raw", "version")
 
@@ -44,7 +44,7 @@ class Shown(Entry):
 async def shown(resource: Resource, ctx: Context, entry: Entry, *, kept: bool = False) -> Entry:
     """Convert an entry to the version of a request; `kept` allows a conversion from before. Raises StatusError."""
     conversion = resource.conversion
-    if conversion is None or type(entry) is not Entry:  # what was not stored has the version of its request
+    if conversion is None or type(entry) is not Entry:  # An unsaved object has the version of its request.
         return entry
     return (await conversion.shown((entry,), ctx.version, kept=kept))[0]
 
@@ -55,22 +55,22 @@ async def stored(resource: Resource, ctx: Context, obj: Hub) -> Hub:
     return obj if conversion is None else await conversion.stored(obj, ctx.version)
 
 
-# The version of a stored object. A row of a resource that was stored in several versions ends with the name of its own,
-# unless that is the first of them.
+# The version of a stored object. If a resource was stored in several versions, a row ends with the name of its version,
+# except for the first version.
 
 
 def mark_of(version: str) -> bytes:
-    """What tells the version of a row, as its last member."""
+    """Return the last member of a row, which marks its version."""
     return _KEY + version.encode() + _END
 
 
 def marked(value: Stored, mark: bytes) -> Stored:
-    """A value to be stored, with a mark where there is one."""
+    """Return a value with its mark, if there is one."""
     return Stored(value[:-1] + mark) if mark else value
 
 
 def stored_as(value: bytes) -> str:
-    """The version that a stored value names, "" where it names none."""
+    """Return the version in a stored value's mark, or "" without a mark."""
     if not value.endswith(_END):
         return ""
     at = value.rfind(_KEY)
@@ -79,6 +79,6 @@ def stored_as(value: bytes) -> str:
 
 
 def unmarked(value: bytes) -> bytes:
-    """A stored value without its mark."""
+    """Return a stored value without its mark."""
     version = stored_as(value)
     return value[: -len(mark_of(version))] + b"}" if version else value

@@ -1,12 +1,11 @@
-"""A subresource whose body is an object of another kind that shows a part of the resource's own: scale.
+"""A subresource whose body is an object of another kind, with a part of the resource's own object: scale.
 
     get      object → projection
-    write    object → projection → changed as any object of its kind → checked → taken over by the object → stored by
+    write    object → projection → changed like any object of its kind → validated → embedded in the object → stored by
              the object's own rules
 
-Managers of the object's field that the projection shows are managers of the projection while it is changed, and what it
-says of them goes back into the object (upstream's ScaleHandler): whoever else managed the field loses it, and its new
-managers have no time.
+The managers of the shown field are the managers of the projection while it changes. The resulting managers go back into
+the object (upstream's ScaleHandler). All other managers lose the field, and its new managers have no time.
 """
 
 from __future__ import annotations
@@ -32,11 +31,14 @@ __all__ = ["Projector"]
 
 
 class Projector:
-    """Reads and writes objects as one of their projections. `forms` are the versions that its managers may speak."""
+    """Reader and writer of one projection. `forms` are the versions of its managers."""
 
     def __init__(self, projection: Projection, fields: Mapping[str, str | None]) -> None:
-        """`fields` is the field by apiVersion of the object, None in versions that have no such projection: managers
-        write in any of them."""
+        """Derive the projector from a projection.
+
+        `fields` is the field by apiVersion of the object, None in versions without such a projection. Managers write in
+        any of them.
+        """
         self.kind, self.version = projection.kind, projection.version
         self.show, self.validate, self._there = projection.show, projection.validate, projection.there
         self.forms = forms_of((projection.kind,))
@@ -55,12 +57,13 @@ class Projector:
         return self.kind.api_versions[self.version.name]
 
     def context(self, ctx: Context) -> Context:
-        """The request, as one about the projection."""
+        """Return the context of the request for the projection."""
         return replace(ctx, resource=self.kind, version=self.version.name)
 
     def shown(self, obj: Json, written: str | None = None) -> Json:
-        """Return the projection of an object, with the managers of its field. `written` is the time of a manager that
-        has none.
+        """Return the projection of an object, with the managers of its field.
+
+        `written` is the time of a manager without one.
         """
         made = self.show(Hub(obj))
         managers = self._of_projection(decode_strictly(obj["metadata"].get("managedFields")))
@@ -70,11 +73,11 @@ class Projector:
         return made
 
     def answer(self, entry: Entry) -> Entry:
-        """The projection of an object, as if it was stored itself."""
+        """Return the projection of an object as an entry."""
         return Unsaved(entry.key, Hub(self.show(read(entry))), entry.revision)
 
     def check(self, entry: Entry) -> None:
-        """Raises StatusError for an object that has nothing to show, which can still be given it."""
+        """Raise StatusError for an object without the field, which a write can still set."""
         if self._there is not None:
             self._there(entry.obj)
 
@@ -83,8 +86,9 @@ class Projector:
         return Hub(self.shown(read(entry)))
 
     def embed(self, ctx: Context, entry: Entry, new: Hub, *, tracked: bool) -> Hub:
-        """Return the stored object with a changed projection. `tracked`: the managers of the projection are to be
-        updated.
+        """Return the stored object with a changed projection.
+
+        With `tracked` the managers of the projection are updated.
 
         Raises:
             StatusError: 422 for a wrong projection, 409 for one of another object.
@@ -113,7 +117,7 @@ class Projector:
             raise conflict(f"{ctx.resource.plural}/{ctx.subresource}", ctx.resource.group, name, cause)
 
     def take(self, obj: Json, new: Json) -> None:
-        """The object with the projection's field, and with its version where it says one."""
+        """Set the projection's field in the object, and its resourceVersion if it has one."""
         source, target = new, obj
         for step in self._shown[:-1]:
             source = source.get(step) or {}
@@ -124,7 +128,7 @@ class Projector:
             obj["metadata"]["resourceVersion"] = version
 
     def _of_projection(self, managers: Managers) -> Managers:
-        """Those who manage the field, as managers of the projection."""
+        """Return the field's managers as managers of the projection."""
         return {
             key: Owned(self._shown_field, self.api_version, owned.time)
             for key, owned in managers.items()
@@ -132,9 +136,10 @@ class Projector:
         }
 
     def _of_parent(self, managers: Managers, shown: Managers, version: str) -> Managers:
-        """The object's managers after those of the projection changed. Keys of update managers hold the version they
-        wrote in, so that only managers by apply are found again. Whoever wrote in a version that is not there any more
-        is forgotten.
+        """Return the object's managers after a change of the projection's.
+
+        Keys of update managers include their API version, so only apply managers are matched. Managers of a version
+        that is no longer served are dropped.
         """
         result: Managers = {}
         for key, owned in managers.items():

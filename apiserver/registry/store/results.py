@@ -1,4 +1,4 @@
-"""What the store answers: lists, writes, deletions, watch events. Objects in them are storage entries, encoded once."""
+"""The store's results: lists, writes, deletions, watch events. Their objects are storage entries, encoded once."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 
 
 class Unsaved(Entry):
-    """A state that is answered but not stored: of a dry run, or of an object at its end. Revision 0 shows no
-    resourceVersion.
+    """An unsaved state: the result of a dry run, or the last state of an object.
+
+    Revision 0 leaves out the resourceVersion.
     """
 
     __slots__ = ()
@@ -36,8 +37,10 @@ class Unsaved(Entry):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Objects in key order at one revision. `revision` goes into metadata.resourceVersion, 0 where objects are not
-    stored; `remaining` None: not shown; `shards` is the shard selector that chose them, "" where there was none.
+    """Objects in key order at one revision.
+
+    `revision` becomes metadata.resourceVersion, 0 if objects are not stored. `remaining` is None if it is left out.
+    `shards` is the shard selector, or "".
     """
 
     entries: Sequence[Entry]
@@ -49,8 +52,10 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A write's outcome; `created` makes the answer 201. `body`, when set, is the whole answer (a Status, a
-    TokenRequest: with kind and apiVersion) instead of an entry."""
+    """The result of a write; `created` makes the status 201.
+
+    `body`, if set, replaces the entry as the whole answer (a Status, a TokenRequest: with kind and apiVersion).
+    """
 
     entry: Entry | None
     created: bool = False
@@ -68,11 +73,12 @@ class DeleteResult:
 
 
 class WatchEvent:
-    """One event. A BOOKMARK has no entry but a revision, and `initial_end` on the one that closes the initial events;
-    an ERROR has `status`, and is the stream's last.
+    """One watch event.
 
-    Watchers share events: of one change, all watchers that see the same event type get the same WatchEvent. `encodings`
-    is for its lines, encoded once by whatever key their maker chooses (version, form), shared by all.
+    A BOOKMARK has a revision and no entry; `initial_end` marks the end of the initial events. An ERROR has `status` and
+    is the last event.
+    All watchers that see a change as the same event type share one WatchEvent. `encodings` caches its lines by a key of
+    the encoder's choice (version, form).
     """
 
     __slots__ = ("encodings", "entry", "initial_end", "revision", "status", "type")

@@ -1,7 +1,7 @@
-"""What a verb needs of a resource (`Store`), and what the stores of one server share (`Registry`).
+"""A resource's `Store` for the verbs, and the `Registry` that the stores of a server share.
 
-A store reads from its resource's watch cache and appends to the log. What happens in between is in
-`apiserver.registry.verbs`, a file for each verb, whose functions take the store as their first argument.
+A store reads from its resource's watch cache and appends to the log. The steps in between are in
+`apiserver.registry.verbs`, one file per verb. The functions there take the store as their first argument.
 """
 
 from __future__ import annotations
@@ -47,33 +47,33 @@ if TYPE_CHECKING:
 
 __all__ = ["WAIT_SECONDS", "Registry", "Store", "allow_all", "refusal_of"]
 
-#: How long a request waits for a revision that is not here yet.
+#: Seconds that a request waits for a future revision.
 WAIT_SECONDS: Final = 3.0
 
 
 def refusal_of(error: StorageUnavailable) -> StatusError:
-    """What a client is told: 507 where there is no room, else 503."""
+    """Return the error of an unavailable storage: 507 if it is full, else 503."""
     return insufficient_storage(str(error)) if isinstance(error, StorageFull) else unavailable(str(error))
 
 
 def allow_all(*_: Any, **__: Any) -> bool:
-    """Rules ask this, and no authorizer, where all may do everything for good."""
+    """Allow everything: the rules' authorizer of a server without authorization."""
     return True
 
 
 class Registry:
-    """What all stores of one server share. `stores` is by (group, plural); `registry.catalog.catalog` fills it.
+    """The shared parts of a server's stores. `stores` is by (group, plural), filled by the catalog.
 
-    `admission` builds the chain of plugins, some of which read this registry; `authorize(user, verb, group,
-    resource, subresource, namespace, name)` answers a rule's questions; `access` gives the authorizer and the
-    authenticator. They read the stores and are therefore made after them, so `access` is called when a rule needs
-    them. `remote_authorizer`: a webhook may authorize. `clock` gives UTC now, `chance` uids and generated names.
-    `rewrite` stores what a function makes of an object, for rules. `webhooks` calls webhooks, None where there are
-    none. `components` gives name, health and message of the parts of the control plane. `kubelets` are the nodes
-    whose containers are processes, None where no node can run any. `shared`: other servers write to the same
-    database, so a read asks it for its revision first. `watch_seconds`: a watch without timeoutSeconds ends after
-    this time to twice this time. `warn_dropped`: writes of a field that a disabled feature gate drops get a
-    warning; `dropped` remembers it in any case.
+    `admission` builds the chain of plugins; some plugins read this registry. `authorize(user, verb, group, resource,
+    subresource, namespace, name)` decides for rules. `access` returns the authorizer and the authenticator. They read
+    the stores and are built after them, so a rule calls `access` when it needs them. `remote_authorizer`: a webhook may
+    authorize. `clock` returns UTC now, `chance` UIDs and generated names. `rewrite` stores a function's change of an object, for rules. `webhooks` calls webhooks,
+    None if there are none. `components` returns name, health and message of the parts of the control plane. `kubelets`
+    are the nodes with local processes, None if no node can run any.
+
+    `shared`: other servers write to the same database, so a read first requests its revision. `watch_seconds`: a watch
+    without timeoutSeconds ends after 1 to 2 times this many seconds. `warn_dropped`: writes of a field that a disabled
+    feature gate drops get a warning; `dropped` records it in any case.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Registry:
 
     @property
     def authority(self) -> Authority | None:
-        """The authorizer, for rules that need more than yes or no."""
+        """The authorizer, for rules that need more than a yes or no."""
         access = self.access()
         return None if access is None else access.authorizer
 
@@ -125,11 +125,11 @@ class Registry:
 
     @property
     def waits_for_authorizer(self) -> bool:
-        """Whether a webhook authorizes: rules that call the authorizer have to be evaluated where they may block."""
+        """Whether a webhook authorizes. Rules that call the authorizer must then run where they may block."""
         return self.authority is not None and self.authority.asks
 
     def lookup(self, group: str, plural: str, namespace: str, name: str) -> Shared | None:
-        """A stored object, for rules that need to know of others."""
+        """Return a stored object, for rules about other objects."""
         store = self.stores.get((group, plural))
         if store is None:
             return None
@@ -137,7 +137,7 @@ class Registry:
         return None if entry is None else entry.obj
 
     def counts(self) -> dict[str, int]:
-        """How many objects of each resource there are."""
+        """Return the number of objects by resource."""
         counted: dict[str, int] = {}
         for store in self.stores.values():
             if "list" in store.resource.verbs and store.resource.shown is None:
@@ -145,14 +145,14 @@ class Registry:
         return counted
 
     def all_of(self, group: str, plural: str) -> list[Shared]:
-        """All stored objects of a kind."""
+        """Return all stored objects of a kind."""
         store = self.stores.get((group, plural))
         if store is None or not len(store.cache):
             return []
         return [entry.obj for entry in call_on_loop(store.cache.list).entries]
 
     def resource_of(self, group: str, version: str, kind: str) -> Resource | None:
-        """The resource that serves a kind in a version."""
+        """Return the resource that serves a kind in a version, or None."""
         for store in self.stores.values():
             resource = store.resource
             if resource.kind == kind and resource.group == group and api_version(group, version) in store.forms:
@@ -160,8 +160,9 @@ class Registry:
         return None
 
     def follow(self, store: Store) -> None:
-        """Where objects of a resource configure admission plugins, every store finds out anew whom to ask as these
-        objects change, so that no write asks plugins that have nothing to say.
+        """Invalidate the cached plugin lists when a configuration object changes.
+
+        A write then calls no plugin without configuration objects.
         """
         group, plural = store.resource.group, store.resource.plural
         if not self.admission.follows(group, plural):
@@ -174,14 +175,15 @@ class Registry:
         store.cache.when_changed(note)
 
     def forget_handlers(self) -> None:
-        """Every store finds out anew which admission plugins to ask."""
+        """Clear every store's cached plugin lists."""
         for store in self.stores.values():
             store.known_handlers = {}
 
     @on_loop
     async def turn(self, key: str) -> None:
-        """Waits until no write of this key is under way here, and what other servers wrote before is here, too: to read
-        it now is to read what those writes made of it.
+        """Wait until no local write of this key is in progress and earlier writes of other servers are cached.
+
+        A read then sees the results of all those writes.
         """
         while (busy := self.busy.get(key)) is not None:
             await busy
@@ -190,21 +192,22 @@ class Registry:
 
     @on_loop
     async def free(self, key: str) -> None:
-        """Waits until no write of this key is under way here."""
+        """Wait until no local write of this key is in progress."""
         while (busy := self.busy.get(key)) is not None:
             await busy
 
     @on_loop
     async def consistent(self) -> None:
-        """Waits until the caches hold all that any server committed before the call. Raises StatusError where they
-        cannot: 503.
+        """Wait until the caches have all earlier commits of every server.
+
+        Raises StatusError (503) if they cannot.
         """
         if self.shared:
             await self._reach(await self._newest())
 
     @on_loop
     async def catch_up(self, refused: WriteRefused) -> None:
-        """Waits until the caches show why a write was refused."""
+        """Wait until the caches show the reason of a refused write."""
         await self._reach(refused.revision or await self._newest())
 
     async def _newest(self) -> int:
@@ -221,10 +224,10 @@ class Registry:
 
 
 class Store:
-    """One resource: its cache, and what is known of it before any request.
+    """One resource: its cache and its precomputed data.
 
-    `kind_group` is the group of the kind as it is stored, which is that of the first resource with this prefix: texts
-    about invalid objects name it. `reservations` hold what its objects share.
+    `kind_group` is the group of the stored kind, from the first resource with this prefix. Errors about invalid objects
+    name it. `reservations` manage the objects' shared values.
     """
 
     def __init__(
@@ -242,17 +245,17 @@ class Store:
         #: whether rules of the kind may have to wait for a webhook's decision.
         self.asks_authorizer = resource.strategy.asks_authorizer and registry.remote_authorizer
         self.tracker = FieldTracker(forms.get, resource.strategy.reset_fields_of)
-        #: who is asked, by operation, version, subresource and whether it is in a namespace; another dict as soon as
-        #: something changes that they go by.
+        #: Admission plugins by operation, version, subresource and scope; replaced by an empty dict when their
+        #: configuration changes.
         self.known_handlers: dict[tuple[Operation, str, str, bool], Handlers] = {}
         #: hooks that few kinds have, None for the others.
         self.canonicalize = own(self.strategy, "canonicalize")
         self.takes_long = own(self.strategy, "takes_long")
         self.before_storing = own(self.strategy, "before_storing")
         self.warnings_on_status_update = own(self.strategy, "warnings_on_status_update")
-        #: turns an object into what storing makes of it, where that is not the object itself.
+        #: Changes an object to its stored form, or None if that is the object itself.
         self.normalize = normalizer_of(resource.hub_schema)
-        #: the resource as each version shows it.
+        #: The resource in each version.
         self.variants = {version.name: resource.of_version(version) for version in resource.versions}
         #: by version and subresource.
         self.projectors = {
@@ -261,7 +264,7 @@ class Store:
             for sub in variant.subresources
             if sub.projection is not None
         }
-        #: what a body has to be, by version and subresource.
+        #: The expected body by version and subresource.
         self.bodies: Mapping[tuple[str, str], ExpectedBody] = {
             (version.name, "" if subresource is None else subresource.name): ExpectedBody(
                 resource, version, subresource
@@ -275,15 +278,16 @@ class Store:
         return f"{self._prefix}{namespace}/{name}" if self._namespaced else f"{self._prefix}{name}"
 
     def is_outdated(self, entry: Entry) -> bool:
-        """Whether an object is stored by a former schema or in a former version. Upstream stores such an object again
-        even if nothing changes: storage migration relies on it.
+        """Return whether an object is stored by a former schema or in a former version.
+
+        Upstream stores such an object again even if nothing changes. Storage migration relies on it.
         """
         raw = entry.raw if isinstance(entry, Shown) else entry
         present = marked(Stored(unmarked(raw.value)), self.resource.stored_mark)
         return self.cache.stored_value(entry.key, raw) != present
 
     def handlers(self, operation: Operation, ctx: Context) -> Handlers:
-        """The admission plugins that have something to say of such requests."""
+        """Return the admission plugins that handle such requests."""
         known, kind = self.known_handlers, (operation, ctx.version, ctx.subresource, ctx.namespace != "")
         found = known.get(kind)
         if found is None:
@@ -291,7 +295,7 @@ class Store:
         return found
 
     def _fields_of(self, subresource: str) -> dict[str, str | None]:
-        """The field that a projection shows, by apiVersion; None where a version has no such subresource."""
+        """Return a projection's field by apiVersion, or None in versions without such a subresource."""
         return {
             api_version(self.resource.group, name): next(
                 (sub.projection.field for sub in variant.subresources if sub.name == subresource and sub.projection),
@@ -303,9 +307,9 @@ class Store:
     def context(
         self, user: User, version: str, verb: str, namespace: str = "", name: str = "", subresource: str = ""
     ) -> Context:
-        """What rules may know of a request."""
+        """Return the context of the rules for a request."""
         registry = self.registry
-        # All fields by position: every request makes one, and keywords and default values cost it 100 ns.
+        # All fields are positional, because keywords and default values cost every request 100 ns.
         return Context(
             registry.clock(), user, registry.features, self.resource, version, verb, namespace, name, subresource,
             registry.lookup, registry.all_of, partial(registry.authorize, user), registry.access, registry.resource_of,
@@ -315,8 +319,10 @@ class Store:
     async def put(
         self, ctx: Context, key: str, obj: Hub, expected: int, *, keep_managers: bool = False, frees: bool = False
     ) -> Entry:
-        """Appends what a request made of an object, in the version of that request, which the new state has as well.
-        `expected` is the revision that the key must be at. Raises as `append`, and StatusError where it is too large.
+        """Append a new state of an object, in the version of the request. The returned state has it, too.
+
+        `expected` is the required revision of the key.
+        Raises the errors of `append`, and StatusError if the object is too large.
         """
         converted = self.resource.conversion is not None
         if converted:
@@ -340,8 +346,10 @@ class Store:
         return await shown(self.resource, ctx, entry) if converted else entry
 
     async def append(self, write: Write) -> Entry:
-        """Commit one write and return the state that it made: for a deletion, the last one with the deletion's
-        version. Afterwards the caches show it. Raises WriteRefused, and StatusError (503).
+        """Commit one write and return the state that it made. Afterwards the caches show it.
+
+        For a deletion it is the last state with the deletion's version.
+        Raises WriteRefused, and StatusError (503).
         """
         if served.get() is not None:  # in a thread: the log belongs to the server's loop
             return await on_loop(self.append)(write)

@@ -1,1 +1,1 @@
-"""The verbs: a file each, read from top to bottom in upstream's order of steps."""
+"""The verbs: one file each, read from top to bottom in upstream's order of steps."""

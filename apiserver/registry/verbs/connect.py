@@ -1,5 +1,6 @@
-"""Requests that are passed on to what stands behind an object: exec, attach, portforward, proxy, whatever the method.
-Admission sees the options of the request as an object of their own kind; log is read like an object, and not admitted.
+"""Requests that are forwarded to the target of an object: exec, attach, portforward, proxy, with any method.
+
+Admission sees the request's options as an object of their own kind. Log is read like an object and not admitted.
 """
 
 from __future__ import annotations

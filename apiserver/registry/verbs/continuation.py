@@ -26,7 +26,7 @@ _ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234
 
 
 def encode_token(key: str, prefix: str, revision: int) -> str:
-    """A token for a list of `prefix` that goes on at `key`."""
+    """Return the token of a list of `prefix` that continues at `key`."""
     raw = json.dumps(
         {"v": _VERSION, "rv": revision, "start": key.removeprefix(prefix)}, separators=(",", ":"), ensure_ascii=False
     )
@@ -34,7 +34,7 @@ def encode_token(key: str, prefix: str, revision: int) -> str:
 
 
 def decode_token(token: str, prefix: str) -> tuple[str, int]:
-    """The key and the revision of a token."""
+    """Return the key and the revision of a token. Raise 400 for an invalid one."""
     try:
         fields = _fields(token)
     except ValueError as error:
@@ -83,7 +83,7 @@ def _fields(token: str) -> dict[str, Any]:
 
 
 def _go_json_error(raw: bytes) -> str:
-    """What Go's decoder says of text that is no JSON value at all; only its beginning is looked at."""
+    """Return Go's error for text that is no JSON value. Only its beginning is read."""
     text = raw.decode("latin-1").lstrip(" \t\r\n")
     if not text:
         return "unexpected end of JSON input"

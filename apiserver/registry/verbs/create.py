@@ -1,6 +1,6 @@
 """POST. The steps of a write are in `apiserver.registry.verbs.pipeline`.
 
-What a body names that is not stored (a review, a binding, an eviction, a token) is answered by its own function.
+A kind without stored objects (a review, a binding, an eviction, a token) has a function that answers its POST.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["create"]
 
-#: How often another generated name is tried.
+#: Number of further generated names after a conflict.
 NAME_ATTEMPTS: Final = 8
 
 
@@ -56,7 +56,7 @@ async def _answer_unstored(
     if serve is None:
         raise method_not_allowed()
     metadata = obj.setdefault("metadata", {})
-    if expected.subresource is None:  # a subresource's function asks for admission itself
+    if expected.subresource is None:  # A subresource's function calls admission itself.
         await begin(store, ctx, obj)
     elif store.resource.namespaced:
         ensure_namespace(metadata, ctx.namespace)
@@ -68,13 +68,13 @@ async def _create_object(store: Store, ctx: Context, obj: Hub, options: WriteOpt
     wipe_system_fields(metadata)
     ensure_namespace(metadata, ctx.namespace)
     deduplicate_owners(metadata, ctx.warnings)
-    if store.registry.shared:  # admission reads other objects, which other servers may just have written
+    if store.registry.shared:  # Admission reads other objects, which other servers may have just written.
         await store.registry.consistent()
     mutation = Mutation(store, ctx, options, "CREATE")
     mutation.obj, mutation.name = obj, ctx.name or metadata.get("name", "")
     await admit_object(mutation)
     attempts = NAME_ATTEMPTS if metadata.get("generateName") and not metadata.get("name") else 1
-    # An attempt changes the object, and there is hardly ever a second one.
+    # An attempt changes the object. A second attempt is rare.
     kept = encode_exactly(obj) if attempts > 1 else b""
     for attempt in range(attempts):
         if attempt:

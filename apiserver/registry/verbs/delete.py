@@ -80,8 +80,10 @@ def _check_options_kind(version: str, kind: str) -> None:
 
 
 async def delete_object(store: Store, ctx: Context, options: DeleteOptions, *, admitted: bool = False) -> DeleteResult:
-    """Delete ctx.name, as far as its kind, its finalizers and its grace period allow. `admitted`: admission has
-    already seen the deletion as a part of an eviction. Raises StatusError.
+    """Delete ctx.name, as far as its kind, its finalizers and its grace period allow.
+
+    With `admitted` admission has already seen the deletion, as a part of an eviction.
+    Raises StatusError.
     """
     m, strategy = Mutation(store, ctx, options, "DELETE"), store.strategy
     while True:
@@ -183,8 +185,11 @@ def _answer(store: Store, entry: Entry, *, gone: bool) -> DeleteResult:
 
 
 class _Step(NamedTuple):
-    """`then`: "keep" leaves the object to finalizers or its grace period, "remove" takes it away after `obj` was
-    written, "pending" means that an earlier DELETE already asks for as much. `obj` None: nothing to write first."""
+    """The next step of a DELETE.
+
+    `then` "keep" leaves the object to its finalizers or its grace period. "remove" removes it after `obj` is written.
+    "pending" means that an earlier DELETE already requested as much. `obj` is None if nothing is written first.
+    """
 
     then: Literal["keep", "remove", "pending"]
     obj: Hub | None
@@ -219,7 +224,7 @@ def _refused(resource: Resource, name: str, what: str, wanted: str, found: str, 
 
 
 def _plan(ctx: Context, obj: Hub, options: DeleteOptions) -> _Step:
-    """What a DELETE does with an object (a private copy, changed in place)."""
+    """Plan the effect of a DELETE on an object (a private copy, changed in place)."""
     strategy, metadata = ctx.resource.strategy, obj["metadata"]
     grace = strategy.deletion_grace(ctx, obj, _requested(options))
     graceful = False
@@ -243,12 +248,12 @@ def _plan(ctx: Context, obj: Hub, options: DeleteOptions) -> _Step:
 
 
 def _requested(options: DeleteOptions) -> int | None:
-    """A negative period is one second."""
+    """Return the requested grace period in seconds. A negative one means 1 s."""
     return 1 if options.grace_period is not None and options.grace_period < 0 else options.grace_period
 
 
 def _shorten(metadata: Json, requested: int | None, now: datetime) -> bool | None:
-    """A later DELETE of a terminating object can only shorten its period. None: it changes nothing."""
+    """Shorten the period of a terminating object. Return None if the DELETE changes nothing."""
     period = metadata.get("deletionGracePeriodSeconds", 0)
     if period < 0:
         period = metadata["deletionGracePeriodSeconds"] = 1
@@ -273,7 +278,7 @@ def _mark(metadata: Json, at: datetime, grace: int) -> None:
 
 
 def _mark_now(metadata: Json, now: datetime) -> None:
-    """Only finalizers hold the object: it is being deleted from now on."""
+    """Mark an object with finalizers as deleted now."""
     given = metadata.get("deletionTimestamp")
     if given is None:
         _mark(metadata, now, 0)
@@ -283,7 +288,7 @@ def _mark_now(metadata: Json, now: datetime) -> None:
 
 
 def _finalizers(policy: str, metadata: Json, options: DeleteOptions) -> list[str]:
-    """The object's finalizers with those that the propagation policy asks for."""
+    """Return the object's finalizers with those of the propagation policy."""
     given = metadata.get("finalizers") or []
     if policy == "unsupported":
         return given
@@ -317,7 +322,7 @@ def _set_finalizers(metadata: Json, finalizers: list[str]) -> bool:
 
 
 def _success(resource: Resource, metadata: Json) -> Json:
-    """The Status that answers the deletion of kinds that do not answer with the object."""
+    """Return the Status for the deletion of a kind whose DELETE does not return the object."""
     details = {"name": metadata["name"], "group": resource.group, "kind": resource.plural, "uid": metadata["uid"]}
     if not resource.group:
         del details["group"]

@@ -1,4 +1,4 @@
-"""DELETE of a collection: what a list selects, object by object, as DELETE of each would.
+"""DELETE of a collection: a DELETE of each object in a list.
 
 list options → options → [listed → each deleted, several at a time]; the answer is the list as it was
 """
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = ["delete_collection"]
 
-#: How many objects of a collection are deleted at the same time, to share commits.
+#: Number of concurrent deletions; they share commits.
 _AT_ONCE: Final = 64
 
 
 async def delete_collection(store: Store, ctx: Context, request: Request) -> Listing:
-    """Deletes what a list selects, and answers the list as it was. Raises StatusError."""
+    """Delete the objects of a list, and return the list from before. Raise StatusError."""
     selection = list_options(request.params, watch=False) if request.query else ListOptions()
     check_fields(store.variants[ctx.version], ctx.version, selection.fields)
     options = options_of(request)
@@ -60,7 +60,7 @@ async def _delete_page(
 async def _delete_in_turn(
     store: Store, ctx: Context, page: Sequence[Entry], options: DeleteOptions
 ) -> list[BaseException | None]:
-    """One after the other, where the caller is: who is asked about them may have to wait for a conversion."""
+    """Delete one after the other in the caller's task, because admission may have to wait for a conversion."""
     for entry in page:
         try:
             await _delete_listed(store, ctx, entry, options)

@@ -24,7 +24,7 @@ __all__ = ["get", "get_present", "shown_entries"]
 
 
 async def get(store: Store, ctx: Context, request: Request) -> Entry:
-    """The state of one object. Raises StatusError."""
+    """Return the state of one object. Raise StatusError."""
     wanted = get_options(request.params).resource_version if request.query else ""
     if store.resource.shown is not None:
         return await _shown_now(store, ctx)
@@ -33,12 +33,12 @@ async def get(store: Store, ctx: Context, request: Request) -> Entry:
         await reached(store.cache, parse_version(wanted, cached=cached), cached=cached)
     else:
         await store.registry.consistent()
-    # Upstream answers the newest out of etcd, and converts it; whoever names a version is answered out of its cache.
+    # Upstream reads the newest state from etcd and converts it. A request with a version is answered from its cache.
     return await shown(store.resource, ctx, get_present(store, ctx.namespace, ctx.name), kept=bool(wanted))
 
 
 async def _shown_now(store: Store, ctx: Context) -> Entry:
-    """An object of a kind that stores none."""
+    """Return an object of a kind without stored objects."""
     for entry in await shown_entries(store, ctx):
         if entry.key == store.key(ctx.namespace, ctx.name):
             return entry
@@ -46,7 +46,7 @@ async def _shown_now(store: Store, ctx: Context) -> Entry:
 
 
 async def shown_entries(store: Store, ctx: Context) -> list[Entry]:
-    """All objects of a kind that stores none."""
+    """Return all objects of a kind without stored objects."""
     assert store.resource.shown is not None
     key = store.key
     objects = await store.resource.shown(store, ctx)
@@ -54,7 +54,7 @@ async def shown_entries(store: Store, ctx: Context) -> list[Entry]:
 
 
 def get_present(store: Store, namespace: str, name: str) -> Entry:
-    """The state of one object as this server's cache holds it. Raises 404."""
+    """Return the state of one object in this server's cache. Raise 404."""
     entry = store.cache.get(store.key(namespace, name))
     if entry is None:
         raise not_found(store.resource.plural, store.resource.group, name)

@@ -1,9 +1,9 @@
-"""GET of a collection: which state answers, and what of it.
+"""GET of a collection: the state that answers, and the selection of its objects.
 
-    no version: the newest, at one revision with its pages · 0: whatever is here, unpaged · a version: not older than
+    no version: the newest, at one revision for all pages · 0: the cached state, unpaged · a version: not older than
     it; with resourceVersionMatch=Exact, or with a limit and no match, exactly it · continue: at the token's revision
 
-A list without selectors takes no look at its objects; one with selectors starts from an index where it can.
+A list without selectors does not read its objects. A list with selectors uses an index if it can.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ async def list_(store: Store, ctx: Context, request: Request) -> Listing:
 
 
 def list_present(store: Store, namespace: str) -> Listing:
-    """All of a collection as this server's cache holds it."""
+    """Return the whole collection in this server's cache."""
     cache = store.cache
     return Listing(cache.list(store.resource.prefix(namespace)).entries, cache.revision)
 
@@ -82,7 +82,7 @@ async def list_entries(store: Store, ctx: Context, options: ListOptions) -> List
 
 
 async def _converted(store: Store, ctx: Context, options: ListOptions, selection: Selection) -> Listing:
-    """A list of a kind that somebody else converts: labels and fields are those of the version asked for."""
+    """List a kind with an external converter. Labels and fields are those of the requested version."""
     conversion, limit, test = store.resource.conversion, options.limit, selection.test
     assert conversion is not None
     if test is None:
@@ -98,7 +98,7 @@ async def _converted(store: Store, ctx: Context, options: ListOptions, selection
 
 
 async def _listed(store: Store, options: ListOptions, selection: Selection, *, whole: bool = False) -> Listing:
-    """The entries as they are stored. `whole`: whatever the limit is."""
+    """List the entries as stored. With `whole` the limit is ignored."""
     cache = store.cache
     if not options.resource_version and not options.continue_token and options.limit <= 0:
         await store.registry.consistent()
@@ -115,7 +115,7 @@ async def _listed(store: Store, options: ListOptions, selection: Selection, *, w
 
 
 async def _where(cache: Cache, selection: Selection, options: ListOptions) -> tuple[int, str, int]:
-    """The exact revision to list at (0: the present), the key to start from, the limit."""
+    """Return the exact revision to list at (0: the present), the start key and the limit."""
     version, match, limit = options.resource_version, options.resource_version_match, options.limit
     if options.continue_token:
         start, revision = decode_token(options.continue_token, selection.prefix)
@@ -132,7 +132,7 @@ async def _where(cache: Cache, selection: Selection, options: ListOptions) -> tu
 
 
 async def _selected_now(cache: Cache, selection: Selection) -> Listing:
-    """Everything selected in the present, without pages. Others have their turn while many objects are tested."""
+    """Return all selected entries of the present. Other tasks run while many objects are tested."""
     revision = cache.revision
     test = selection.test
     if test is None:
@@ -152,7 +152,7 @@ async def _selected_now(cache: Cache, selection: Selection) -> Listing:
 
 
 def _page(cache: Cache, selection: Selection, start: str, limit: int) -> Listing:
-    """A page of the present: entries until the limit, a token when anything follows."""
+    """Return a page of the present: entries up to the limit, and a token if more follow."""
     revision = cache.revision
     if selection.test is None or limit <= 0:
         found = cache.list(selection.prefix, start, limit if limit > 0 else None)
@@ -179,7 +179,10 @@ def _page(cache: Cache, selection: Selection, start: str, limit: int) -> Listing
 async def _at(
     cache: Cache, selection: Selection, revision: int, start: str, limit: int, options: ListOptions
 ) -> Listing:
-    """A page of the past. Selected pages are cut from the whole, so that a page holds as many as were asked for."""
+    """Return a page of the past.
+
+    With selectors the whole list is filtered first, so that a page has as many objects as requested.
+    """
     plain = selection.test is None
     try:
         found = await cache.at(revision, selection.prefix, start, limit if plain and limit > 0 else None)

@@ -1,12 +1,13 @@
-"""PATCH in the request's content type, and server-side apply. The steps of a write are in
-`apiserver.registry.verbs.pipeline`; what a patch makes of the stored object is here:
+"""PATCH in the request's content type, and server-side apply.
+
+The steps of a write are in `apiserver.registry.verbs.pipeline`. The patching of the stored object is here:
 
     stored → version → patched → decoded (unknown fields) → defaults → hub
 
 JSON patch and merge patch work on the object's JSON, strategic merge on its fields by the schema's merge keys. An apply
-is in `apiserver.registry.fields.apply`. Errors are upstream's: a document that is no patch is a 400, one that cannot be
-applied a 422 without details, a result that is no object of the kind a 422 on `patch` that shows the result (or, for
-strategic merge, the patch).
+is in `apiserver.registry.fields.apply`. Errors are upstream's. A document that is no patch is a 400. A patch that
+cannot be applied is a 422 without details. A result that is no object of the kind is a 422 on `patch` with the result
+(for strategic merge, with the patch).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ STRATEGIC: Final = "application/strategic-merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
 PATCH_TYPES: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
 MAX_OPERATIONS: Final = 10_000
-#: What an operation of a JSON patch has.
+#: The members of a JSON patch operation.
 _NO_VERSION: Final = "Object 'apiVersion' is missing in 'object has no apiVersion field'"
 _TEXTS: Final = frozenset({"op", "path", "from"})
 _OPERATION: Final = _TEXTS | {"value"}
@@ -94,13 +95,14 @@ def check_patch_type(request: Request, *, custom: bool) -> None:
 
 
 class Patch:
-    """What a patch makes of a stored object: a JSON patch or merge patch, whose document is decoded as if it had been
-    sent. The body is read when there is an object: without, it may be anything.
+    """A JSON patch or merge patch of a stored object, whose result is decoded like a sent body.
+
+    The body is read only if the object exists; otherwise it may be invalid.
     """
 
     def __init__(self, ctx: Context, expected: ExpectedBody, body: bytes, validation: str) -> None:
         self.ctx, self.expected, self.body, self.validation = ctx, expected, body, validation
-        #: The patch itself, and what is said of its repeated fields, once it was read.
+        #: The patch and the errors about its repeated fields, once it is read.
         self.patch: Any = None
         self.repeated: list[str] | None = None
 
@@ -128,7 +130,7 @@ class Patch:
         except DecodeError as error:
             raise self.refuse(str(error)) from None
 
-    #: How the error of a body begins that cannot be decoded.
+    #: Prefix of the error for an undecodable body.
     undecodable = "error decoding patch: "
 
     def read(self, loaded: Body) -> list[str]:
@@ -139,15 +141,15 @@ class Patch:
     apply: Callable[[Any, Any], Any]
 
     def shown(self) -> str:
-        """What the patch made, as errors show it."""
+        """Render the result of the patch for errors."""
         raise NotImplementedError
 
     def refuse(self, error: str) -> StatusError:
-        """422 on the patch, which shows what it made."""
+        """Return a 422 on the patch with its result."""
         return invalid_patch(self.shown(), error)
 
     def decode(self, patched: Any) -> tuple[ExpectedBody, Decoded]:
-        """Decode a patched document as what it claims to be. Raises StatusError."""
+        """Decode a patched document as its own kind and version. Raise StatusError."""
         expected = self.expected
         if not isinstance(patched, dict):
             raise self.refuse(unmarshal_error(patched, "map[string]interface {}"))
@@ -162,7 +164,10 @@ class Patch:
             raise self.refuse(str(error)) from None
 
     def _claimed(self, patched: Json) -> ExpectedBody:
-        """What a document says that it is where the patch changed that. Raises StatusError."""
+        """Return the expected body for a document whose kind or version the patch changed.
+
+        Raises StatusError.
+        """
         expected = self.expected
         try:
             version, kind = claimed_kind(patched)
@@ -182,7 +187,7 @@ class Patch:
         return given
 
     def _other_version(self, given: str) -> ExpectedBody:
-        """A patch may turn the document into one of another version of its kind, as which it is then read."""
+        """Return the expected body for another version of the same kind."""
         resource = self.ctx.resource
         if self.expected.kind != resource.kind:
             return self.expected
@@ -190,8 +195,10 @@ class Patch:
         return next((ExpectedBody(resource, version) for version in others), self.expected)
 
     def _unversioned(self, patched: Json) -> StatusError:
-        """A document without apiVersion is read as the hub's own type, which takes fields of metadata at the top, and
-        so has no name there.
+        """Return the error for a document without apiVersion.
+
+        Upstream decodes it as the hub's own type, which has the fields of metadata at the top. So it has no name in
+        metadata.
         """
         self.report([f"unknown field {go_quote(name)}" for name in sorted(patched) if name not in _HUB_FIELDS])
         name = self.ctx.name
@@ -281,7 +288,7 @@ _HUB_FIELDS: Final = frozenset({"kind", "apiVersion", *ObjectMeta.fields})
 
 
 def _mistyped(operations: Any) -> str:
-    """What is first of a wrong type in a JSON patch, for a reader who looks; empty where nothing is."""
+    """Return the first type error in a JSON patch; "" if there is none."""
     if operations is not None and not isinstance(operations, list):
         return unmarshal_error(operations, "[]handlers.jsonPatchOp")
     for operation in operations or ():
@@ -294,8 +301,9 @@ def _mistyped(operations: Any) -> str:
 
 
 def _problems_of_operations(operations: list[Any], repeated: list[str]) -> list[str]:
-    """What a strict reader refuses of a JSON patch, in its order: what no operation has, and what is repeated in what
-    an operation has.
+    """Return the errors of strict decoding of a JSON patch, in upstream's order.
+
+    They are unknown members of operations, and repeated fields in known members.
     """
     found = []
     for index, operation in enumerate(operations):
@@ -310,7 +318,7 @@ def _problems_of_operations(operations: list[Any], repeated: list[str]) -> list[
 
 
 def _failed(error: PatchError) -> StatusError:
-    """A patch that cannot be applied: most often upstream says no more than that."""
+    """Return the error for a patch that cannot be applied. Upstream's has no details in most cases."""
     if error.status == 422:
         return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
     return bad_request(error.text) if error.status == 400 else StatusError(error.status, "", error.text)

@@ -6,9 +6,9 @@
     store_object    uid, time, generated name → reserve → prepare → validate → warn → canonicalize → normalize →
                     validating admission → append
 
-A POST reads nothing, and repeats `store_object` while its generated name is taken. PUT, PATCH and apply repeat all
-steps if another writer was first. DELETE has steps of its own between reading and appending: `verbs/delete.py`.
-Nothing waits between reading and appending unless a plugin does. Writes of one key run one after the other.
+A POST reads nothing. It repeats `store_object` while its generated name exists. PUT, PATCH and apply repeat all steps
+if another writer was first. DELETE has steps of its own between reading and appending: `verbs/delete.py`. Only plugins
+may wait between reading and appending. Writes of one key run one after the other.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ __all__ = [
 
 
 class Mutation(Attributes):
-    """One write of one object: the request, and what the steps have read and made so far. Admission sees it, too."""
+    """One write of one object: the request, and the results of the steps so far. Admission sees it, too."""
 
-    #: The UID that the stored object must have.
+    #: The required UID of the stored object.
     uid: str | None = None
     #: A PUT or apply creates a missing object.
     creates = False
     #: `admit_object` updates the managed fields. An apply does that itself.
     tracked = True
-    #: An object that is too large is refused. If not, it is stored without its managed fields if that helps.
+    #: An object that is too large is refused. Otherwise it is stored without its managed fields if that helps.
     keeps_managers = False
     #: The stored state; not set while the operation is CREATE.
     entry: Entry
@@ -68,7 +68,7 @@ class Mutation(Attributes):
     old: Any
     #: The new object, private to this write.
     obj: Hub
-    #: The admission plugins that see this write.
+    #: The admission plugins for this write.
     handlers: Handlers
 
     def __init__(
@@ -81,7 +81,7 @@ class Mutation(Attributes):
         self.key = store.key(ctx.namespace, ctx.name) if operation != "CREATE" else ""
         #: Shows the object as another kind (scale), as which it is changed.
         self.projector = store.projectors.get((ctx.version, ctx.subresource))
-        #: The subresource whose rules apply; "" for the whole object, and for the object of a projection.
+        #: The subresource whose rules apply; "" for the whole object and for the object of a projection.
         self.part = ctx.subresource if self.projector is None else ""
 
 
@@ -89,8 +89,9 @@ class Mutation(Attributes):
 
 
 async def read_stored(m: Mutation, *, copy: bool = True) -> None:
-    """Wait for the write of the same object that is in progress. Set `entry`, `old` and `operation`, and `obj` to a
-    private copy if there is to be a `copy`. A deletion needs only the copy.
+    """Read the stored object once the current write of the same object is complete.
+
+    It sets `entry`, `old` and `operation`. With `copy` it sets `obj` to a private copy. A deletion needs only the copy.
 
     Raises:
         StatusError: 404 for a missing object that the request does not create, 409 for an object with another UID.
@@ -124,7 +125,7 @@ async def read_stored(m: Mutation, *, copy: bool = True) -> None:
 
 
 def precondition_failed(m: Mutation, what: str, wanted: str, found: str) -> StatusError:
-    """Return a 409 in the storage's words. A dry run does not know the prefix of its keys."""
+    """Return a 409 with the storage's text. A dry run does not know the prefix of its keys."""
     key = m.key.removeprefix("/registry") if m.ctx.dry_run else m.key
     cause = (
         f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
@@ -137,7 +138,7 @@ def precondition_failed(m: Mutation, what: str, wanted: str, found: str) -> Stat
 
 
 async def admit(handlers: Handlers, attributes: Attributes) -> None:
-    """Call every mutating plugin, and all of them once more if one of them asks for that. Raises StatusError."""
+    """Call every mutating plugin, and all of them again if one requests it. Raise StatusError."""
     for plugin in handlers.admitting:
         waiting = plugin.admit(attributes)
         if waiting is not None:
@@ -262,14 +263,14 @@ def _fill_identity(m: Mutation) -> None:
 
 
 def _prepare_new(m: Mutation) -> list[FieldError]:
-    """Prepare a new object and return what is wrong with it (upstream's BeforeCreate)."""
+    """Prepare a new object and return its errors (upstream's BeforeCreate)."""
     strategy, ctx, obj, namespaced = m.store.strategy, m.ctx, m.obj, m.resource.namespaced
     if obj["metadata"].get("namespace", "") != ctx.namespace:
         ensure_namespace(obj["metadata"], ctx.namespace)
     strategy.prepare_for_create(ctx, obj)
     metadata = obj["metadata"]
     errors = strategy.validate_first(ctx, obj, None)
-    if strategy.checks_metadata and "kind" not in obj:  # the wrong kind of an object (`to_hub`) is the first error
+    if strategy.checks_metadata and "kind" not in obj:  # The wrong kind of an object (`to_hub`) is the first error.
         errors += strategy.validate_metadata(ctx, metadata, namespaced)
     errors += strategy.validate(ctx, obj)
     if not errors and not strategy.checks_metadata:
@@ -278,7 +279,7 @@ def _prepare_new(m: Mutation) -> list[FieldError]:
 
 
 def _prepare_changed(m: Mutation) -> list[FieldError]:
-    """Prepare a changed object and return what is wrong with it (upstream's BeforeUpdate)."""
+    """Prepare a changed object and return its errors (upstream's BeforeUpdate)."""
     strategy, ctx, part, obj, old = m.store.strategy, m.ctx, m.part, m.obj, m.old
     metadata, before = obj["metadata"], old["metadata"]
     if metadata.get("namespace", "") != ctx.namespace:
@@ -326,7 +327,7 @@ def _changed_metadata_errors(m: Mutation, first: list[FieldError]) -> list[Field
 
 
 async def _authorize_creation(m: Mutation) -> None:
-    """Raise 403 if the user may not create the object, which the path of a PUT or apply does not say."""
+    """Raise 403 if the user may not create the object by a PUT or apply."""
     ctx, resource = m.ctx, m.resource
     if not await ctx.is_allowed("create", resource.group, resource.plural, ctx.subresource, ctx.namespace, m.name):
         where = f' in the namespace "{ctx.namespace}"' if ctx.namespace else " at the cluster scope"
@@ -369,7 +370,7 @@ async def _append_new(m: Mutation) -> Entry | None:
 
 
 def _check_no_version(text: str) -> None:
-    """Raise 500 if a POST names a version. 0 is none, and neither is what is no number."""
+    """Raise 500 if a POST sets a version. 0 and invalid numbers count as unset."""
     with suppress(ValueError):
         if parse_uint64(text):
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
@@ -389,7 +390,7 @@ async def append_changed(m: Mutation) -> Entry | None:
             return Unsaved(m.key, obj, entry.revision)
         old["metadata"].pop("resourceVersion", None)
         if not dry_run:
-            obj["metadata"].pop("selfLink", None)  # a field that storing drops
+            obj["metadata"].pop("selfLink", None)  # A field that storing drops.
         if obj == old and (dry_run or not m.resource.custom or not store.is_outdated(entry)):
             return entry
         if dry_run:

@@ -27,10 +27,11 @@ async def replace_object(
     dry_run: bool = False,
     tracked: bool = False,
 ) -> Entry:
-    """Store what `change` makes of the object ctx.name. Neither its strategy nor admission is called.
+    """Store the result of `change` for the object ctx.name, without its strategy and without admission.
 
     `uid` and `resource_version` are preconditions. If `tracked`, ctx.manager manages the changes as an update of
-    ctx.subresource; if not, managed fields stay as they are. Raises StatusError.
+    ctx.subresource; otherwise managed fields stay unchanged.
+    Raises StatusError.
     """
     m = Mutation(store, ctx, WriteOptions(dry_run=dry_run))
     m.uid, m.tracked = uid, tracked

@@ -1,4 +1,4 @@
-"""The revision that a read names: how it is written, and waiting until the cache has reached it."""
+"""The revision in a read: parsing it, and waiting until the cache has reached it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ __all__ = ["parse_version", "reached", "too_large"]
 
 
 def too_large(revision: int, current: int, *, retry: bool = True) -> StatusError:
-    """504 for a revision that the store has not reached; upstream's watch cache says when to ask again, its storage
-    does not.
+    """Return a 504 for a revision that the store has not reached.
+
+    Upstream's watch cache sets a retry time, its storage does not.
     """
     message = f"Timeout: Too large resource version: {revision}, current: {current}"
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
@@ -27,8 +28,9 @@ def too_large(revision: int, current: int, *, retry: bool = True) -> StatusError
 
 
 def parse_version(text: str, *, cached: bool = True) -> int:
-    """A resourceVersion parameter of a get or watch; a wrong one is upstream's bare 500, a 400 where no cache
-    answers.
+    """Parse the resourceVersion parameter of a get or watch.
+
+    An invalid one is upstream's bare 500, or a 400 if no cache answers.
     """
     if not text:
         return 0
@@ -42,7 +44,7 @@ def parse_version(text: str, *, cached: bool = True) -> int:
 
 
 async def reached(cache: Cache, revision: int, *, cached: bool = True) -> None:
-    """Waits until the cache is not older than a revision."""
+    """Wait until the cache has reached a revision."""
     if revision > cache.revision:
         try:
             await cache.wait_for(revision, WAIT_SECONDS)

@@ -1,7 +1,7 @@
-"""Which objects a list or watch is about: key range, label selector, field selector, shard selector.
+"""The objects of a list or watch: key range, label selector, field selector, shard selector.
 
-A selection is compiled once per request. What can be decided without an object is: an exact name or
-namespace from the key, a label by the index.
+A selection is compiled once per request. Some parts need no object: an exact name or namespace is in the key, a label
+in the index.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ LABELS = "labels"
 
 
 class Selection:
-    """`prefix` of the keys; `key` when at most one object can match; `test` None when every object under the prefix
-    matches;
-    `index` and `term` where an index narrows the search, to exactly what is selected if `exact`; `shards` is the shard
-    selector that is part of the test."""
+    """A compiled selection.
+
+    `prefix` is that of the keys. `key` is set if at most one object can match. `test` is None if every object under the
+    prefix matches. `index` and `term` are set if an index narrows the search; with `exact` it returns exactly the
+    selection. `shards` is the shard selector within the test.
+    """
 
     __slots__ = ("exact", "index", "key", "prefix", "shards", "term", "test")
 
@@ -47,7 +49,7 @@ class Selection:
         self.shards = ""
 
     def narrow(self, shards: ShardSelector) -> None:
-        """Selects of these objects those in a shard alone."""
+        """Narrow the selection to the objects in a shard."""
         test, holds = self.test, shards.compile()
         self.exact, self.shards = False, str(shards)
         if test is None:
@@ -62,7 +64,7 @@ class Selection:
 
 
 def selection_of(store: Store, ctx: Context, options: ListOptions) -> Selection:
-    """What a request of a collection is about. Raises StatusError."""
+    """Compile the selection of a request of a collection. Raise StatusError."""
     selection = select(store.variants[ctx.version], ctx.version, ctx.namespace, options, ctx.name)
     if options.shards and ctx.features.enabled("ShardedListAndWatch"):
         from apiserver.registry.verbs.shards import ShardError, parse_shards
@@ -110,7 +112,7 @@ def _with_name(fields: FieldSelector | None, name: str) -> FieldSelector | None:
 
 
 def check_fields(resource: Resource, version: str, fields: FieldSelector | None) -> None:
-    """Raises 400 for a field by which nothing of this kind is selected."""
+    """Raise 400 for a field that is not selectable in this kind."""
     for requirement in fields.requirements if fields is not None else ():
         field = requirement.field
         if field == "metadata.name" or field in resource.field_labels:
@@ -158,11 +160,11 @@ _LABELS_KEY = b'"labels":{'
 
 
 def labels_of(entry: Entry) -> dict[str, str] | None:
-    """An entry's labels, cut out of its bytes: the object itself need not be decoded for them.
+    """Return an entry's labels from its bytes, without decoding the object.
 
     Metadata is stored first and labels in it before anything nested, so the first `"labels":{` is that of the metadata
-    if no brace stands before it. Labels hold no braces, but for those that a binding gave a pod, which nobody checks.
-    Where the bytes do not tell, the object does.
+    if no brace precedes it. Labels contain no braces, except unvalidated labels that a binding set on a pod. If the
+    bytes are ambiguous, the object is decoded.
     """
     tail = entry.tail
     at = tail.find(_LABELS_KEY)
@@ -171,7 +173,7 @@ def labels_of(entry: Entry) -> dict[str, str] | None:
     labels: dict[str, str] | None
     if tail.find(b"{", 0, at) < 0:
         start = at + len(_LABELS_KEY) - 1
-        with suppress(orjson.JSONDecodeError):  # the brace was within a label
+        with suppress(orjson.JSONDecodeError):  # The brace was within a label.
             labels = orjson.loads(tail[start : tail.index(b"}", start) + 1])
             return labels
     labels = entry.obj["metadata"].get("labels")
@@ -179,7 +181,7 @@ def labels_of(entry: Entry) -> dict[str, str] | None:
 
 
 def _narrowed(resource: Resource, labels: LabelSelector | None, fields: FieldSelector | None) -> tuple[str, str]:
-    """An index and a term that every match has; ("", "") when there is none."""
+    """Return an index and a term that every match has; ("", "") if there is none."""
     if fields is not None:
         for field in resource.field_labels:
             value = fields.exact(field)
@@ -197,8 +199,9 @@ def _narrowed(resource: Resource, labels: LabelSelector | None, fields: FieldSel
 
 
 def index_terms(resource: Resource) -> dict[str, Callable[[Entry], Iterable[str]]]:
-    """The indexes of a resource's cache: labels (`key` and `key=value`) and every selectable field. Built when first
-    asked.
+    """Return the index functions of a resource's cache: labels (`key` and `key=value`) and selectable fields.
+
+    An index is built at its first use.
     """
     indexes: dict[str, Callable[[Entry], Iterable[str]]] = {LABELS: _label_terms}
     for field, look_up in resource.field_labels.items():

@@ -29,8 +29,10 @@ _HEADERS: Final = {"content-type": "application/json", "user-agent": _MANAGER}
 
 
 async def create_own(registry: Registry, user: User, group: str, plural: str, obj: Json, *, manager: str = "") -> bool:
-    """Creates an object, whose fields are managed by the server or by `manager`; False where there is one of that
-    name. Raises StatusError.
+    """Create an object managed by the server or by `manager`.
+
+    Returns False if an object of that name exists.
+    Raises StatusError.
     """
     store = registry.stores[group, plural]
     version = store.resource.versions[0].name
@@ -48,7 +50,7 @@ async def create_own(registry: Registry, user: User, group: str, plural: str, ob
 async def apply_own(
     registry: Registry, user: User, group: str, plural: str, obj: Json, *, manager: str, subresource: str = ""
 ) -> None:
-    """Applies a configuration, whoever owned its fields before. Raises StatusError."""
+    """Apply a configuration and take its fields from other managers. Raise StatusError."""
     store = registry.stores[group, plural]
     version, name = store.resource.versions[0].name, obj["metadata"]["name"]
     body = orjson.dumps({"apiVersion": api_version(group, version), "kind": store.resource.kind, **obj})
@@ -61,7 +63,7 @@ async def apply_own(
 
 
 async def delete_own(registry: Registry, user: User, group: str, plural: str, namespace: str, name: str) -> None:
-    """Deletes an object; one that is gone is no error. Raises StatusError."""
+    """Delete an object; a missing one is no error. Raise StatusError."""
     store = registry.stores[group, plural]
     version = store.resource.versions[0].name
     ctx = store.context(user=user, version=version, verb="delete", namespace=namespace, name=name)
@@ -83,8 +85,10 @@ async def rewrite_own(
     *,
     subresource: str = "",
 ) -> None:
-    """Stores what a function makes of an object, as an update of it or of a subresource by the server. An object that
-    is gone is no error. Raises StatusError.
+    """Store a function's change of an object, as the server's update of it or of a subresource.
+
+    A missing object is no error.
+    Raises StatusError.
     """
     store = registry.stores[group, plural]
     version = store.resource.versions[0].name

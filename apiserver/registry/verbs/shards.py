@@ -1,10 +1,10 @@
-"""Shard selectors: the part of a collection whose uids, or namespaces, have hashes in certain ranges (KEP-5866, alpha).
+"""Shard selectors: objects of a collection by ranges of a hash of their UID or namespace (KEP-5866, alpha).
 
     shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000') || shardRange(…)
 
-It is written as CEL and never evaluated: of the language, calls of `shardRange` joined by `||` are all that may stand
-there. Hashes are 64-bit FNV-1a of the field's UTF-8 bytes; a range holds its start and not its end. Facts:
-k8s.io/apiserver, pkg/sharding; k8s.io/apimachinery, pkg/sharding.
+The syntax is CEL, but it is never evaluated: only calls of `shardRange` joined by `||` are valid. Hashes are 64-bit
+FNV-1a of the field's UTF-8 bytes. A range includes its start and excludes its end.
+Facts: k8s.io/apiserver, pkg/sharding; k8s.io/apimachinery, pkg/sharding.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _END: Final = "0x10000000000000000"
 
 
 class ShardError(ValueError):
-    """A text that is no shard selector, in upstream's words."""
+    """Error in a shard selector, in upstream's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class ShardSelector:
         return " || ".join(f"shardRange({self.field}, '{start}', '{end}')" for start, end in self.ranges)
 
     def compile(self) -> Callable[[Mapping[str, Any]], bool]:
-        """Whether an object with this metadata is in the shard."""
+        """Return a predicate over metadata: whether an object is in the shard."""
         field = _FIELDS[self.field]
         bounds = tuple((int(start, 16), int(end, 16)) for start, end in self.ranges)
 
@@ -63,7 +63,7 @@ def _hash(text: str) -> int:
 
 
 def parse_shards(text: str) -> ShardSelector:
-    """Raises ShardError."""
+    """Parse a shard selector. Raise ShardError."""
     text = text.strip()
     if not text:
         raise ShardError("empty shard selector is not allowed; omit the parameter for unfiltered lists")
@@ -154,7 +154,7 @@ def _hex(node: Node, name: str) -> str:
 
 
 def _kind(node: Node) -> int:
-    """The number that cel-go has for such an expression (common/ast, ExprKind)."""
+    """Return cel-go's number for the kind of an expression (common/ast, ExprKind)."""
     from apiserver.cel.language import ast
 
     kinds = {
@@ -165,7 +165,7 @@ def _kind(node: Node) -> int:
 
 
 def _go_type(value: Any) -> str:
-    """The Go type of a literal's value, as `%T` prints it; a uint is a class of its own here."""
+    """Return the Go type of a literal's value, as `%T` prints it. A uint is a class of its own here."""
     if value is None:
         return "structpb.NullValue"
     names = {bool: "bool", int: "int64", float: "float64", bytes: "[]uint8"}

@@ -1,6 +1,7 @@
-"""What is posted and not stored as it is: reviews, bindings, evictions. `begin` is what happens to every posted object
-before its kind looks at it; what the kind finds wrong is told before `judge` asks those who only say yes or no. Of what
-is posted to an object (pods/binding) that object's module asks admission; `noting` notes its manager.
+"""POST of objects that are not stored themselves: reviews, bindings, evictions.
+
+`begin` has the steps before the kind's own function. `judge` calls validating admission after the kind's validation.
+The module of a parent object calls admission for its subresources (pods/binding). `noting` sets their managers.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ __all__ = ["begin", "judge", "noting"]
 
 
 async def begin(store: Store, ctx: Context, body: Json) -> None:
-    """Wipes what only the server may say, notes the manager, and lets admission change the object. Raises
-    StatusError.
+    """Clear the server's fields, set the manager, and call mutating admission.
+
+    Raises StatusError.
     """
     metadata = body["metadata"]
     wipe_system_fields(metadata)
@@ -39,13 +41,14 @@ async def begin(store: Store, ctx: Context, body: Json) -> None:
 
 
 async def judge(store: Store, ctx: Context, body: Json) -> None:
-    """Asks validating admission. Raises StatusError."""
+    """Call validating admission. Raise StatusError."""
     await validate(store.handlers("CREATE", ctx), _attributes(ctx, body))
 
 
 def noting(kind: Struct, version: str, *resets: str) -> Callable[[Context, Json], None]:
-    """What notes the manager in objects of a kind that are posted to ctx.subresource. `version`: its apiVersion;
-    `resets`: fields that nobody manages.
+    """Return a function that sets the manager in objects posted to ctx.subresource.
+
+    `version` is their apiVersion; `resets` are fields without managers.
     """
     form = Form(kind, same_form, same_form, lambda: zero(kind))
     tracker = FieldTracker(lambda _: form, lambda _: resets)

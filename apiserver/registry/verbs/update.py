@@ -36,7 +36,7 @@ async def update(store: Store, ctx: Context, request: Request) -> Result:
         if result is not None:
             return result
         again = ctx.of_object(ctx.namespace, ctx.name)
-        again.warnings = []  # the first attempt has added the warnings of the body
+        again.warnings = []  # The first attempt has added the warnings of the body.
         obj = _decode(store, again, request, options)
 
 
@@ -49,7 +49,7 @@ def _decode(store: Store, ctx: Context, request: Request, options: WriteOptions)
 
 
 async def update_object(store: Store, ctx: Context, change: UpdateFunc, *, dry_run: bool = False) -> Result:
-    """Update ctx.name, or its ctx.subresource, to what `change` makes of the stored object. Raises StatusError."""
+    """Update ctx.name, or its ctx.subresource, to the result of `change`. Raise StatusError."""
     mutation = Mutation(store, ctx, WriteOptions(dry_run=dry_run))
     while True:
         await read_stored(mutation)

@@ -1,14 +1,13 @@
-"""Watches: a cursor into the cache's window, turned into the events of one selection.
+"""Watches: a cursor into the cache's window, converted to the events of one selection.
 
     no version, 0          the present as ADDED events in key order, then what follows
     a version              what followed it; one in the future waits silently
     sendInitialEvents      as without version; with allowWatchBookmarks a bookmark marks the end of the initial events
 
-A change is seen by what it does to the selection: an object that comes to match is ADDED, one that stops matching is
-DELETED with its old state and the new version. When the window has passed a watch, its last event is ERROR with 410.
+A change's event type depends on the selection. An object that begins to match is ADDED. One that stops matching is
+DELETED, with its old state and the new version. If a watch falls behind the window, its last event is ERROR with 410.
 
-Watchers that see a change alike share one WatchEvent (and so its encoded lines). An iterator costs nothing between
-events.
+Watchers that see the same event of a change share one WatchEvent and its encoded lines. An idle iterator costs nothing.
 """
 
 from __future__ import annotations
@@ -42,8 +41,10 @@ _BATCH: Final = 1000
 
 
 def watch(store: Store, ctx: Context, request: Request) -> AsyncIterator[list[WatchEvent]]:
-    """Checks the options before it returns (raises StatusError). The iterator yields batches, never empty ones, and
-    ends by time-out, with an ERROR event, or when it is closed. With ctx.name: of one object.
+    """Validate the options of a watch, then return its batches of events.
+
+    Raises StatusError before it returns. The iterator yields non-empty batches. It ends by time-out, with an ERROR
+    event, or when it is closed. With ctx.name it watches one object.
     """
     options = list_options(request.params, watch=True, watch_list=ctx.features.enabled("WatchList"))
     return open_watch(store, ctx, options, asyncio.get_running_loop().time)
@@ -52,8 +53,10 @@ def watch(store: Store, ctx: Context, request: Request) -> AsyncIterator[list[Wa
 def open_watch(
     store: Store, ctx: Context, options: ListOptions, clock: Callable[[], float]
 ) -> AsyncIterator[list[WatchEvent]]:
-    """Checks the selection (raises StatusError) and gives the events in batches. `clock` is the event loop's
-    time.
+    """Validate the selection of a watch, then return its batches of events.
+
+    `clock` is the event loop's time.
+    Raises StatusError before it returns.
     """
     selection = selection_of(store, ctx, options)
     since = parse_version(options.resource_version)
@@ -141,7 +144,7 @@ class _Alarm:
 
 
 async def _current(store: Store, cache: Cache, since: int) -> None:
-    """Initial events are of the newest state, or of one not older than asked for."""
+    """Wait until the cache has the state for the initial events: the newest, or one at least as new as `since`."""
     if since:
         await reached(cache, since)
     else:
@@ -149,7 +152,7 @@ async def _current(store: Store, cache: Cache, since: int) -> None:
 
 
 async def _reach_back(cache: Cache, since: int, deadline: float, clock: Callable[[], float]) -> None:
-    """While the database is away a watch waits for it, as one that is open already does."""
+    """Extend the window back to a revision; while the database is unavailable, retry like an open watch."""
     while True:
         try:
             return await cache.reach_back(since)
@@ -161,7 +164,10 @@ async def _reach_back(cache: Cache, since: int, deadline: float, clock: Callable
 
 
 def _selected(cache: Cache, selection: Selection, *, all: bool) -> list[Entry]:
-    """The entries among which a selection finds its own. `all`: their labels and fields are not known yet."""
+    """Return the candidate entries of a selection.
+
+    With `all` their labels and fields are not known yet, so no index applies.
+    """
     if selection.key is not None:
         entry = cache.get(selection.key)
         return [] if entry is None else [entry]
@@ -184,8 +190,9 @@ def _expired(error: Expired, since: int) -> WatchEvent:
 
 
 def _view(selection: Selection, all_keys: str) -> Callable[[Batch[Event]], list[WatchEvent]]:
-    """How a selection sees a batch of changes. `all_keys` is the prefix that all of them have. Watchers without
-    selectors see it as one batch, too.
+    """Return the function that converts a batch of changes to a selection's events.
+
+    `all_keys` is the common prefix of all keys. Watchers without selectors also share the batches.
     """
     prefix, key, test = selection.prefix, selection.key, selection.test
     if test is None:
@@ -222,7 +229,10 @@ def _shared(event: Event) -> WatchEvent:
 
 
 def _shared_as(event: Event, type: str) -> WatchEvent:
-    """The one WatchEvent of a change seen as a type. A deletion that is none is the object leaving a selection."""
+    """Return the shared WatchEvent of a change for an event type.
+
+    A DELETED event of a change that is no deletion means that the object left a selection.
+    """
     made = event.encodings.get(type)
     if made is None:
         entry = event.departed if type == "DELETED" and not event.deleted else event.new
