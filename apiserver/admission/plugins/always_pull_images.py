@@ -1,8 +1,10 @@
-"""AlwaysPullImages: a node asks for each image anew, so that nobody uses a private one that another's pod has brought
-there. It is off unless it is asked for.
+"""AlwaysPullImages: the pull policy of every container and image volume is Always.
 
-Facts: plugin/pkg/admission/alwayspullimages. Where a webhook sets another policy after it, upstream's answer is a 500;
-here it is the 403 that it is made of.
+A node then checks the credentials for each pod, so a pod cannot use a private image that another pod has pulled. The
+plugin is off by default.
+
+Facts: plugin/pkg/admission/alwayspullimages. If a webhook sets another policy after the plugin, upstream returns a 500
+made from a 403; this plugin returns the 403.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class AlwaysPullImages(Plugin):
                 raise forbidden(attributes, aggregate(errors))
 
     def _brings_images(self, attributes: Attributes) -> bool:
-        """Whether the pod itself is written, with an image that it had not before."""
+        """Return whether the request writes a pod itself, with a new image."""
         if attributes.subresource:
             return False
         return attributes.operation == "CREATE" or not _images(attributes.obj) <= _images(attributes.old)
@@ -63,7 +65,7 @@ def _images(pod: Json | None) -> set[str]:
 
 
 def _policies(pod: Json | None) -> Iterator[tuple[Path, Json, str]]:
-    """Where the pod says when images are pulled: the place, what holds it, the field."""
+    """Yield each pull policy of a pod: its path, the object with it, the field."""
     for path, container in _containers(pod):
         yield path, container, "imagePullPolicy"
     for index, volume in enumerate(((pod or {}).get("spec") or {}).get("volumes") or ()):

@@ -1,4 +1,4 @@
-"""Who may approve, sign and attest for a signer, and what the API server's own signer does not sign.
+"""Permission to approve, sign and attest for a signer, and the limits of the API server's own signer.
 
 Facts: plugin/pkg/admission/certificates (approval, signing, subjectrestriction, ctbattest).
 """
@@ -18,7 +18,7 @@ __all__ = ["CertificateApproval", "CertificateSigning", "CertificateSubjectRestr
 _GROUP: Final = "certificates.k8s.io"
 _CLIENT_SIGNER: Final = "kubernetes.io/kube-apiserver-client"
 _MASTERS: Final = "system:masters"
-#: What the garbage collector changes of an object.
+#: The fields that the garbage collector changes.
 _COLLECTED: Final = ("ownerReferences", "finalizers")
 _IGNORED: Final = ("managedFields", "resourceVersion")
 
@@ -64,7 +64,7 @@ class CertificateSigning(_OfRequests):
 
 
 class CertificateSubjectRestriction(_OfRequests):
-    """Nobody becomes an administrator by a certificate that the API server's own signer has signed."""
+    """Refuses certificates of system:masters for the API server's client signer."""
 
     name = "CertificateSubjectRestriction"
     operations = frozenset({"CREATE"})

@@ -1,5 +1,7 @@
-"""DefaultIngressClass: an ingress without a class gets the default one, of several the newest, of equally old ones the
-first by name (plugin/pkg/admission/network/defaultingressclass).
+"""DefaultIngressClass: an ingress without a class gets the default class.
+
+Of several default classes the newest wins, of equally old ones the first by name
+(plugin/pkg/admission/network/defaultingressclass).
 """
 
 from __future__ import annotations

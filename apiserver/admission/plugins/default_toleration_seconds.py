@@ -1,5 +1,4 @@
-"""DefaultTolerationSeconds: a pod stays five minutes on a node that is not ready or cannot be reached, unless it says
-otherwise.
+"""DefaultTolerationSeconds: a pod tolerates an unready or unreachable node for 300 s unless it sets another time.
 
 Facts: plugin/pkg/admission/defaulttolerationseconds.
 """

@@ -1,6 +1,6 @@
-"""EventRateLimit: how often Events may be written, in all, of a namespace, by a user, or about one thing.
+"""EventRateLimit: rate limits for Events: per server, namespace, user, or source and object.
 
-It is on where it is enabled, and does what its configuration says. A limit fills by `qps` each second up to `burst`.
+The plugin is off by default and needs a configuration. A limit's bucket fills by `qps` per second up to `burst`.
 Facts: plugin/pkg/admission/eventratelimit.
 """
 
@@ -36,7 +36,7 @@ def _about(attributes: Attributes) -> str:
     )  # fmt: skip
 
 
-#: What the limits of a type are told apart by.
+#: The bucket key of each type of limit.
 _KEYS: Final[Mapping[str, Callable[[Attributes], str]]] = {
     "Namespace": lambda attributes: attributes.namespace,
     _SERVER: lambda attributes: "",
@@ -46,7 +46,7 @@ _KEYS: Final[Mapping[str, Callable[[Attributes], str]]] = {
 
 
 def read_event_limits(text: bytes) -> tuple[Json, ...]:
-    """The limits of a configuration. Raises ValueError."""
+    """Read the limits of a configuration. Raise ValueError."""
     limits: list[Json] = read_configuration(text, _KINDS).obj.get("limits") or []
     path, errors = Path("limits"), list[FieldError]()
     if not limits:
@@ -68,7 +68,7 @@ def read_event_limits(text: bytes) -> tuple[Json, ...]:
 
 
 class _Limit:
-    """One limit: what is left for each key, and when that was so. The keys that were not used for longest go first."""
+    """One limit: the tokens of each key and the time of their count. The least recently used keys are evicted."""
 
     def __init__(self, said: Json) -> None:
         self._type, self._rate, self._most = said["type"], float(said["qps"]), float(said["burst"])
@@ -76,7 +76,7 @@ class _Limit:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def problem(self, attributes: Attributes) -> str:
-        """Takes one; why there is none."""
+        """Take one token. Return the error message if there is none."""
         key, moment = self._keys(attributes), attributes.ctx.now.timestamp()
         left, since = self._left.pop(key, (self._most, moment))
         left = min(self._most, left + max(moment - since, 0.0) * self._rate)
@@ -98,7 +98,7 @@ class EventRateLimit(Plugin):
         return bool(self._limits) and (resource.group, resource.plural) == ("", "events")
 
     def validate(self, attributes: Attributes) -> None:
-        """Raises 429. A dry run writes nothing, and takes nothing."""
+        """Raise 429 if a limit is reached. A dry run takes no token."""
         if attributes.ctx.dry_run:
             return
         problems = [problem for limit in self._limits if (problem := limit.problem(attributes))]

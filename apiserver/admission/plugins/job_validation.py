@@ -1,4 +1,4 @@
-"""JobValidation: a Job whose pods are scheduled as a gang keeps its parallelism.
+"""JobValidation: a Job with gang-scheduled pods keeps its parallelism.
 
 Facts: plugin/pkg/admission/job.
 """
@@ -37,7 +37,7 @@ class JobValidation(Plugin):
 
 
 def _groups(attributes: Attributes, job: Json) -> list[Json]:
-    """The group that the pods' template names, or else those that the Job controls."""
+    """Return the group that the pod template names, or else the groups that the Job controls."""
     ctx, namespace = attributes.ctx, attributes.namespace
     name = (job["spec"]["template"]["spec"].get("schedulingGroup") or {}).get("podGroupName")
     if name is not None:

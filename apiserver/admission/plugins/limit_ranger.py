@@ -1,5 +1,7 @@
-"""LimitRanger: containers, pods and volume claims keep to the LimitRanges of their namespace, and containers that say
-nothing get their defaults. Facts: plugin/pkg/admission/limitranger.
+"""LimitRanger: containers, pods and volume claims keep to the LimitRanges of their namespace.
+
+Containers without requests and limits get the defaults.
+Facts: plugin/pkg/admission/limitranger.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ class LimitRanger(Plugin):
 
 
 def _concerns(attributes: Attributes) -> bool:
-    """A new object, a changed claim, a resize; not what is being deleted."""
+    """Return whether the limits apply: to new objects, changed claims and resizes, but not during a deletion."""
     if attributes.obj is None or (attributes.old or {}).get("metadata", {}).get("deletionTimestamp"):
         return False
     pods, update = attributes.resource.plural == "pods", attributes.operation == "UPDATE"
@@ -63,14 +65,14 @@ def _concerns(attributes: Attributes) -> bool:
 
 
 def _ranges(attributes: Attributes) -> Iterator[list[Json]]:
-    """The limits of each LimitRange of the namespace."""
+    """Yield the limits of each LimitRange of the namespace."""
     for found in attributes.ctx.all_of(*_RANGES):
         if found["metadata"].get("namespace") == attributes.namespace:
             yield found["spec"].get("limits") or []
 
 
 def _default(pod: Json, limits: list[Json]) -> None:
-    """What containers that say nothing ask for; the pod says so in an annotation."""
+    """Set the default requests and limits of containers, and record them in an annotation of the pod."""
     requests: Json = {}
     most: Json = {}
     for limit in limits:
@@ -133,7 +135,7 @@ def _bounded(limit: Json, kind: str, requests: Quantities, most: Quantities, par
 
 
 def _values(*amounts: Quantity | None) -> list[int]:
-    """Amounts that can be compared: in thousandths where all of them can be told so."""
+    """Return amounts in a common unit: in thousandths if all of them fit, else whole."""
     whole = [0 if amount is None else amount.value() for amount in amounts]
     if all(value <= _MAX_MILLI for value in whole):
         return [0 if amount is None else amount.value(_MILLI) for amount in amounts]

@@ -1,5 +1,6 @@
-"""NamespaceLifecycle: refuses to create objects in a namespace that is missing or being deleted, and to delete built-in
-namespaces.
+"""NamespaceLifecycle: refuses writes that conflict with the life of a namespace.
+
+It refuses to create objects in a namespace that is missing or terminating, and to delete built-in namespaces.
 
 Facts: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.
 """

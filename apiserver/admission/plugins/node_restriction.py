@@ -1,5 +1,6 @@
-"""NodeRestriction: a node changes only what is its own: its Node and Lease, the status of its pods, its slices, tokens
-of its pods' accounts.
+"""NodeRestriction: a node changes only its own objects.
+
+They are its Node and Lease, the status of its pods, its slices, and tokens of its pods' accounts.
 
 Facts: plugin/pkg/admission/noderestriction.
 """
@@ -42,7 +43,7 @@ _OWN_LABELS: Final = frozenset(
 )
 _OWN_NAMESPACES: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _RESTRICTED: Final = "node-restriction.kubernetes.io"
-#: Volumes of a mirror pod that name no object, and what the others name, as the refusal says it.
+#: Volumes of a mirror pod that name no object, and the refusal's names for the objects of other volumes.
 _PLAIN_VOLUMES: Final = frozenset(
     {
         "awsElasticBlockStore",
@@ -293,19 +294,19 @@ def _csi_node(node: str, attributes: Attributes) -> None:
 
 
 def _named(attributes: Attributes) -> str:
-    """The object's name; that of a new object stands in it alone."""
+    """Return the object's name. The name of a new object is only in the object."""
     if attributes.operation == "CREATE" and attributes.obj:
         return str(attributes.obj["metadata"].get("name", ""))
     return attributes.name
 
 
-#: What a node may write in a volume claim's status; with the second gate also the allocation of an expansion.
+#: Fields of a volume claim's status that a node may write; the second tuple needs a gate.
 _VOLUME_STATUS: Final = ("capacity", "conditions")
 _EXPANSION_STATUS: Final = ("allocatedResources", "allocatedResourceStatuses")
 
 
 def _volume_claim(node: str, attributes: Attributes) -> None:
-    """The node reports that it has expanded a volume's file system, and nothing else."""
+    """Allow a node only to report the expanded file system of a volume."""
     if attributes.subresource != "status":
         raise forbidden(attributes, "may only update PVC status")
     if attributes.operation != "UPDATE":
@@ -326,7 +327,7 @@ def _volume_claim(node: str, attributes: Attributes) -> None:
 
 
 def _fixed_part(claim: Json, free: tuple[str, ...]) -> dict[str, Json]:
-    """A claim's sections without what a node may change; managers and versions follow from other changes."""
+    """Return a claim's sections without the fields that a node may change and without derived metadata."""
     parts = {section: dict(claim.get(section) or {}) for section in ("metadata", "spec", "status")}
     for name in free:
         parts["status"].pop(name, None)

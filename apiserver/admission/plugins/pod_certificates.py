@@ -1,7 +1,8 @@
-"""The part of NodeRestriction about PodCertificateRequests: a node asks for certificates of pods that run on it, as the
-accounts that they run as.
+"""NodeRestriction for PodCertificateRequests.
 
-What may be so because somebody is behind (an old UID, an object that is gone) is no refusal: upstream's plugin fails.
+A node requests certificates for pods that run on it, with the pods' service accounts.
+
+A mismatch that a stale cache can explain (an old UID, a missing object) is no refusal: upstream's plugin fails.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _MIRROR = "kubernetes.io/config.mirror"
 
 
 def pod_certificate_request(node: str, attributes: Attributes) -> None:
-    """Raises StatusError."""
+    """Check a node's PodCertificateRequest. Raise StatusError."""
     if attributes.operation != "CREATE":
         raise forbidden(attributes, f"unexpected operation {attributes.operation}")
     if attributes.subresource:

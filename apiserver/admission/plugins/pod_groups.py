@@ -1,5 +1,4 @@
-"""Adds a finalizer to new PodGroups and checks the Workload that they refer
-to.
+"""Adds a finalizer to new PodGroups and validates their reference to a Workload.
 
 Facts: plugin/pkg/admission/scheduling/podgroupprotection, plugin/pkg/admission/podgroup.
 """
@@ -22,7 +21,7 @@ def _is_group(resource: Resource) -> bool:
 
 
 class PodGroupProtection(Plugin):
-    """Adds a finalizer, which the podgroup-protection-controller removes when no pod needs the group any more."""
+    """Adds a finalizer. The podgroup-protection-controller removes it when no pod needs the group."""
 
     name = "PodGroupProtection"
     operations = frozenset({"CREATE"})
@@ -40,7 +39,7 @@ class PodGroupProtection(Plugin):
 
 
 class PodGroupWorkloadExists(Plugin):
-    """Refuses a group whose Workload, or the template in it, does not exist."""
+    """Refuses a group whose Workload, or the template in it, is missing."""
 
     name = "PodGroupWorkloadExists"
     operations = frozenset({"CREATE"})

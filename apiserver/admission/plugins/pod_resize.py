@@ -1,8 +1,9 @@
-"""PodResizeValidator and NodeDeclaredFeatureValidator: what a pod on a node is changed to has to fit that node.
+"""PodResizeValidator and NodeDeclaredFeatureValidator: a change of a bound pod must fit its node.
 
-The first asks of a resize that the node runs Linux and could hold the new requests at all, the second that the node's
-kubelet declares what the change needs. Neither looks at a change that makes no new generation. Facts:
-plugin/pkg/admission/podresize, plugin/pkg/admission/nodedeclaredfeatures, component-helpers/nodedeclaredfeatures.
+The first requires for a resize that the node runs Linux and has the capacity for the new requests. The second requires
+that the node's kubelet declares the features of the change. Both ignore changes that keep the generation.
+Facts: plugin/pkg/admission/podresize, plugin/pkg/admission/nodedeclaredfeatures,
+component-helpers/nodedeclaredfeatures.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _OS: Final = "kubernetes.io/os"
 
 
 class _OfPodsOnNodes(Plugin):
-    """What is asked of changes of bound pods."""
+    """Base of the plugins for changes of bound pods."""
 
     operations = frozenset({"UPDATE"})
     subresources: frozenset[str]
@@ -100,8 +101,8 @@ class NodeDeclaredFeatureValidator(_OfPodsOnNodes):
 
 
 def _needed(new: Json, old: Json) -> list[str]:
-    """The features that a kubelet has to have to follow a change of a pod, by name."""
-    # Resources are compared here rather than with the rules of kinds: those stand above admission.
+    """Return the names of the kubelet features that a change of a pod needs."""
+    # Resources are compared here because the rules of kinds are above admission in the layers.
     found = []
     if _resources(new) != _resources(old):
         found.append(_POD_LEVEL)
@@ -112,7 +113,7 @@ def _needed(new: Json, old: Json) -> list[str]:
 
 
 def _resources(part: Json) -> Json:
-    """Requests and limits as amounts, claims as they stand."""
+    """Return requests and limits as parsed amounts, and claims unchanged."""
     resources = part.get("resources") or {}
     known = {
         name: {key: amount(key, text) for key, text in (resources.get(name) or {}).items()}

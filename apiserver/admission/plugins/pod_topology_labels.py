@@ -1,7 +1,7 @@
-"""PodTopologyLabels: a pod on a node carries the node's zone and region as labels, so that it can know them.
+"""PodTopologyLabels: a pod has its node's zone and region as labels.
 
-The binding gets the labels, from which they come to the pod; a pod that is made on a node gets them itself. Facts:
-plugin/pkg/admission/podtopologylabels.
+The plugin sets the labels in the binding, which copies them to the pod. A pod created on a node gets them directly.
+Facts: plugin/pkg/admission/podtopologylabels.
 """
 
 from __future__ import annotations

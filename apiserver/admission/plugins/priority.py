@@ -1,7 +1,7 @@
-"""Priority: the number and the preemption policy that a priority class stands for, for pods and
-(WorkloadAwarePreemption) pod groups.
+"""Priority: sets the value and the preemption policy of a priority class.
 
-One class may be the default for those without a class. Facts: plugin/pkg/admission/priority.
+It sets them in pods and (WorkloadAwarePreemption) pod groups. One class may be the default.
+Facts: plugin/pkg/admission/priority.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from apiserver.registry.store.admission import Attributes, Plugin, forbidden
 __all__ = ["Priority"]
 
 
-#: The policy where no class says another.
+#: The default preemption policy of a class.
 _PREEMPT: Final = "PreemptLowerPriority"
 _PODS: Final = ("", "pods")
 _GROUPS: Final = ("scheduling.k8s.io", "podgroups")
@@ -105,6 +105,6 @@ def _class_of(attributes: Attributes, name: str) -> tuple[str, int, str]:
 
 
 def _default_class(attributes: Attributes) -> Json | None:
-    """The default class. Concurrent requests may have created several: then the one with the lowest value."""
+    """Return the default class. Concurrent requests may create several; the lowest value wins."""
     defaults = (item for item in attributes.ctx.all_of(*_CLASSES) if item.get("globalDefault"))
     return min(defaults, key=lambda item: item.get("value", 0), default=None)

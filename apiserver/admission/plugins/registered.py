@@ -1,4 +1,4 @@
-"""Every admission plugin of upstream by name, in the order in which they run, and which of them are built here.
+"""All of upstream's admission plugins by name in upstream's order, and the implemented ones.
 
 `build` makes a chain from the names of --enable-admission-plugins and --disable-admission-plugins: upstream's default
 set, plus those enabled, minus those disabled. Names are kube-apiserver's.
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BUILT", "DEFAULT_ON", "ORDER", "Make", "Selected", "build", "select"]
 
-#: All of upstream's plugins, in the order in which they are asked.
+#: All of upstream's plugins, in the order of their calls.
 ORDER: Final = (
     "AlwaysAdmit",
     "NamespaceAutoProvision",
@@ -122,7 +122,7 @@ DEFAULT_ON: Final = frozenset(
     }
 )
 
-#: Makes a plugin for the server's registry, which has no stores yet.
+#: Builds a plugin for the server's registry, which has no stores yet.
 Make = Callable[["Registry"], Plugin]
 
 
@@ -130,7 +130,7 @@ def _by_context(plugin: type[Plugin]) -> Make:
     return lambda registry: plugin()
 
 
-#: The plugins that read nothing but the context of a request.
+#: The plugins that read only the context of a request.
 _BY_CONTEXT: Final[tuple[type[Plugin], ...]] = (
     NamespaceLifecycle, LimitRanger, ServiceAccount, NodeRestriction, TaintNodesByCondition, AlwaysPullImages, Priority,
     DefaultTolerationSeconds, EventRateLimit, DefaultStorageClass, StorageObjectInUseProtection,
@@ -150,8 +150,10 @@ BUILT: Final[Mapping[str, Make]] = {
 
 
 class Selected(NamedTuple):
-    """The plugins that are on, those of them that were asked for by name and are not built (`missing`), and names that
-    upstream does not know.
+    """The enabled plugins, and the problems of the selection.
+
+    `missing` are the explicitly enabled plugins that are not implemented. `unknown` are names that upstream does not
+    have.
     """
 
     on: tuple[str, ...]
@@ -160,8 +162,9 @@ class Selected(NamedTuple):
 
 
 def select(enable: Iterable[str] = (), disable: Iterable[str] = ()) -> Selected:
-    """The plugins that the two flags turn on. A plugin that is both enabled and disabled is upstream's error: see
-    `conflicting`.
+    """Select the plugins that the two flags enable.
+
+    A plugin that is both enabled and disabled is upstream's error: see `conflicting`.
     """
     enabled, disabled = list(enable), set(disable)
     on = (DEFAULT_ON | set(enabled)) - disabled
@@ -185,6 +188,6 @@ def build(
     disable: Iterable[str] = (),
     configured: Mapping[str, Make] | None = None,
 ) -> Chain:
-    """Build the chain of the plugins that are on and built. `configured` makes those that have a configuration."""
+    """Build the chain of the enabled and implemented plugins. `configured` builds those with a configuration."""
     made = {**BUILT, **(configured or {})}
     return Chain(made[name](registry) for name in select(enable, disable).on if name in BUILT)

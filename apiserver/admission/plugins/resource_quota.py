@@ -1,8 +1,8 @@
-"""ResourceQuota: what a namespace uses stays within its quotas, and is counted before it is there.
+"""ResourceQuota: the usage of a namespace stays within its quotas and is charged before the write.
 
-A quota counts from the moment on at which its status says what it limits and what is used, which is a controller's to
-write. Each quota is charged in one write that checks it again; what is charged and then not stored, because it exists
-or is refused, the controller finds. Facts: k8s.io/apiserver/pkg/admission/plugin/resourcequota.
+A quota applies once its status has limits and usage, which a controller writes. Each quota is charged in one write that
+checks it again. The controller corrects charges of writes that fail afterwards.
+Facts: k8s.io/apiserver/pkg/admission/plugin/resourcequota.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["ResourceQuota"]
 
 
 _QUOTAS: Final = ("", "resourcequotas")
-#: Kinds whose updates may change what is used.
+#: Kinds whose updates may change the usage.
 _CHANGING: Final = frozenset(
     {("", "pods"), ("", "services"), ("", "persistentvolumeclaims"), ("resource.k8s.io", "resourceclaims")}
 )
@@ -43,10 +43,10 @@ class ResourceQuota(Plugin):
     operations = frozenset({"CREATE", "UPDATE"})
 
     def __init__(self, limited: Sequence[Json] = ()) -> None:
-        """`limited` are the limitedResources of a ResourceQuotaConfiguration: what is used of them needs a quota."""
+        """Set the limitedResources of a ResourceQuotaConfiguration: using them requires a quota."""
         self._needing = tuple(limited)
         if self._needing:
-            self.configured_by = None  # what needs a quota is refused where there is none
+            self.configured_by = None  # A limited resource is refused even if there is no quota.
 
     def wants(self, resource: Resource, operation: Operation) -> bool:
         if not resource.namespaced or resource.create is not None or resource.plural == "events":
@@ -80,8 +80,10 @@ class ResourceQuota(Plugin):
         return _charge(attributes, charges) if charges and not ctx.dry_run else None
 
     def _covered(self, attributes: Attributes, key: tuple[str, str], quotas: Iterable[Json], names: set[str]) -> None:
-        """Some quota limits what needs one. `names` is what those limit that the object belongs to. Raises 403, and 500
-        for scopes without a quota.
+        """Require a quota for each limited resource of an object.
+
+        `names` are the resources that the object's quotas limit.
+        Raises 403, and 500 for scopes without a quota.
         """
         obj = attributes.obj or {}
         parts = [
@@ -109,8 +111,9 @@ def _go_scope(scope: Json) -> str:
 
 
 def _limited(attributes: Attributes, key: tuple[str, str], quota: Json) -> list[str]:
-    """What a quota limits of an object; nothing where the object is out of its scope. Raises 403 for an object that
-    does not say enough, and for a quota whose usage nobody has counted.
+    """Return the object's resources that a quota limits, or [] outside of its scope.
+
+    Raises 403 if the object lacks required requests, or if the usage of the quota is not known yet.
     """
     obj, status, name = attributes.obj or {}, quota.get("status") or {}, quota["metadata"]["name"]
     limited = measured(key, status.get("hard") or ())
@@ -128,13 +131,13 @@ def _limited(attributes: Attributes, key: tuple[str, str], quota: Json) -> list[
 
 
 def _difference(used: Quantities, before: Quantities) -> Quantities:
-    """What is used more than before."""
+    """Return the increase in usage."""
     more = {name: amount.sub(before[name]) if name in before else amount for name, amount in used.items()}
     return {name: amount for name, amount in more.items() if amount.sign > 0}
 
 
 def _charged(attributes: Attributes, quota: Json, charge: Quantities) -> Quantities:
-    """What is used of a quota with a charge. Raises 403 where that is too much."""
+    """Return the usage of a quota with a charge. Raise 403 if it exceeds the quota."""
     hard, used = (quantities((quota.get("status") or {}).get(part)) for part in ("hard", "used"))
     after = {**used, **{name: used.get(name, _NONE).add(amount) for name, amount in charge.items()}}
     exceeded = sorted(name for name in charge if name in hard and after[name].compare(hard[name]) > 0)
@@ -150,7 +153,7 @@ def _shown(amounts: Quantities, names: Iterable[str]) -> str:
 
 
 async def _charge(attributes: Attributes, charges: list[tuple[str, Quantities]]) -> None:
-    """Writes what is used now. Raises 403 where somebody else was first."""
+    """Write the new usage of each quota. Raise 403 if a concurrent write used up a quota."""
     rewrite = attributes.ctx.rewrite
     assert rewrite is not None, "a server can write its own objects"
     for name, charge in charges:

@@ -1,5 +1,6 @@
-"""RuntimeClass: a pod of a runtime class gets the class's overhead and scheduling, and no other overhead. Facts:
-plugin/pkg/admission/runtimeclass, pkg/util/tolerations.
+"""RuntimeClass: a pod of a runtime class gets the class's overhead and scheduling, and no other overhead.
+
+Facts: plugin/pkg/admission/runtimeclass, pkg/util/tolerations.
 """
 
 from __future__ import annotations
@@ -61,11 +62,11 @@ class RuntimeClass(Plugin):
 
 
 def _class(attributes: Attributes) -> Json | None:
-    """The class that a pod names. Raises 403 where it is not there, 500 where nothing can be called so."""
+    """Return the class that a pod names. Raise 403 if it is missing, 500 for an invalid name."""
     name = None if attributes.subresource or attributes.obj is None else attributes.obj["spec"].get("runtimeClassName")
     if name is None:
         return None
-    # The real plugin asks for the class over HTTP, and its client refuses what is no part of a path.
+    # The real plugin gets the class over HTTP, and its client refuses an invalid path segment.
     if not name:
         raise server_error("resource name may not be empty")
     if wrong := path_segment(name):
@@ -96,7 +97,7 @@ def _select(attributes: Attributes, spec: Json, wanted: Mapping[str, str]) -> No
 
 
 def _merged(tolerations: list[Json]) -> list[Json]:
-    """Without those that others cover; of equal ones the first stays."""
+    """Remove tolerations that others cover; the first of equal ones stays."""
     kept: list[Json] = []
     for index, one in enumerate(tolerations):
         if any(_covers(other, one) for other in kept):
@@ -108,7 +109,7 @@ def _merged(tolerations: list[Json]) -> list[Json]:
 
 
 def _covers(wide: Json, narrow: Json) -> bool:
-    """Whether one toleration tolerates all that another does."""
+    """Return whether one toleration tolerates everything that another does."""
     if wide == narrow:
         return True
     operator = wide.get("operator") or "Equal"

@@ -1,7 +1,8 @@
-"""ServiceAccount: every pod runs as an account of its namespace, whose token it finds at a known place.
+"""ServiceAccount: every pod runs as an account of its namespace and has its token mounted.
 
-A pod that names no account runs as `default`, which a controller makes for each namespace: a pod that comes right
-after its namespace waits for it a moment. Facts: plugin/pkg/admission/serviceaccount.
+The default account is `default`. A controller creates it for each namespace, so a pod created right after its namespace
+waits a moment.
+Facts: plugin/pkg/admission/serviceaccount.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ _MIRROR: Final = "kubernetes.io/config.mirror"
 _ENFORCED: Final = "kubernetes.io/enforce-mountable-secrets"
 _PLACE: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _VOLUME: Final = "kube-api-access-"
-#: How often, and after how many seconds, the default account of a namespace is looked for.
+#: Number of lookups of a namespace's default account, and the seconds between them.
 _ATTEMPTS: Final = 20
 _PAUSE: Final = 0.15
-#: An hour, with which the token of a client that does not renew it is told apart.
+#: An hour and 7 s. The odd value identifies tokens of clients that do not renew them.
 _TOKEN_SECONDS: Final = 3607
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-#: Containers whose references to secrets are limited, with what upstream calls one of them.
+#: Containers whose secret references are limited, with upstream's names for them.
 _CONTAINERS: Final = (("initContainers", "init container"), ("containers", "container"))
 
 
@@ -73,7 +74,7 @@ class ServiceAccount(Plugin):
         self._complete(attributes, spec, account)
 
     def _complete(self, attributes: Attributes, spec: Json, account: Json | None) -> None:
-        """What a pod gets of its account. Raises 403 where there is none."""
+        """Set the account's token and pull secrets in a pod. Raise 403 if there is no account."""
         if account is None:
             raise _missing(attributes, spec["serviceAccountName"])
         wanted = (spec.get("automountServiceAccountToken"), account.get("automountServiceAccountToken"), True)
@@ -83,7 +84,7 @@ class ServiceAccount(Plugin):
             spec["imagePullSecrets"] = [{"name": ref.get("name", "")} for ref in account["imagePullSecrets"]]
 
     def _mount(self, spec: Json) -> None:
-        """The account's token in every container that has nothing at its place."""
+        """Mount the account's token in every container without another mount at its path."""
         volumes = spec.get("volumes") or []
         present = next((volume["name"] for volume in volumes if volume.get("name", "").startswith(_VOLUME)), "")
         name, mounted = present or _VOLUME + self._suffix(), False
@@ -130,7 +131,7 @@ def _is_mirror(pod: Json) -> bool:
 
 
 def _check_mirror(attributes: Attributes, spec: Json) -> None:
-    """The image of a pod that a node runs by itself has no account."""
+    """Refuse a mirror pod with a service account, a secret or a token volume."""
     if spec.get("serviceAccountName"):
         raise forbidden(attributes, "a mirror pod may not reference service accounts")
     if next(secret_names(spec), None) is not None:
@@ -142,7 +143,7 @@ def _check_mirror(attributes: Attributes, spec: Json) -> None:
 
 
 def _limit(attributes: Attributes, spec: Json, account: Json, *, debugged: bool) -> None:
-    """An account that says so lets its pods use the secrets that it names, and no others."""
+    """Refuse secrets that the account does not list, if it limits its pods to them."""
     whose = f"is not allowed because service account {account['metadata']['name']} does not reference that"
     known = {ref.get("name", "") for ref in account.get("secrets") or ()}
     used: Iterator[tuple[str, str]] = (
@@ -151,7 +152,7 @@ def _limit(attributes: Attributes, spec: Json, account: Json, *, debugged: bool)
     for what, secret in used:
         if secret not in known:
             text = f'{what}secret.secretName="{secret}" {whose} secret'
-            # (Of an ephemeral container upstream says no more than what is wrong.)
+            # For an ephemeral container upstream's refusal has only the error.
             raise StatusError(500, "", text) if debugged else forbidden(attributes, text)
     pulled = {ref.get("name", "") for ref in account.get("imagePullSecrets") or ()}
     for index, ref in enumerate(() if debugged else spec.get("imagePullSecrets") or ()):
@@ -168,7 +169,7 @@ def _of_pod(spec: Json) -> Iterator[tuple[str, str]]:
 
 
 def _of_containers(spec: Json, fields: tuple[tuple[str, str], ...]) -> Iterator[tuple[str, str]]:
-    """How secrets are used, and which."""
+    """Yield each use of a secret: its description, and the secret's name."""
     for field, kind in fields:
         for container in spec.get(field) or ():
             what = f"{kind} {container['name']} with"

@@ -1,5 +1,6 @@
-"""What storage classes do for claims: one is the class of claims that name none, and a claim grows only where its class
-lets it.
+"""Default storage classes of claims, and the expansion of claims.
+
+A claim without a class gets the default class. A claim may grow only if its class allows it.
 
 Facts: plugin/pkg/admission/storage/storageclass/setdefault, plugin/pkg/admission/storage/persistentvolume/resize.
 """

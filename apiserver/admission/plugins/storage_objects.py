@@ -1,5 +1,6 @@
-"""StorageObjectInUseProtection: volumes, claims and classes of attributes get a finalizer, which a controller removes
-when nothing uses them any more.
+"""StorageObjectInUseProtection: a finalizer for volumes, claims and volume attributes classes.
+
+A controller removes it when the object is unused.
 
 Facts: plugin/pkg/admission/storage/storageobjectinuseprotection.
 """

@@ -1,6 +1,7 @@
-"""For whom a node may request tokens of a pod's account: whom the pod's volumes name, directly or by the CSI drivers
-that serve them, and whom it is allowed to name besides. Facts: plugin/pkg/admission/noderestriction,
-csi-translation-lib.
+"""Audiences of the pod tokens that a node may request.
+
+They are those of the pod's volumes, those of the CSI drivers of these volumes, and those that an authorizer allows.
+Facts: plugin/pkg/admission/noderestriction, csi-translation-lib.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ _VERB: Final = "request-serviceaccounts-token-audience"
 
 
 class _Unknown(Exception):
-    """An object on the way to a driver is not there; the text names it."""
+    """Error: an object needed to find a driver is missing. The text names it."""
 
 
 async def check_audiences(attributes: Attributes, audiences: list[str], pod: Json) -> None:
-    """Raises 403."""
+    """Check the requested audiences. Raise 403."""
     if len(audiences) > 1:
         raise forbidden(attributes, "node may only request 0 or 1 audiences")
     ctx, audience = attributes.ctx, audiences[0] if audiences else ""
@@ -57,7 +58,7 @@ async def check_audiences(attributes: Attributes, audiences: list[str], pod: Jso
 
 
 def _names(ctx: Context, pod: Json, volume: Json, audience: str) -> bool:
-    """Whether a volume is for that audience."""
+    """Return whether a volume uses the audience."""
     for source in (volume.get("projected") or {}).get("sources") or ():
         token = source.get("serviceAccountToken")
         if token is not None and token.get("audience", "") == audience:
@@ -70,7 +71,7 @@ def _names(ctx: Context, pod: Json, volume: Json, audience: str) -> bool:
 
 
 def _driver(ctx: Context, pod: Json, volume: Json) -> str:
-    """The CSI driver that serves a volume of a pod; "" where none does."""
+    """Return the CSI driver of a pod's volume; "" if there is none."""
     meta, claim = pod["metadata"], (volume.get("persistentVolumeClaim") or {}).get("claimName", "")
     if (volume.get("ephemeral") or {}).get("volumeClaimTemplate"):
         claim = f"{meta['name']}-{volume['name']}"

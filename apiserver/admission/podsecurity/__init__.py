@@ -1,9 +1,9 @@
-"""PodSecurity: pods keep to the Pod Security Standards that the labels of their namespace name.
+"""PodSecurity: pods keep to the Pod Security Standards in the labels of their namespace.
 
-    policies.py   levels, versions and what the labels of a namespace ask for
-    subjects.py   who sets what in a pod, as texts name it
+    policies.py   levels, versions and the policies in a namespace's labels
+    subjects.py   names of pods and containers in refusals
     baseline.py   the checks of the level baseline
-    restricted.py those that the level restricted adds, or puts in the place of some
+    restricted.py the checks that the level restricted adds or replaces
     checks.py     the checks of a level in a version
     plugin.py     the admission plugin
 

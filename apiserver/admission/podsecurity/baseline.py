@@ -1,4 +1,4 @@
-"""The checks of the level baseline: what is known to break out of a pod."""
+"""The checks of the level baseline: known privilege escalations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SECCOMP: Final = "seccomp.security.alpha.kubernetes.io/"
 
 
 def _wrong_profiles(pod: PodToCheck, field: str) -> tuple[list[str], set[str]]:
-    """Who sets a profile that is neither the runtime's nor the node's, and the types that they set."""
+    """Return the setters of forbidden profiles, and the types of those profiles."""
     bad: set[str] = set()
 
     def wrong(security: Json) -> bool:
@@ -109,7 +109,7 @@ def host_ports(pod: PodToCheck) -> Finding | None:
 
 
 def hosts_of_probes(pod: PodToCheck) -> Finding | None:
-    """Since 1.34: probes and hooks that make the kubelet ask another host."""
+    """Check the hosts of probes and hooks, since 1.34: they may not send the kubelet's request elsewhere."""
     bad: set[str] = set()
     names = set()
     for name, container, _ in pod.containers():
@@ -145,7 +145,7 @@ def proc_mount(pod: PodToCheck) -> Finding | None:
 
 
 def selinux_options(allowed: frozenset[str]) -> Callable[[PodToCheck], Finding | None]:
-    """A check that knows these types besides none."""
+    """Build the check of SELinux options for the allowed types."""
 
     def check(pod: PodToCheck) -> Finding | None:
         types: set[str] = set()
@@ -195,7 +195,7 @@ def seccomp(pod: PodToCheck) -> Finding | None:
 
 
 def sysctls(allowed: frozenset[str]) -> Callable[[PodToCheck], Finding | None]:
-    """A check that knows these as safe."""
+    """Build the check of sysctls for the allowed names."""
 
     def check(pod: PodToCheck) -> Finding | None:
         found = [each["name"] for each in pod.security.get("sysctls") or () if each["name"] not in allowed]

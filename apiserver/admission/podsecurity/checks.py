@@ -1,5 +1,6 @@
-"""The checks of a level in a version, in the order in which upstream names what they find: baseline first, each level
-by the names that upstream gives its checks.
+"""The checks of a level in a version, in upstream's order of findings.
+
+Baseline comes first; each level is sorted by upstream's names of its checks.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ Check = Callable[[PodToCheck], Finding | None]
 
 
 class _Rule(NamedTuple):
-    """A check since minor versions of Kubernetes, each in place of the one before; `instead` is the rule of baseline
-    whose place a rule of restricted takes.
+    """A check by the minor version since which it applies.
+
+    A later check replaces the earlier one. A restricted rule with `instead` replaces that rule of baseline.
     """
 
     since: tuple[tuple[int, Check], ...]
@@ -86,12 +88,12 @@ _RESTRICTED: Final = {
         ((19, restricted.seccomp), (25, _unless_windows(restricted.seccomp))), "seccompProfile_baseline"
     ),
 }
-#: The newest minor version that changed a check: later ones are as this one.
+#: The newest minor version that changed a check. Later versions equal it.
 NEWEST: Final = max(minor for rule in (*_BASELINE.values(), *_RESTRICTED.values()) for minor, _ in rule.since)
 
 
 def findings(standard: Standard, pod: PodToCheck, newest: int = NEWEST) -> list[Finding]:
-    """What a standard forbids of a pod, as a server says that knows versions up to `newest`."""
+    """Return a pod's violations of a standard, for a server that knows the versions up to `newest`."""
     if standard.level == PRIVILEGED:
         return []
     checks = _checks(standard.level, min(standard.version, newest, NEWEST))

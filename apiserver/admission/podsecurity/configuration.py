@@ -1,4 +1,4 @@
-"""What PodSecurity is told by a file: what holds where a namespace says nothing, and who is exempt.
+"""The configuration file of PodSecurity: the default policy and the exemptions.
 
 Facts: k8s.io/pod-security-admission, admission/api.
 """
@@ -54,7 +54,7 @@ _KINDS: Final = {f"pod-security.admission.config.k8s.io/{version}": _KIND for ve
 
 
 class PodSecurityConfiguration(NamedTuple):
-    """The policy of namespaces without labels, and who is exempt."""
+    """The policy of namespaces without labels, and the exemptions."""
 
     defaults: Policy = Policy()
     users: frozenset[str] = frozenset()
@@ -63,7 +63,7 @@ class PodSecurityConfiguration(NamedTuple):
 
 
 def read_pod_security(text: bytes) -> PodSecurityConfiguration:
-    """What a file says. Raises ConfigurationError."""
+    """Read a configuration file. Raise ConfigurationError."""
     said = read_configuration(text, _KINDS).obj
     errors: list[FieldError] = []
     defaults = said.get("defaults") or {}

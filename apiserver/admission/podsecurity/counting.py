@@ -1,4 +1,4 @@
-"""What PodSecurity counts. Facts: k8s.io/pod-security-admission, metrics."""
+"""The metrics of PodSecurity. Facts: k8s.io/pod-security-admission, metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ALONE: Final = {"pods": "pod", "namespaces": "namespace"}
 
 
 class Evaluations:
-    """The counters of one server; `newest` is the minor version whose checks it knows."""
+    """The metrics of one server; `newest` is the minor version of its newest checks."""
 
     def __init__(self, newest: int) -> None:
         self._newest = newest

@@ -1,6 +1,7 @@
-"""The admission plugin: pods are refused that break what their namespace enforces; who writes a pod, or a template of
-pods, is warned of what would be, and it is noted for the audit log; who tightens a namespace is told which of its pods
-would no longer be let in.
+"""The PodSecurity admission plugin: the modes enforce, warn and audit.
+
+Pods that violate the enforced level are refused. A write of a pod or a pod template that violates the other levels gets
+a warning and an audit annotation. A tighter level on a namespace gets warnings about its existing pods.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class PodSecurity(Plugin):
                 self._check(attributes, template, enforced=False)
 
     def _check(self, attributes: Attributes, pod: Json, *, enforced: bool) -> None:
-        """Raises 403 where what is enforced is broken; else warns."""
+        """Check a pod. Raise 403 for a violation of the enforced level; warn about others."""
         if reason := self._exempt(attributes, pod):
             attributes.ctx.annotations[f"{PREFIX}exempt"] = reason
             self._counted.exempt(attributes)
@@ -118,7 +119,10 @@ class PodSecurity(Plugin):
             attributes.ctx.warnings.append(_text("would violate", policy.warn, found))
 
     def _check_namespace(self, attributes: Attributes, namespace: Json) -> None:
-        """Raises 422 for labels that are new and wrong; warns of pods that break what is enforced from now on."""
+        """Check the labels of a namespace.
+
+        Raises 422 for new invalid labels. Warns of pods that violate the new enforced level.
+        """
         defaults, labels = self._configuration.defaults, namespace["metadata"].get("labels") or {}
         policy, errors = policy_of(labels, defaults)
         before, known = policy_of((attributes.old or {"metadata": {}})["metadata"].get("labels"), defaults)
@@ -135,7 +139,7 @@ class PodSecurity(Plugin):
             )
 
     def _exempt(self, attributes: Attributes, pod: Json) -> str:
-        """Why nobody looks at a pod; "" where it is looked at."""
+        """Return the reason for an exemption; "" if there is none."""
         configuration = self._configuration
         if attributes.namespace in configuration.namespaces:
             return "namespace"
@@ -145,7 +149,7 @@ class PodSecurity(Plugin):
         return "runtimeClass" if runtime in configuration.runtime_classes else ""
 
     def _breaking(self, attributes: Attributes, enforce: Standard) -> Iterator[str]:
-        """Says which pods of a namespace break what it enforces from now on: one line for all with the same reasons."""
+        """Yield a warning per set of reasons for which pods of a namespace violate the new enforced level."""
         pods = [pod for pod in attributes.ctx.all_of("", "pods") if pod["metadata"].get("namespace") == attributes.name]
         looked_at = _most_telling(pods)[:_MOST_PODS]
         names: dict[str, list[str]] = {}
@@ -167,7 +171,7 @@ class PodSecurity(Plugin):
 
 
 def _ignored(name: str, policy: Policy, defaults: Policy, labels: Mapping[str, str]) -> Iterator[str]:
-    """Says of an exempt namespace that what its labels ask for does not hold."""
+    """Yield a warning that the labels of an exempt namespace have no effect."""
     if policy.privileged or policy == defaults:
         return
     asked = ", ".join(
@@ -188,7 +192,7 @@ def _to_check(pod: Mapping[str, Any]) -> PodToCheck:
 
 
 def _concerns(pod: Json, old: Json | None) -> bool:
-    """Whether a pod is new, or has containers or images that it did not have."""
+    """Return whether a pod is new, or has new containers or images."""
     if old is None:
         return True
     fields = ("containers", "initContainers", "ephemeralContainers")
@@ -200,7 +204,7 @@ def _images(pod: Json, field: str) -> list[tuple[str, str]]:
 
 
 def _most_telling(pods: list[Any]) -> list[Any]:
-    """One pod of each controller before the others that it made."""
+    """Put one pod of each controller before the controller's other pods."""
     first: list[Any] = []
     others: list[Any] = []
     seen = set()

@@ -1,4 +1,4 @@
-"""What a namespace asks of its pods: a level and a version each for what is refused, warned of and audited."""
+"""The policy of a namespace: a level and a version each for the modes enforce, audit and warn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["LATEST", "PREFIX", "PRIVILEGED", "RESTRICTED", "Policy", "Standard",
 #: From the laxest to the strictest.
 LEVELS: Final = ("privileged", "baseline", "restricted")
 PRIVILEGED, _, RESTRICTED = LEVELS
-#: The version of whatever the server knows: newer than all others.
+#: The version latest: newer than all others.
 LATEST: Final = 1 << 30
 _VERSION: Final = re.compile(r"v1\.([0-9]|[1-9][0-9]*)")
 _LABELS: Final = Path("metadata") / "labels"
@@ -35,7 +35,7 @@ class Standard(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """What is enforced, audited and warned of."""
+    """The standards of the three modes."""
 
     enforce: Standard = Standard()
     audit: Standard = Standard()
@@ -43,7 +43,7 @@ class Policy(NamedTuple):
 
     @property
     def privileged(self) -> bool:
-        """Whether it asks for nothing."""
+        """Whether no mode has any requirement."""
         return all(standard.level == PRIVILEGED for standard in self)
 
 
@@ -51,9 +51,10 @@ _PRIVILEGED: Final = Policy()
 
 
 def policy_of(labels: Mapping[str, str] | None, defaults: Policy = _PRIVILEGED) -> tuple[Policy, list[FieldError]]:
-    """The policy of a namespace with these labels, and what is wrong with them. A level that is none is enforced as
-    `restricted`, but neither audited nor warned of. What is enforced is warned of, too, unless the labels say
-    otherwise.
+    """Parse the policy of a namespace's labels. Return it with the errors of the labels.
+
+    An unknown level is enforced as `restricted`, but neither audited nor warned of. The enforced level is also warned
+    of, unless the labels set another one.
     """
     if not labels or not any(label.startswith(PREFIX) for label in labels):
         return defaults, []
@@ -83,7 +84,7 @@ def _standard(
 def standard_of(
     level: str, version: str, where: Path, version_where: Path, unknown: str, errors: list[FieldError]
 ) -> Standard:
-    """A level and a version; `unknown` in place of a level that there is not."""
+    """Parse a level and a version; `unknown` replaces an unknown level."""
     if level not in LEVELS:
         errors.append(invalid(where, level, f"must be one of {', '.join(LEVELS)}"))
         level = unknown

@@ -1,4 +1,4 @@
-"""The checks that the level restricted adds to baseline: what hardens a pod."""
+"""The checks that the level restricted adds to baseline: pod hardening."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _VOLUMES: Final = frozenset(
         "secret",
     }
 )  # fmt: skip
-#: Other sources, the first of which is named.
+#: Other volume sources. The first is reported.
 _OTHER_VOLUMES: Final = (
     "hostPath", "gcePersistentDisk", "awsElasticBlockStore", "gitRepo", "nfs", "iscsi", "glusterfs", "rbd",
     "flexVolume", "cinder", "cephfs", "flocker", "fc", "azureFile", "vsphereVolume", "quobyte", "azureDisk",

@@ -1,4 +1,4 @@
-"""Who sets what in a pod, as the texts of refusals name it."""
+"""The pods and containers that set a field, as refusals name them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Finding(NamedTuple):
 
 
 class PodToCheck(NamedTuple):
-    """A pod, or a template of pods."""
+    """A pod, or a pod template."""
 
     annotations: Json
     spec: Json
@@ -43,7 +43,7 @@ class PodToCheck(NamedTuple):
 
     @property
     def has_own_users(self) -> bool:
-        """Whether root in the pod is nobody on the host."""
+        """Whether root in the pod is unprivileged on the host."""
         return self.spec.get("hostUsers") is False
 
 
@@ -52,7 +52,7 @@ def quoted(items: Iterable[str]) -> str:
 
 
 def count(word: str, number: int) -> str:
-    """The word for one, or for several."""
+    """Return the singular or plural of a word."""
     return word if number == 1 else word + "s"
 
 
@@ -62,7 +62,7 @@ def named(word: str, names: list[str]) -> str:
 
 
 def setters(pod: PodToCheck, wrong: Callable[[Json], bool]) -> list[str]:
-    """Who has a security context that is wrong: the pod, and its containers together."""
+    """Return the setters of an invalid security context: the pod, and its containers together."""
     found = ["pod"] if wrong(pod.security) else []
     containers = [name for name, _, security in pod.containers() if wrong(security)]
     return [*found, named("container", containers)] if containers else found

@@ -1,10 +1,10 @@
-"""Expressions about a request that take long leave the event loop.
+"""Long evaluations of expressions move from the event loop to a thread.
 
-`begin_here()` is a meter for the place where its caller is: on the loop it ends the work after a few milliseconds by
-`Aside`, and `aside(work)` does the same work once more in the thread for long requests. So work that is metered changes
-nothing that would be in its way the second time; what few rules need costs no more than it did.
+`begin_here()` returns a meter for the current place. On the loop it ends the work after a few ms by raising `Aside`,
+and `aside(work)` repeats the work in the thread for long requests. So metered work must be safe to repeat; the few
+short rules stay on the loop.
 
-Facts: upstream ends an evaluation with the time that a request may take.
+Facts: upstream ends an evaluation at the request's deadline.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _begin_aside() -> Meter:
 
 
 def aside(work: Callable[[Meter], T]) -> Awaitable[T]:
-    """What work gives that is done in the thread."""
+    """Run the work in the thread and return its result."""
 
     async def done() -> T:
         return work(_begin_aside())

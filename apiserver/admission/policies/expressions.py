@@ -3,8 +3,8 @@
     expression = Expression("object.metadata.name != 'x'", language, BOOL_RESULT)
     value = expression.value(Bindings(view, registry).values(declared), Budget(…))
 
-An expression that does not compile fails whenever it is evaluated: what is stored was valid once. Facts: apiserver,
-pkg/admission/plugin/cel.
+An expression that does not compile fails at every evaluation: it was valid when it was stored.
+Facts: apiserver, pkg/admission/plugin/cel.
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ __all__ = [
 ]
 
 
-#: What all match conditions of a policy or webhook may cost for one request, and all else of a policy.
+#: Budgets per request: all match conditions of a policy or webhook, and all other expressions of a policy.
 CONDITIONS_BUDGET: Final = 2_500_000
 POLICY_BUDGET: Final = 10_000_000
 _SPENT: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
 class ExpressionError(Exception):
-    """An expression has no value; the text says why."""
+    """Error: an expression has no value. The text gives the reason."""
 
 
 class OutOfBudget(ExpressionError):
-    """All expressions together cost too much; nothing more is evaluated."""
+    """Error: all expressions together exceed the budget. The evaluation ends."""
 
     def __init__(self) -> None:
         super().__init__(_SPENT)
 
 
 class Budget:
-    """What evaluating may still cost, and the meter that it is under."""
+    """The remaining budget of an evaluation, and its meter."""
 
     __slots__ = ("left", "meter")
 
@@ -73,14 +73,14 @@ class Budget:
         self.left, self.meter = left, meter
 
     def spend(self, cost: int) -> None:
-        """Raises OutOfBudget."""
+        """Spend a cost. Raise OutOfBudget."""
         if cost > self.left:
             raise OutOfBudget
         self.left -= cost
 
 
 class Expression:
-    """One expression. `broken` says why it does not compile; "" if it does."""
+    """One expression. `broken` is its compile error, or ""."""
 
     __slots__ = ("broken", "compiled", "source")
 
@@ -107,7 +107,7 @@ class Expression:
 
 
 class _Checks:
-    """The server's authorizer for expressions of one request. Each decision is made once."""
+    """The server's authorizer for the expressions of one request. Each decision is made once."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -140,7 +140,7 @@ class _Checks:
 
 
 class Bindings:
-    """The values of variables for one request in one version, each made when it is needed first."""
+    """The values of the variables for one request in one version, each computed at its first use."""
 
     def __init__(self, view: View, registry: Registry) -> None:
         self._view, self._registry = view, registry
@@ -148,7 +148,7 @@ class Bindings:
     def values(
         self, declared: Declared, *, params: Json | None = None, variables: Any = None, namespace: bool = True
     ) -> list[Any]:
-        """In the order in which a language declares them."""
+        """Return the values in the order of the language's declarations."""
         view = self._view
         made: list[Any] = [view.object, view.old, self._namespace if namespace else None, view.request]
         if declared.params:
@@ -161,7 +161,7 @@ class Bindings:
 
     @cached_property
     def _namespace(self) -> Json | None:
-        """The namespace of the object, without managers and owners."""
+        """Return the object's namespace without managers and owners."""
         attributes = self._view.attributes
         namespace = namespace_of(attributes)
         if not namespace or (attributes.resource.plural == "namespaces" and not attributes.resource.group):
@@ -210,8 +210,9 @@ class MatchConditions:
         return bool(self._conditions)
 
     def hold(self, bindings: Bindings, meter: Meter, params: Json | None = None) -> bool:
-        """Whether all are true. One that is false decides, whatever others say; raises ExpressionError where none is
-        and some have no value.
+        """Return whether all conditions are true. A false one decides, also if others fail.
+
+        Raises ExpressionError if none is false and some have no value.
         """
         if not self._conditions:
             return True

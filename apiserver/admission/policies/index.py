@@ -1,8 +1,8 @@
-"""The policies that are in effect: each with its bindings, ready to be matched.
+"""The active policies: each with its bindings, ready for matching.
 
-A policy is in effect from the moment on at which it and a binding of it are in the watch cache. What rules say of a
-kind of requests is found out once and kept until a policy or binding changes, so that requests that no policy is about
-cost a look-up. Nothing here brings in CEL: `evaluator` of a policy does, when the first request matches it.
+A policy is active as soon as it and one of its bindings are in the watch cache. The rules' result for a kind of
+requests is cached until a policy or binding changes, so an unrelated request costs one lookup. This module does not
+load CEL. The `evaluator` of a policy does, at the first matching request.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
 
 def is_long(spec: Any) -> bool:
-    """Whether the expressions of a policy or webhook take long to compile: up to ten milliseconds a kilobyte."""
+    """Return whether the expressions of a policy or webhook take long to compile: up to 10 ms per KiB."""
     return len(orjson.dumps(spec)) > _LONG
 
 
@@ -53,19 +53,20 @@ def mentions_authorizer(expressions: Any) -> bool:
 
 
 class FromFiles(Protocol):
-    """Policies and webhooks that are no objects of the API, but read from files, which are asked before those that are;
-    they alone are asked about the kinds that configure admission.
+    """Policies and webhooks from files instead of the API. They are called first.
+
+    Only they are called for the kinds that configure admission.
     """
 
     def objects(self, plural: str) -> Sequence[Json]:
-        """The objects of a resource in hub form, by name."""
+        """Return the objects of a resource in hub form, by name."""
 
     def when_changed(self, tell: Callable[[], None]) -> None:
-        """From now on `tell` is called after each change."""
+        """Call `tell` after each further change."""
 
 
 def is_judged(resource: Resource, files: FromFiles | None) -> bool:
-    """Whether any policy may be about a resource."""
+    """Return whether any policy may match a resource."""
     return resource.group not in _REVIEWS and (files is not None or not _is_policy_kind(resource))
 
 
@@ -74,7 +75,7 @@ def _is_policy_kind(resource: Resource) -> bool:
 
 
 class Binding:
-    """A binding of a policy. `matcher` is None where it is about whatever its policy is about."""
+    """A binding of a policy. `matcher` is None if it matches everything that its policy matches."""
 
     def __init__(self, obj: Json) -> None:
         self.name: str = obj["metadata"]["name"]
@@ -84,7 +85,7 @@ class Binding:
 
 
 class Policy:
-    """A policy with its bindings. `compile` makes its evaluator of it."""
+    """A policy with its bindings. `compile` builds its evaluator."""
 
     def __init__(self, obj: Json, compile: Callable[[Json], Any]) -> None:
         self.name: str = obj["metadata"]["name"]
@@ -100,7 +101,7 @@ class Policy:
         return self._compile(self.obj)
 
     def compiled(self, meter: Meter) -> Any:
-        """Its evaluator, which takes time to be made. Raises what the meter raises."""
+        """Return the evaluator; building it takes time. Raise the meter's errors."""
         if "evaluator" not in self.__dict__:
             meter.look()
             if is_long(self.spec):
@@ -109,13 +110,14 @@ class Policy:
 
     @property
     def fails_closed(self) -> bool:
-        """Whether a request is refused where the policy cannot be evaluated."""
+        """Whether a failed evaluation refuses the request."""
         return bool(self.spec.get("failurePolicy") != "Ignore")
 
 
 class Active(NamedTuple):
-    """A policy that may be about requests of a kind, and those of its bindings that may be, too; a binding without
-    rules of its own covers whatever its policy does (None).
+    """A policy that may match a kind of requests, with its bindings that may match.
+
+    A binding without rules of its own has None and covers whatever its policy covers.
     """
 
     policy: Policy
@@ -131,8 +133,9 @@ class _Kept(NamedTuple):
 
 
 class PolicyIndex:
-    """The policies of one of the two kinds, by the plurals of policies and bindings: those in `files`, then those of
-    the API.
+    """The policies of one of the two kinds, by the plurals of policies and bindings.
+
+    Those in `files` come first, then those of the API.
     """
 
     def __init__(
@@ -147,7 +150,7 @@ class PolicyIndex:
         self._cursors: tuple[Cursor, ...] = ()
         self._policies: dict[str, Policy] = {}
         self._files, self._from_files = files, tuple[Policy, ...]()
-        #: All of them, in the order in which they are asked.
+        #: All policies, in the order of their calls.
         self._all: tuple[Policy, ...] = ()
         self._by_kind: dict[tuple[int, str, str, str], _Kept] = {}
         if files is not None:
@@ -155,7 +158,7 @@ class PolicyIndex:
             self._read_files()
 
     def active(self, attributes: Attributes) -> tuple[Active, ...]:
-        """The policies that may be about a request, in the order of their names."""
+        """Return the policies that may match a request, by name."""
         about = self.about(attributes)
         if not about:
             return ()
@@ -163,17 +166,17 @@ class PolicyIndex:
         return tuple([active for active in about if active.policy.matcher.selects(labels)])
 
     def concerns(self, attributes: Attributes) -> bool:
-        """Whether there are such, as far as is known: before policies can be read there may be."""
+        """Return whether a policy may match; before the policies can be read, always True."""
         return bool(self.about(attributes)) or not self._cursors
 
     def about(self, attributes: Attributes) -> tuple[Active, ...]:
-        """Those that may be about requests of its kind, whatever labels there are."""
+        """Return the policies that may match the kind of a request, whatever its labels."""
         cursors = self._cursors
         if not cursors:
             call_on_loop(self._load)
         elif cursors[0].pending or cursors[1].pending:
             call_on_loop(self._read_on)
-        # What a thread finds while the policies change goes into what is of no use any more.
+        # A result that a thread computes while the policies change goes into the replaced dict.
         by_kind = self._by_kind
         if not self._all:
             return ()
@@ -206,7 +209,7 @@ class PolicyIndex:
         self._put()
 
     def _put(self) -> None:
-        """Takes what the caches show; a policy that did not change stays as it was compiled."""
+        """Read the policies from the caches; an unchanged policy keeps its evaluator."""
         policies, bindings = ([entry.obj for entry in store.cache.list().entries] for store in self._stores())
         self._policies = self._bound(policies, bindings, self._policies)
         self._order()
@@ -214,7 +217,7 @@ class PolicyIndex:
     def _bound(
         self, policies: Sequence[Json], bindings: Sequence[Json], before: dict[str, Policy]
     ) -> dict[str, Policy]:
-        """The policies that are bound, by name."""
+        """Return the policies with bindings, by name."""
         bound: dict[str, list[Binding]] = {}
         for obj in bindings:
             bound.setdefault(obj["spec"].get("policyName", ""), []).append(Binding(obj))
@@ -271,7 +274,7 @@ def _bindings(
 
 
 def is_bound(binding: Binding, covered: Covered | None, attributes: Attributes) -> bool:
-    """Whether a binding is about a request that its policy is about. Raises StatusError."""
+    """Return whether a binding matches a request that its policy matches. Raise StatusError."""
     if binding.matcher is None or covered is None:
         return True
     return binding.matcher.match(covered, attributes) is not None

@@ -1,12 +1,14 @@
-"""Which requests a policy or webhook is about: rules that name operations on resources, selectors of namespaces and
-objects, and the same objects in other versions.
+"""Matching of requests to policies and webhooks.
+
+It uses rules that name operations on resources, selectors of namespaces and objects, and equivalent resources in other
+versions.
 
     matcher = Matcher(rules=…, exclude=…, namespace_selector=…, object_selector=…, equivalent=True)
-    found = matcher.covers("CREATE", places, in_namespace=True)     once for a resource and an operation
-    place = matcher.match(found, attributes)                        for each request: where it matches, or None
+    found = matcher.covers("CREATE", places, in_namespace=True)     once per resource and operation
+    place = matcher.match(found, attributes)                        per request: the matching place, or None
 
-`covers` looks at what all requests of a kind have in common, `match` at what differs. Facts: apiserver,
-pkg/admission/plugin/webhook/predicates and pkg/admission/plugin/policy/matching.
+`covers` tests the common properties of a kind of requests, `match` those of one request.
+Facts: apiserver, pkg/admission/plugin/webhook/predicates and pkg/admission/plugin/policy/matching.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class Rule:
         self.names = frozenset(rule["resourceNames"]) if rule.get("resourceNames") else None
 
     def covers(self, operation: Operation, place: Place, *, in_namespace: bool) -> bool:
-        """Whether it is about an operation in a place, on objects in a namespace or not. Namespaces are in none."""
+        """Return whether the rule matches an operation in a place and scope. Namespaces count as cluster-scoped."""
         return (
             _named(self._operations, operation)
             and _named(self._groups, place.group)
@@ -68,15 +70,18 @@ class _Found(NamedTuple):
 
 
 class Covered(NamedTuple):
-    """What rules say of an operation in a place: where it matches, and where it is excluded, for which names."""
+    """The rules' result for an operation in a place: the matching places and the exclusions, by names."""
 
     places: tuple[_Found, ...]
     excluded: tuple[_Found, ...]
 
 
 class Matcher:
-    """Rules and selectors, compiled. `rules` None: everything that is not excluded. `equivalent`: a rule also stands
-    for other versions of its resources. Raises SelectorError.
+    """Compiled rules and selectors.
+
+    With `rules` None everything matches that is not excluded. With `equivalent` a rule also matches other versions of
+    its resources.
+    Raises SelectorError.
     """
 
     def __init__(
@@ -95,7 +100,7 @@ class Matcher:
 
     @classmethod
     def of_resources(cls, match: Json | None) -> Matcher:
-        """That of a policy's or a binding's MatchResources; None is about everything."""
+        """Build the matcher of a policy's or a binding's MatchResources; None matches everything."""
         match = match or {}
         return cls(
             rules=match.get("resourceRules") or None,
@@ -106,8 +111,9 @@ class Matcher:
         )
 
     def covers(self, operation: Operation, places: Sequence[Place], *, in_namespace: bool) -> Covered | None:
-        """What the rules say of an operation in a place, which is the first of `places`; the others are those of its
-        equivalents. None: requests of the kind never match.
+        """Match the rules to an operation in the first of `places`; the others are its equivalents.
+
+        Returns None if requests of the kind never match.
         """
         own = places[0]
         if self._rules is None:
@@ -122,7 +128,7 @@ class Matcher:
     def _found(
         self, rules: Sequence[Rule], operation: Operation, places: Sequence[Place], *, in_namespace: bool
     ) -> tuple[_Found, ...]:
-        """In the order in which they are tried: the request's own place with each rule, then each rule with others."""
+        """Return the matches in upstream's order: the request's own place with each rule, then the other places."""
         found = [_Found(places[0], rule.names) for rule in rules if _covers(rule, operation, places[0], in_namespace)]
         if self._equivalent:
             found += [
@@ -134,8 +140,10 @@ class Matcher:
         return tuple(found)
 
     def match(self, covered: Covered, attributes: Attributes, name: str | None = None) -> Place | None:
-        """Where a request matches. Raises StatusError where its namespace, by whose labels that is decided, is not
-        there. `name`: the name that rules know the object by, where it is not that of the request.
+        """Return the place where a request matches, or None.
+
+        `name` replaces the request's name if the rules use another one.
+        Raises StatusError if a namespace selector applies and the namespace is missing.
         """
         name = attributes.name if name is None else name
         place = next((found.place for found in covered.places if found.has(name)), None)
@@ -149,7 +157,7 @@ class Matcher:
         return self._objects is None or self.selects(labels_of(attributes))
 
     def selects(self, labels: Sequence[Mapping[str, str]]) -> bool:
-        """Whether objects with these labels, before or after a request, are selected: see `labels_of`."""
+        """Return whether the selector matches one of these label sets, before or after the request: see `labels_of`."""
         selector = self._objects
         if selector is None:
             return True
@@ -176,7 +184,7 @@ class Matcher:
 
 
 def labels_of(attributes: Attributes) -> list[Mapping[str, str]]:
-    """The labels of the object of a request, as it will be and as it is, as far as there is one."""
+    """Return the labels of the request's new object and of its old one, as far as they exist."""
     return [
         (obj.get("metadata") or {}).get("labels") or _NO_LABELS
         for obj in (attributes.obj, attributes.old)

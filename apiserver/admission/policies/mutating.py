@@ -1,4 +1,4 @@
-"""What mutating policies make of a request's object. This module brings in CEL.
+"""Evaluation of mutating policies. This module loads CEL.
 
 Facts: apiserver, pkg/admission/plugin/policy/mutating.
 """
@@ -44,7 +44,7 @@ _APPLY: Final = "ApplyConfiguration"
 
 
 class Evaluator:
-    """A MutatingAdmissionPolicy, compiled."""
+    """A compiled MutatingAdmissionPolicy."""
 
     def __init__(self, policy: Json, release: tuple[int, int]) -> None:
         spec = policy["spec"]
@@ -62,7 +62,7 @@ class Evaluator:
         return applies, self._composition.expression(source, result, self._declared)
 
     def value(self, expression: Expression, bindings: Bindings, params: Json | None, meter: Meter) -> Any:
-        """What an expression makes of the object as it is now. Raises ExpressionError."""
+        """Evaluate an expression on the current object. Raise ExpressionError."""
         if expression.broken:
             raise ExpressionError(expression.broken)
         scope = Scope(self._composition, bindings, params, Budget(POLICY_BUDGET, meter))
@@ -83,8 +83,9 @@ class _Failure(NamedTuple):
 
 
 class _Rounds:
-    """What is known of the policies of one request from the first round: which may be asked again, and which are to be;
-    `left` is the object as they left it.
+    """The state of a request's policies from the first round.
+
+    It has the policies that may be reinvoked and those that must be; `left` is the object after them.
     """
 
     def __init__(self) -> None:
@@ -93,7 +94,7 @@ class _Rounds:
         self.left: Json | None = None
 
     def changed(self) -> None:
-        """Those that were asked before have not seen the object as it is now."""
+        """Mark the policies that have not seen the current object for reinvocation."""
         self.again |= self.before
         self.before.clear()
 
@@ -111,14 +112,14 @@ class _Invocation(NamedTuple):
 
 
 class _Dispatch:
-    """All policies that are about one request, one after the other."""
+    """Caller of all policies that match one request, one after the other."""
 
     def __init__(self, registry: Registry, attributes: Attributes) -> None:
         self._registry, self._attributes = registry, attributes
         self.failures: list[_Failure] = []
 
     def invocations(self, active: tuple[Active, ...]) -> Iterator[_Invocation]:
-        """Each policy with each binding and parameter. What is wrong with them is a failure."""
+        """Yield each policy with each binding and parameter. Record errors in them as failures."""
         attributes = self._attributes
         for policy, covered, bindings in active:
             try:
@@ -147,11 +148,11 @@ class _Dispatch:
         self.failures.append(_Failure(policy, binding, f"failed to configure {what}: {cause}"))
 
     def _view(self, place: Place) -> View:
-        """The request as it is now."""
+        """Return a view of the request with its current object."""
         return View(self._registry, self._attributes, place)
 
     async def invoke(self, one: _Invocation, rounds: _Rounds, reinvocation: Reinvocation) -> None:
-        """Asks one policy for its changes. Raises StatusError."""
+        """Call one policy and apply its changes. Raise StatusError."""
         evaluator: Evaluator = await metered(one.policy.compiled)
         blocks = self._registry.waits_for_authorizer and one.policy.mentions_authorizer
         try:
@@ -171,14 +172,14 @@ class _Dispatch:
             except (ExpressionError, MutationError) as error:
                 self.failures.append(_Failure(one.policy, one.binding, str(error), "Invalid"))
                 continue
-            # Upstream takes an object that was patched for one that was changed.
+            # Upstream treats a patched object as a changed one.
             rounds.changed()
             reinvocation.asked = True
         if evaluator.reinvocable:
             rounds.before.add(one.key)
 
     def _change(self, view: View, value: Any, *, applies: bool) -> None:
-        """Makes the request's object what a mutation wants it to be. Raises MutationError, StatusError."""
+        """Apply a mutation to the request's object. Raise MutationError, StatusError."""
         before = view.object
         assert before is not None, "what is changed is there"
         schema = view.schema
@@ -196,7 +197,7 @@ class _Dispatch:
 
 
 async def mutate(registry: Registry, attributes: Attributes, active: tuple[Active, ...]) -> None:
-    """Changes the object of a request in place. Raises StatusError where a policy that cannot be evaluated must be."""
+    """Change the object of a request in place. Raise StatusError if a policy fails that must not."""
     reinvocation = attributes.reinvocation = attributes.reinvocation or Reinvocation()
     rounds: _Rounds = reinvocation.kept.setdefault(_NAME, _Rounds())
     if reinvocation.again and rounds.left != attributes.obj:

@@ -31,7 +31,7 @@ class MutatingAdmissionPolicy(Plugin):
     operations = frozenset({"CREATE", "UPDATE", "CONNECT"})
 
     def __init__(self, registry: Registry, files: FromFiles | None = None) -> None:
-        """`files` have policies that are asked as well."""
+        """Build the plugin; `files` has further policies."""
         self._registry, self._files = registry, files
         if files is not None:
             self.configured_by, self.goes_by = None, (*self.goes_by, (GROUP, _BINDINGS))

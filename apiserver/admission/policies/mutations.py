@@ -1,4 +1,4 @@
-"""The two ways in which a mutating policy changes an object: a configuration to apply, and a JSON patch.
+"""The two mutations of a mutating policy: an apply configuration and a JSON patch.
 
 Facts: apiserver, pkg/admission/plugin/policy/mutating/patch.
 """
@@ -26,11 +26,11 @@ _SAFE = 1 << 53
 
 
 class MutationError(Exception):
-    """What a mutation says cannot be done; the text says why."""
+    """Error: a mutation cannot be applied. The text gives the reason."""
 
 
 def _mismatches(value: Any, path: str) -> list[str]:
-    """Objects whose type is not named after the field that they stand in."""
+    """Return an error for each object whose type name differs from its field path."""
     found: list[str] = []
     if isinstance(value, Record):
         if value.type_name != path:
@@ -50,7 +50,7 @@ def _mismatches(value: Any, path: str) -> list[str]:
 
 
 def _json(value: Any) -> Any:
-    """A value of CEL as JSON. Raises MutationError."""
+    """Convert a CEL value to JSON. Raise MutationError."""
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
@@ -74,7 +74,7 @@ def _json(value: Any) -> Any:
 
 
 def applied(schema: Struct, before: Json, value: Any) -> Json:
-    """An object with a configuration applied, which nobody owns. Raises MutationError."""
+    """Apply a configuration without a manager to an object. Raise MutationError."""
     if wrong := _mismatches(value, OBJECT.name):
         raise MutationError("type mismatch: " + "\n".join(wrong))
     configuration = {**_json(value), "kind": before["kind"], "apiVersion": before["apiVersion"]}
@@ -90,8 +90,9 @@ def applied(schema: Struct, before: Json, value: Any) -> Json:
 
 
 def _atomics(type_: Type, value: Any, path: str, *, granular: bool) -> list[str]:
-    """Where a value has parts that are owned as a whole: to apply some of it would take the rest away. `granular`: the
-    field that holds the value does not own it as a whole.
+    """Return the paths of a value's atomic parts, of which an apply would remove the rest.
+
+    With `granular` the parent field is not atomic.
     """
     found: list[str] = []
     if isinstance(value, dict):
@@ -113,8 +114,9 @@ def _atomics(type_: Type, value: Any, path: str, *, granular: bool) -> list[str]
 
 
 def patched(before: Json, value: Any) -> Json:
-    """An object with the operations of a JSON patch applied; as it is where one of its tests fails. Raises
-    MutationError.
+    """Apply a JSON patch to an object. Return it unchanged if a test operation fails.
+
+    Raises MutationError.
     """
     operations = []
     for given in value:

@@ -1,4 +1,4 @@
-"""The objects that parametrize a policy. Facts: apiserver, pkg/admission/plugin/policy/generic."""
+"""The parameter objects of a policy. Facts: apiserver, pkg/admission/plugin/policy/generic."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class ParamError(Exception):
 
 
 class ParamKind(NamedTuple):
-    """What serves a kind of parameters."""
+    """The store and version of a kind of parameters."""
 
     store: Store
     version: Version
 
     @classmethod
     def of(cls, registry: Registry, kind: Json) -> ParamKind:
-        """Raises ParamError where nothing serves it."""
+        """Find the served version of a kind. Raise ParamError if there is none."""
         group, _, name = kind.get("apiVersion", "").rpartition("/")
         resource = registry.resource_of(group, name, kind.get("kind", ""))
         version = None if resource is None else resource.version(name)
@@ -39,7 +39,7 @@ class ParamKind(NamedTuple):
         return cls(registry.stores[group, resource.plural], version)
 
     def shown(self, entry: Entry) -> Json:
-        """A parameter as its version shows it; not to be changed."""
+        """Return a parameter in its version, read-only."""
         resource = self.store.resource
         if self.version.from_hub is same_form:
             kind = f"{resource.group}/{self.version.name}" if resource.group else self.version.name
@@ -48,8 +48,9 @@ class ParamKind(NamedTuple):
 
 
 def params_of(kind: ParamKind | None, ref: Json | None, namespace: str) -> list[Json | None]:
-    """The parameters that a binding refers to, for an object in a namespace: one None where it is evaluated without
-    any. Raises ParamError.
+    """Return a binding's parameters for an object in a namespace; one None to evaluate without any.
+
+    Raises ParamError.
     """
     if kind is None or ref is None:
         return [None]

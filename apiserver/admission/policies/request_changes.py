@@ -21,8 +21,10 @@ __all__ = ["take_over"]
 
 
 def take_over(registry: Registry, attributes: Attributes, place: Place, before: Json, after: Any) -> bool:
-    """Makes the request's object what `after` says, which was made of `before`, its object in a place. Whether there is
-    a difference. Raises DecodeError.
+    """Replace the request's object by `after`. Return whether it differs.
+
+    `before` is the request's object in a place, `after` a changed copy of it.
+    Raises DecodeError.
     """
     obj, ctx = attributes.obj, attributes.ctx
     assert obj is not None, "what is changed is there"
@@ -52,8 +54,9 @@ def take_over(registry: Registry, attributes: Attributes, place: Place, before: 
 
 
 def _same_kind(registry: Registry, resource: Resource, version: str, after: Json) -> None:
-    """Refuses a change of what the object is; what it does not say any more it is still. Raises DecodeError where that
-    is no kind or not well formed, StatusError where it is another one.
+    """Refuse a change of the object's kind or version; missing values are unchanged.
+
+    Raises DecodeError if the new kind is unknown or the object malformed, StatusError if it is another kind.
     """
     wanted = resource.api_versions[version], resource.kind
     given = str(after.get("apiVersion") or wanted[0]), str(after.get("kind") or wanted[1])
@@ -78,7 +81,7 @@ def _replace(obj: Json, before: Json, made: Json) -> bool:
 
 
 def _fill(obj: Json, made: Json) -> None:
-    """Gives an object other contents. Whoever holds it, or its metadata, sees that."""
+    """Replace an object's contents in place, so that every holder of it or of its metadata sees them."""
     metadata, told = obj.get("metadata"), made.get("metadata")
     if isinstance(metadata, dict) and isinstance(told, dict) and told is not metadata:
         told = dict(told)

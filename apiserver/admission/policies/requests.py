@@ -1,8 +1,7 @@
-"""A request as rules see it that are objects themselves: the policies and webhooks of admissionregistration.k8s.io.
+"""A request in the view of policies and webhooks of admissionregistration.k8s.io.
 
-A rule names a resource in a version; the request may come in another one. A `Place` is where a request is, or where it
-would be in another version; `View` is the request in a place: its kind, its objects as clients of
-that version see them.
+A rule names a resource in a version, and the request may use another one. A `Place` is the location of a request, or
+its equivalent in another version. A `View` is the request in a place: its kind, and its objects in that version.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = ["EXEMPT", "GroupVersionKind", "Place", "View", "equivalents", "is_exe
 
 
 _GROUP: Final = "admissionregistration.k8s.io"
-#: Kinds that no policy and no webhook is asked about, so that a wrong one can be taken back.
+#: Kinds that no policy or webhook matches, so that a wrong configuration can be removed.
 EXEMPT: Final = frozenset(
     {
         "ValidatingWebhookConfiguration",
@@ -59,7 +58,7 @@ class GroupVersionKind(NamedTuple):
 
 
 def is_exempt(resource: Resource) -> bool:
-    """Whether requests for a resource are nobody's concern."""
+    """Return whether a resource's requests are exempt from all policies and webhooks."""
     return resource.group == _GROUP and resource.kind in EXEMPT
 
 
@@ -70,7 +69,7 @@ def place_of(attributes: Attributes) -> Place:
 
 
 def equivalents(registry: Registry, place: Place) -> tuple[Place, ...]:
-    """The other places where the same objects are: further versions that are served, of every group that has them."""
+    """Return the other places of the same objects: all served versions in every group that has them."""
     own = registry.stores[place.group, place.resource]
     prefix = own.resource.storage_prefix
     same = (store for store in registry.stores.values() if store is not own and store.resource.storage_prefix == prefix)
@@ -95,7 +94,7 @@ def _subresource(registry: Registry, place: Place) -> Subresource | None:
 
 
 def namespace_of(attributes: Attributes) -> str:
-    """The namespace of a request; that of a namespace is itself."""
+    """Return the namespace of a request. For a Namespace it is the object's name."""
     if attributes.resource.plural == "namespaces" and not attributes.resource.group:
         metadata = attributes.obj["metadata"] if attributes.obj is not None and not attributes.subresource else {}
         return attributes.name or metadata.get("name", "")
@@ -121,12 +120,12 @@ class View:
 
     @cached_property
     def kind(self) -> GroupVersionKind:
-        """The kind of its objects."""
+        """Return the kind of the objects."""
         return self._kind_in(self.place)
 
     @property
     def schema(self) -> Struct:
-        """The type of its objects."""
+        """The type of the objects."""
         place = self.place
         sub = _subresource(self._registry, place) if place.subresource else None
         if sub is not None and sub.projection is not None:
@@ -139,12 +138,12 @@ class View:
 
     @cached_property
     def object(self) -> Json | None:
-        """The object as it will be; None for a deletion. What is changed in it does not reach the request."""
+        """Return the new object, or None for a deletion. It is a copy."""
         return self._shown(self.attributes.obj)
 
     @cached_property
     def old(self) -> Json | None:
-        """The object as it is; None for a creation."""
+        """Return the old object, or None for a creation."""
         return self._shown(self.attributes.old)
 
     def _shown(self, obj: Json | None) -> Json | None:
@@ -168,8 +167,9 @@ class View:
         return to_version(resource, version, Hub(copy_of(written(resource.hub_schema, obj))))
 
     def _converted(self, resource: Resource, obj: Json) -> Json:
-        """A custom object, which rules see in the version of the request, in that of the place. Without a webhook only
-        the name of its version changes.
+        """Convert a custom object from the request's version to that of the place.
+
+        Without a conversion webhook only the apiVersion changes.
         """
         own = self.attributes.ctx.version
         if resource.conversion is None or own == self.place.version:
@@ -177,12 +177,12 @@ class View:
         return resource.conversion.between(obj, own, self.place.version)
 
     def make(self) -> None:
-        """Makes what is made when it is needed first: where that is needed nothing may wait for a conversion."""
+        """Compute all cached values early, because a conversion cannot be awaited at their first use."""
         _ = self.object, self.old, self.request
 
     @cached_property
     def request(self) -> Json:
-        """The request, in the form of an AdmissionReview, but for its uid and objects."""
+        """Return the request in the form of an AdmissionReview, without its UID and objects."""
         attributes, ctx, own = self.attributes, self.attributes.ctx, place_of(self.attributes)
         made: Json = {"kind": self.kind._asdict(), "resource": _resource(self.place)}
         if self.place.subresource:

@@ -1,4 +1,4 @@
-"""What validating policies say of a request. This module brings in CEL.
+"""Evaluation of validating policies. This module loads CEL.
 
 Facts: apiserver, pkg/admission/plugin/policy/validating.
 """
@@ -41,7 +41,7 @@ _CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge":
 
 
 class Decision(NamedTuple):
-    """What a rule, the one at this index, says against a request. `broken`: it could not be evaluated."""
+    """The failure of a rule, by its index. With `broken` it could not be evaluated."""
 
     rule: int
     message: str
@@ -56,7 +56,7 @@ class _Rule(NamedTuple):
 
 
 class Evaluator:
-    """A ValidatingAdmissionPolicy, compiled."""
+    """A compiled ValidatingAdmissionPolicy."""
 
     def __init__(self, policy: Json, release: tuple[int, int]) -> None:
         spec = policy["spec"]
@@ -79,10 +79,10 @@ class Evaluator:
         return self._composition.expression(text, STRING_RESULT, self._spoken) if text else None
 
     def decisions(self, bindings: Bindings, params: Json | None, meter: Meter) -> list[Decision]:
-        """What the rules say against a request. Raises ExpressionError where that cannot be told at all."""
+        """Return the failures of the rules. Raise ExpressionError if the evaluation fails as a whole."""
         budget = Budget(POLICY_BUDGET, meter)
         scope = Scope(self._composition, bindings, params, budget)
-        found: list[tuple[bool, str]] = []  # whether a rule holds, or why it has no value
+        found: list[tuple[bool, str]] = []  # Whether a rule is true, or the reason that it has no value.
         for rule in self._rules:
             try:
                 found.append((scope.value(rule.expression, self._composition.declared) is True, ""))
@@ -101,8 +101,9 @@ class Evaluator:
         return decisions
 
     def _messages(self, bindings: Bindings, params: Json | None, budget: Budget) -> tuple[list[str], str]:
-        """The messages that expressions give, "" for none, and why no rule can be trusted: all are evaluated, whether
-        their rules hold or not.
+        """Return the values of the message expressions ("" for none), and an error that invalidates all rules.
+
+        All are evaluated, whether their rules are true or not.
         """
         scope = Scope(self._composition, bindings, params, budget)
         messages = []
@@ -134,7 +135,7 @@ class Evaluator:
 
 
 def _said(rule: Json, computed: str) -> str:
-    """The message of a rule that does not hold."""
+    """Return the message of a failed rule."""
     text = computed.strip()
     if text and len(text.encode()) <= _LONGEST_MESSAGE and "\n" not in text:
         return text
@@ -150,8 +151,9 @@ class _Refusal(NamedTuple):
 
 
 class _Judgement:
-    """The decisions of all policies about one request. Only `enforce` changes the request: before it the evaluation may
-    end and begin again in a thread.
+    """The decisions of all policies about one request.
+
+    Only `enforce` changes the request. Before it the evaluation may stop and restart in a thread.
     """
 
     def __init__(self, registry: Registry, attributes: Attributes, meter: Meter) -> None:
@@ -162,7 +164,7 @@ class _Judgement:
         self._refusals: list[_Refusal] = []
 
     def ask(self, active: Active) -> None:
-        """Asks one policy."""
+        """Evaluate one policy."""
         policy, attributes = active.policy, self._attributes
         try:
             place = policy.matcher.match(active.covered, attributes)

@@ -46,12 +46,12 @@ class Composition:
         return language
 
     def expression(self, source: str, result: Result, declared: Declared | None = None) -> Expression:
-        """An expression that may use all variables."""
+        """Compile an expression that may use all variables."""
         return Expression(source, self.language(declared or self.declared), result)
 
 
 class _Variables(dict[str, Any]):
-    """A map whose values are computed. One that fails does so wherever it is used."""
+    """A map with lazily computed values. A value that fails does so at each use."""
 
     def __init__(self, scope: Scope) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class _Variables(dict[str, Any]):
 
 
 class Scope:
-    """One evaluation of expressions that share variables. What a variable costs is charged when it is computed."""
+    """One evaluation of expressions that share variables. The cost of a variable is charged when it is computed."""
 
     def __init__(self, composition: Composition, bindings: Bindings, params: Json | None, budget: Budget) -> None:
         self._composition, self._budget, self._spent = composition, budget, 0
@@ -81,7 +81,7 @@ class Scope:
         return self._bindings.values(declared, params=self._params, variables=self._variables)
 
     def compute(self, name: str) -> Any:
-        """The value of a variable. Raises CelError."""
+        """Compute the value of a variable. Raise CelError."""
         if name in self._failed:
             raise CelError(self._failed[name])
         expression = self._composition.expressions[name]
@@ -102,7 +102,7 @@ class Scope:
         raise CelError(text)
 
     def value(self, expression: Expression, declared: Declared) -> Any:
-        """The value of an expression. Raises ExpressionError."""
+        """Evaluate an expression. Raise ExpressionError."""
         self._spent = 0
         try:
             return expression.value(self.values(declared), self._budget)

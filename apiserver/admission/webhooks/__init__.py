@@ -1,8 +1,8 @@
 """Admission webhooks: MutatingAdmissionWebhook and ValidatingAdmissionWebhook.
 
-    hooks.py      which webhooks there are, and which of them a request concerns
-    reviews.py    what one is asked, and what its answer has to be
-    calls.py      one call: asked, understood, counted
+    hooks.py      the configured webhooks, and their matching to requests
+    reviews.py    the request to a webhook, and the validation of its response
+    calls.py      one call, with its metrics
     mutating.py, validating.py    the plugins
 
 See docs/adr/0024-webhooks.md. Facts: apiserver, pkg/admission/plugin/webhook.

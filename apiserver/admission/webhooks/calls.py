@@ -1,8 +1,10 @@
-"""One call of a webhook: asked, understood and counted. What can go wrong has three forms:
+"""One call of a webhook, with its metrics.
 
-CallFailed     it could not be asked, or its answer is none: failurePolicy decides
-Rejected       it refuses the request
-StatusError    it must not be asked, or what it wants is not possible
+It fails in one of three ways:
+
+    CallFailed     the call fails or the response is invalid: failurePolicy decides
+    Rejected       the webhook refuses the request
+    StatusError    the webhook must not be called, or its change is not possible
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ class CallFailed(Exception):
 
 
 class Rejected(Exception):
-    """The webhook refuses the request; `status` is what the client is told."""
+    """Error: the webhook refuses the request. `status` is the client's error."""
 
     def __init__(self, status: StatusError) -> None:
         super().__init__(status.message)
@@ -58,7 +60,7 @@ class Rejected(Exception):
 
 
 class Counts:
-    """What is counted of webhooks, with upstream's names."""
+    """The metrics of webhooks, with upstream's names."""
 
     def __init__(self) -> None:
         start = "apiserver_admission_webhook_"
@@ -117,7 +119,10 @@ class Caller:
         return None
 
     async def call(self, hook: Hook, view: View, act: Callable[[Verdict], T]) -> T | None:
-        """What `act` makes of the verdict; None where the call failed and that is ignored. Raises StatusError."""
+        """Call a webhook and apply `act` to its verdict. Return None if the call failed and failures are ignored.
+
+        Raises StatusError.
+        """
         began = perf_counter()
         try:
             done = act(await self._ask(hook, view))
@@ -183,15 +188,16 @@ class Caller:
 
 
 def noted_at(hook: Hook, attributes: Attributes) -> str:
-    """How keys of notes on a call end: the round, and where the webhook stands among all."""
+    """Return the suffix of a call's annotation keys: the round, and the index of the webhook."""
     reinvocation = attributes.reinvocation
     again = reinvocation is not None and reinvocation.again
     return f"round_{int(again)}_index_{hook.index}"
 
 
 def _too_late() -> PlainError:
-    """The answer to a request that has taken as long as its client gave it: a Status without its kind, as plain text.
-    (apiserver, pkg/server/filters/timeout.go)
+    """Return the error at the request's deadline: a Status without kind, as plain text.
+
+    Facts: apiserver, pkg/server/filters/timeout.go.
     """
     status = {
         "metadata": {},
@@ -205,7 +211,7 @@ def _too_late() -> PlainError:
 
 
 def _refusal(name: str, status: Json | None) -> StatusError:
-    """What a client is told whom a webhook refused: its own words, and a code that is a refusal."""
+    """Return the client's error for a refusal: the webhook's message, and a code of at least 400."""
     told = status or {}
     message, reason = told.get("message", ""), told.get("reason", "")
     denied = f"admission webhook {go_quote(name)} denied the request"

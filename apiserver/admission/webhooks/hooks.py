@@ -1,4 +1,4 @@
-"""The webhooks that are configured, compiled once, and which of them a request may concern."""
+"""The configured webhooks, compiled once, and their matching to requests."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 __all__ = ["GROUP", "Hook", "Hooks"]
 
-#: What all requests of a kind have in common: resource, version, subresource, operation, whether in a namespace.
+#: The common properties of a kind of requests: resource, version, subresource, operation, scope.
 _Kind = tuple[int, str, str, "Operation", bool]
 
 
 class Hook:
-    """One webhook. `configuration` is the name of the object that holds it, in which it is `name`."""
+    """One webhook. `configuration` is the name of its configuration object, `name` that of the webhook in it."""
 
     def __init__(
         self, configuration: str, webhook: Json, release: tuple[int, int], credentials: CredentialStore = EMPTY
     ) -> None:
         self.configuration, self.name = configuration, webhook["name"]
-        #: Where it stands among all webhooks of its kind.
+        #: The index among all webhooks of its kind.
         self.index = 0
         self.matcher = Matcher(
             rules=webhook.get("rules") or (),
@@ -47,12 +47,12 @@ class Hook:
         self._compiled: MatchConditions | None = None
         target = target_of(webhook["clientConfig"])
         self.target: Target = target._replace(credentials=credentials.of(target.host, target.port))
-        #: Whether a request goes on where the webhook cannot be asked.
+        #: Whether a request continues if the call fails.
         self.ignores_failure = webhook.get("failurePolicy") == "Ignore"
         self.takes_dry_runs = webhook.get("sideEffects") in ("None", "NoneOnDryRun")
         self.seconds = float(webhook.get("timeoutSeconds") or 10)
         self.reviews: tuple[str, ...] = tuple(webhook.get("admissionReviewVersions") or ())
-        #: Whether it is called once more where others changed the object after it.
+        #: Whether the webhook is called again after later changes of the object.
         self.reinvocable = webhook.get("reinvocationPolicy") == "IfNeeded"
 
     @property
@@ -60,9 +60,9 @@ class Hook:
         return bool(self._conditions)
 
     def conditions(self, meter: Meter) -> MatchConditions:
-        """Its match conditions, compiled when a request matches all else. Raises what the meter raises."""
+        """Return the match conditions, compiled at their first use. Raise the meter's errors."""
         if self._compiled is None:
-            # Conditions bring in CEL, which is loaded when it is needed.
+            # Conditions load CEL, so the import waits until they are needed.
             from apiserver.admission.policies.expressions import MatchConditions
 
             meter.look()
@@ -77,26 +77,27 @@ class Hook:
 
 
 class Concerned(NamedTuple):
-    """A webhook whose rules name requests of a kind."""
+    """A webhook whose rules match a kind of requests."""
 
     hook: Hook
     covered: Covered
 
 
 class Hooks:
-    """The webhooks of one kind of configuration, by name of the configuration and in the order in which they stand:
-    those in `files`, then those of the API.
+    """The webhooks of one kind of configuration, by configuration name and in the order of their list.
+
+    Those in `files` come first, then those of the API.
     """
 
     def __init__(
         self, registry: Registry, plural: str, credentials: CredentialStore = EMPTY, files: FromFiles | None = None
     ) -> None:
         self._registry, self._plural, self._credentials, self._files = registry, plural, credentials, files
-        #: Says whether a configuration has changed since they were compiled.
+        #: Cursor for changes of the configurations since their compilation.
         self._cursor: Cursor | None = None
         self._hooks: dict[tuple[str, int], list[Hook]] = {}
         self._from_files: list[Hook] = []
-        #: All of them, in the order in which they are asked.
+        #: All webhooks, in the order of their calls.
         self._all: list[Hook] = []
         self._concerned: dict[_Kind, tuple[Resource, tuple[Concerned, ...]]] = {}
         if files is not None:
@@ -104,7 +105,7 @@ class Hooks:
             self._read_files()
 
     def concern(self, attributes: Attributes) -> bool:
-        """Whether there are such, as far as is known: before anybody calls webhooks there may be."""
+        """Return whether a webhook may match; before webhooks are called, always True."""
         return not self._are_called() or bool(self.of(attributes))
 
     def _are_called(self) -> bool:
@@ -112,12 +113,12 @@ class Hooks:
         return webhooks is not None and webhooks.started
 
     def of(self, attributes: Attributes) -> tuple[Concerned, ...]:
-        """Those whose rules name such requests."""
+        """Return the webhooks whose rules match the kind of a request."""
         if not self._are_called():
             return ()
         if self._cursor is None or self._cursor.pending:
             call_on_loop(self._read)
-        # What a thread finds while they change goes into what is of no use any more.
+        # A result that a thread computes while webhooks change goes into the replaced dict.
         concerned = self._concerned
         if not self._all:
             return ()
@@ -129,7 +130,7 @@ class Hooks:
         return known[1]
 
     def _read(self) -> None:
-        """Compiles what is configured now. Webhooks of configurations that did not change stay as they are."""
+        """Compile the current configurations. Unchanged ones keep their webhooks."""
         store = self._registry.stores.get((GROUP, self._plural))
         if store is None:
             return
@@ -147,7 +148,7 @@ class Hooks:
         self._registry.forget_handlers()
 
     def _hooks_of(self, obj: Json) -> list[Hook]:
-        """The webhooks of a configuration."""
+        """Compile the webhooks of a configuration."""
         name, release = obj["metadata"]["name"], self._registry.features.release
         return [Hook(name, webhook, release, self._credentials) for webhook in obj.get("webhooks") or ()]
 

@@ -1,7 +1,6 @@
-"""MutatingAdmissionWebhook: webhooks that may change an object, one after the other.
+"""MutatingAdmissionWebhook: webhooks that may change an object, called one after the other.
 
-Where one changed the object, all plugins are asked once more, and with them those webhooks before it that want to be
-(`reinvocationPolicy: IfNeeded`).
+After a change all plugins are called again. So are the earlier webhooks with `reinvocationPolicy: IfNeeded`.
 """
 
 from __future__ import annotations
@@ -46,8 +45,10 @@ _LOST_MANAGERS: Final = (
 
 
 class _Rounds:
-    """What is known of the webhooks of one request from the first round: who may be asked again, and who is to be;
-    `left` is the object as they left it."""
+    """The state of a request's webhooks from the first round.
+
+    It has the webhooks that may be reinvoked and those that must be; `left` is the object after them.
+    """
 
     def __init__(self) -> None:
         self.before: set[tuple[str, str]] = set()
@@ -55,7 +56,7 @@ class _Rounds:
         self.left: Json | None = None
 
     def changed(self) -> None:
-        """Those who were asked before have not seen the object as it is now."""
+        """Mark the webhooks that have not seen the current object for reinvocation."""
         self.again |= self.before
         self.before.clear()
 
@@ -71,7 +72,10 @@ class MutatingAdmissionWebhook(Plugin):
     def __init__(
         self, registry: Registry, credentials: CredentialStore = EMPTY, files: FromFiles | None = None
     ) -> None:
-        """`credentials` authenticate the server to webhooks; `files` have webhooks that are asked as well."""
+        """Build the plugin.
+
+        `credentials` authenticate the server to webhooks; `files` has further webhooks.
+        """
         self._files = files
         if files is not None:
             self.configured_by, self.goes_by = None, (_CONFIGURATIONS,)
@@ -120,7 +124,7 @@ class MutatingAdmissionWebhook(Plugin):
             rounds.before.add(hook.key)
 
     def _noted(self, hook: Hook, attributes: Attributes, place: Place, verdict: Verdict) -> bool:
-        """As `_change`; the audit log is told what came of it, and at its higher levels by which patch."""
+        """Apply a verdict like `_change`, and add its result and patch to the audit annotations."""
         changed = self._change(hook, attributes, place, verdict)
         notes, at = attributes.ctx.annotations, noted_at(hook, attributes)
         of = {"configuration": hook.configuration, "webhook": hook.name}
@@ -131,7 +135,7 @@ class MutatingAdmissionWebhook(Plugin):
         return changed
 
     def _change(self, hook: Hook, attributes: Attributes, place: Place, verdict: Verdict) -> bool:
-        """Does what a webhook wants of the object. Whether that changed it. Raises CallFailed, StatusError."""
+        """Apply a verdict's patch to the object. Return whether it changed. Raise CallFailed, StatusError."""
         if not verdict.patch:
             return False
         operations = _operations(hook, verdict.patch)
@@ -163,7 +167,7 @@ def _operations(hook: Hook, patch: bytes) -> list[Any]:
 
 
 def _keep_managers(attributes: Attributes, before: list[Json] | None) -> None:
-    """Managers that nobody can understand any more are those from before."""
+    """Restore the former managers if the new ones are invalid."""
     if attributes.obj is None:
         return
     metadata = attributes.obj.get("metadata") or {}

@@ -1,7 +1,7 @@
-"""AdmissionReviews: the question, and what an answer has to be.
+"""AdmissionReviews: the request to a webhook, and the validation of its response.
 
-In v1 a webhook has to repeat the uid, to say what it answers, and to name the type of its patch; v1beta1 never asked
-for any of it. Facts: apiserver, pkg/admission/plugin/webhook/request.
+In v1 a webhook must repeat the UID, apiVersion and kind, and set the type of its patch. v1beta1 does not require them.
+Facts: apiserver, pkg/admission/plugin/webhook/request.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PATCH_TYPE: Final = "JSONPatch"
 
 
 class Verdict(NamedTuple):
-    """What a webhook says of a request."""
+    """The response of a webhook."""
 
     allowed: bool
     status: Json | None
@@ -39,19 +39,20 @@ class Verdict(NamedTuple):
 
 
 def version_for(versions: Sequence[str]) -> str:
-    """The apiVersion in which a webhook is asked: the first that it takes and the server speaks. "" for none."""
+    """Return the webhook's first apiVersion that the server supports, or ""."""
     return next((f"{_GROUP}/{version}" for version in versions if f"{_GROUP}/{version}" in ADMISSION_REVIEWS), "")
 
 
 def review_of(view: View, version: str, uid: str) -> bytes:
-    """The review of a request, to be posted."""
+    """Encode the review of a request."""
     request = {"uid": uid, "object": view.object, "oldObject": view.old, "options": None, **view.request}
     return encode_exactly({"kind": _KIND, "apiVersion": version, "request": request})
 
 
 def verdict_of(answer: Answer, version: str, uid: str, *, mutating: bool) -> Verdict:
-    """The verdict in an answer. Raises WebhookError, where the answer cannot be read, and ValueError, where it is none
-    to this review.
+    """Parse the verdict in a response.
+
+    Raises WebhookError if it cannot be decoded, ValueError if it does not answer this review.
     """
     review = read_review(answer, ADMISSION_REVIEWS, version)
     response = review.response

@@ -1,4 +1,4 @@
-"""ValidatingAdmissionWebhook: webhooks that may refuse a request, all asked at the same time."""
+"""ValidatingAdmissionWebhook: webhooks that may refuse a request, all called concurrently."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ class ValidatingAdmissionWebhook(Plugin):
     def __init__(
         self, registry: Registry, credentials: CredentialStore = EMPTY, files: FromFiles | None = None
     ) -> None:
-        """`credentials` authenticate the server to webhooks; `files` have webhooks that are asked as well."""
+        """Build the plugin.
+
+        `credentials` authenticate the server to webhooks; `files` has further webhooks.
+        """
         self._files = files
         if files is not None:
             self.configured_by, self.goes_by = None, (_CONFIGURATIONS,)
@@ -74,7 +77,7 @@ class ValidatingAdmissionWebhook(Plugin):
 
     @on_loop
     async def _ask_all(self, asked: list[tuple[Hook, View]]) -> None:
-        """Everybody is heard; the first refusal counts."""
+        """Await all calls, then raise the first refusal in order."""
         calls = (self._caller.call(hook, view, _nothing) for hook, view in asked)
         for outcome in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(outcome, BaseException):
@@ -82,4 +85,4 @@ class ValidatingAdmissionWebhook(Plugin):
 
 
 def _nothing(_: Verdict) -> None:
-    """A verdict that allows needs no more."""
+    """Do nothing with a verdict that allows."""

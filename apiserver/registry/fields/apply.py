@@ -331,6 +331,7 @@ class Apply:
         conflicts.found = {key: fields for key, fields in rest.items() if fields}
         return not conflicts.found
 
+
     def _finish(self, old: Hub | None, live: Json, merged: Json, managers: Managers) -> Hub:
         if merged == live and old is not None:
             obj = exact_copy(old)
