@@ -43,7 +43,7 @@ class TokenFileError(ValueError):
 
 
 def read_tokens(path: Path) -> dict[str, User]:
-    """`token,user,uid,"group1,group2"` lines as users by token. Raises TokenFileError."""
+    """Parse lines of `token,user,uid,"group1,group2"` to users by token. Raise TokenFileError."""
     try:
         with path.open(newline="") as file:
             rows = list(csv.reader(file))

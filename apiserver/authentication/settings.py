@@ -33,7 +33,10 @@ class AccountKeys:
 
 @dataclass(frozen=True, slots=True)
 class IdentitySettings:
-    """`anonymous`: whether requests may come without credentials; None where the authorization modes decide."""
+    """The settings of authentication.
+
+    `anonymous`: whether anonymous requests are allowed; None if it depends on the authorization modes.
+    """
 
     client_ca: Path | None = None
     proxy: ProxySettings | None = None

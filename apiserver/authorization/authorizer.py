@@ -140,7 +140,7 @@ class _Opinions:
 
 
 def aggregate(errors: Sequence[str]) -> str:
-    """Several errors as one text."""
+    """Join several errors in one text."""
     distinct = list(dict.fromkeys(errors))
     return f"[{', '.join(distinct)}]" if len(distinct) > 1 else "".join(distinct)
 
@@ -224,7 +224,7 @@ class Authorizer:
         name: str = "",
         selector: str = "",
     ) -> bool:
-        """Return whether a user may do something with a resource. It blocks for a webhook: see `waiting`."""
+        """Return whether a user may use a verb on a resource. It blocks for a webhook: see `waiting`."""
         if self.allows_all or MASTERS in user.groups:
             return True  # as `permits`, without a question to make: no other rule is evaluated as often
         question = Question(verb, group, resource, subresource, namespace, name, selector)

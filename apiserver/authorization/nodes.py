@@ -46,7 +46,7 @@ def node_of(user: User) -> str | None:
 
 
 def _terms(entry: Entry) -> Iterator[str]:
-    """`node kind namespace name` of everything that a pod lets its node read."""
+    """Yield `node kind namespace name` of each object that a pod allows its node to read."""
     pod = entry.obj
     spec, metadata = pod["spec"], pod["metadata"]
     node, namespace = spec.get("nodeName"), metadata.get("namespace", "")
@@ -68,7 +68,7 @@ def _terms(entry: Entry) -> Iterator[str]:
 
 
 def _volume_terms(entry: Entry) -> Iterator[str]:
-    """`namespace name` of every secret that a bound volume lets its node read."""
+    """Yield `namespace name` of each secret that a bound volume allows its node to read."""
     spec = entry.obj["spec"]
     if spec.get("claimRef"):
         for namespace, name in volume_secrets(spec):

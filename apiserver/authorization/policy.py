@@ -61,7 +61,7 @@ def node_rules(features: Features) -> list[Json]:
 
 
 def _object(name: str, namespace: str = "", labels: dict[str, str] | None = None) -> Json:
-    """Metadata that marks the object as bootstrap policy that the server may update."""
+    """Return an object with the metadata of bootstrap policy, which the server may update."""
     metadata: Json = {"name": name}
     if namespace:
         metadata["namespace"] = namespace

@@ -60,7 +60,7 @@ _CSI_SECRETS: Final = ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpand
 
 
 def volume_secrets(spec: Json) -> Iterator[tuple[str, str]]:
-    """(namespace, name) of secrets that a node needs for a persistent volume."""
+    """Yield (namespace, name) of each secret that a node needs for a persistent volume."""
     claim_namespace = (spec.get("claimRef") or {}).get("namespace", "")
     azure = spec.get("azureFile") or {}
     if azure.get("secretName"):

@@ -43,7 +43,7 @@ class Grant(NamedTuple):
     subjects: tuple[Json, ...]
 
     def reason(self, user: User) -> str:
-        """Why the binding lets a user do something."""
+        """Return the reason why the binding allows a request."""
         subject = next(subject for subject in self.subjects if _matches(subject, self.namespace, user))
         shown = f"{self.name}/{self.namespace}" if self.namespace else self.name
         return (
@@ -199,7 +199,7 @@ class RoleIndex:
                     rules += [(rule, grant) for rule in granted]
         return Rights(rules, missing)
 
-    # Kept by events
+    # Updates from events.
 
     def _load(self) -> None:
         for kept in (self._roles, self._grants, self._subjects, self._rights):

@@ -67,7 +67,7 @@ def _covers_resource(owned: list[str], resource: str) -> bool:
 
 
 def _compact(parts: Iterable[Json]) -> list[Json]:
-    """Parts about the same resource and name become one rule with all the verbs."""
+    """Merge the parts with the same resource and name into one rule with all their verbs."""
     found: dict[tuple[str, ...], Json] = {}
     others: list[Json] = []
     for part in parts:
@@ -81,7 +81,7 @@ def _compact(parts: Iterable[Json]) -> list[Json]:
 
 
 def quoted_list(values: Iterable[str]) -> str:
-    """Strings as Go prints a slice of them with %q."""
+    """Render strings as Go prints a slice of them with %q."""
     return "[" + " ".join(go_quote(value) for value in values) + "]"
 
 

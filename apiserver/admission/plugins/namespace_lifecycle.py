@@ -26,7 +26,7 @@ class NamespaceLifecycle(Plugin):
     operations = frozenset({"CREATE", "UPDATE", "DELETE"})
 
     def wants(self, resource: Resource, operation: Operation) -> bool:
-        """In a namespace, everything may be deleted."""
+        """Return whether the operation is checked: DELETE only for namespaces themselves."""
         return super().wants(resource, operation) and (operation != "DELETE" or resource.plural == "namespaces")
 
     def admit(self, attributes: Attributes) -> None:

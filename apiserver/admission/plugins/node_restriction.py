@@ -169,7 +169,7 @@ def _mirror_pod(node: str, attributes: Attributes) -> None:
 
 
 def _named_objects(spec: Json) -> Iterator[str]:
-    """Kinds of API objects that a pod names."""
+    """Yield the kinds of API objects that a pod names."""
     if spec.get("serviceAccountName"):
         yield "serviceaccounts"
     if any(True for _ in secret_names(spec)):

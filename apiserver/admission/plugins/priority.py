@@ -50,7 +50,7 @@ class Priority(Plugin):
             _admit_group(attributes, attributes.obj["spec"])
 
     def validate(self, attributes: Attributes) -> None:
-        """Refuses a second default class."""
+        """Refuse a second default class."""
         obj = attributes.obj
         if (
             attributes.resource.plural != "priorityclasses"
@@ -95,7 +95,10 @@ def _admit_group(attributes: Attributes, spec: Json) -> None:
 
 
 def _class_of(attributes: Attributes, name: str) -> tuple[str, int, str]:
-    """Name, number and policy; without a name, those of the default class, if any."""
+    """Return the name, value and policy of a class.
+
+    Without a name they are those of the default class, if there is one.
+    """
     found = attributes.ctx.lookup(*_CLASSES, "", name) if name else _default_class(attributes)
     if found is not None:
         return found["metadata"]["name"], found.get("value", 0), found.get("preemptionPolicy", _PREEMPT)

@@ -122,7 +122,7 @@ DEFAULT_ON: Final = frozenset(
     }
 )
 
-#: Builds a plugin for the server's registry, which has no stores yet.
+#: Builds a plugin for the server's registry before it has any stores.
 Make = Callable[["Registry"], Plugin]
 
 
@@ -176,7 +176,7 @@ def select(enable: Iterable[str] = (), disable: Iterable[str] = ()) -> Selected:
 
 
 def conflicting(enable: Iterable[str], disable: Iterable[str]) -> tuple[str, ...]:
-    """Names that are in both flags."""
+    """Return the names that are in both flags."""
     disabled = set(disable)
     return tuple(name for name in dict.fromkeys(enable) if name in disabled)
 

@@ -1,6 +1,6 @@
 """ResourceQuota: the usage of a namespace stays within its quotas and is charged before the write.
 
-A quota applies once its status has limits and usage, which a controller writes. Each quota is charged in one write that
+A quota applies once its status has limits and usage. A controller sets both. Each quota is charged in one write that
 checks it again. The controller corrects charges of writes that fail afterwards.
 Facts: k8s.io/apiserver/pkg/admission/plugin/resourcequota.
 """

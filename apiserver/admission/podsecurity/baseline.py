@@ -171,7 +171,7 @@ def selinux_options(allowed: frozenset[str]) -> Callable[[PodToCheck], Finding |
 
 
 def seccomp_annotations(pod: PodToCheck) -> Finding | None:
-    """Until 1.18, when there were no fields for it."""
+    """Check the seccomp annotations of versions up to 1.18, which had no fields for them."""
     keys = [f"{_SECCOMP}pod", *(f"container.{_SECCOMP}{name}" for name, _, _ in pod.containers())]
     found = sorted(
         {

@@ -30,7 +30,7 @@ __all__ = ["PodSecurity"]
 _NAMESPACES: Final = ("", "namespaces")
 _PODS: Final = ("", "pods")
 _TEMPLATE: Final = ("spec", "template")
-#: Where kinds have their template of pods.
+#: Path of the pod template by kind.
 _TEMPLATES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("", "podtemplates"): ("template",),
     ("", "replicationcontrollers"): _TEMPLATE,
@@ -41,9 +41,9 @@ _TEMPLATES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template"),
     ("batch", "jobs"): _TEMPLATE,
 }
-#: Subresources of pods that leave the pod's specification alone.
+#: Subresources of pods that do not change the pod's specification.
 _OTHERS: Final = frozenset({"attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status"})
-#: Pods of a namespace that are looked at when it is tightened.
+#: Maximum number of a namespace's pods that a label change checks.
 _MOST_PODS: Final = 3000
 
 
@@ -187,7 +187,7 @@ def _text(verb: str, standard: Standard, found: list[Finding]) -> str:
 
 
 def _to_check(pod: Mapping[str, Any]) -> PodToCheck:
-    """Of a pod or a template."""
+    """Return the part of a pod or a pod template to check."""
     return PodToCheck((pod.get("metadata") or {}).get("annotations") or {}, pod.get("spec") or {})
 
 

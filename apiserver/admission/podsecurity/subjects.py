@@ -32,7 +32,7 @@ class PodToCheck(NamedTuple):
         return self.spec.get("securityContext") or {}
 
     def containers(self) -> Iterator[tuple[str, Json, Json]]:
-        """Name, container and its security context: init containers first, ephemeral ones last."""
+        """Yield the name, the container and its security context: init containers first, ephemeral ones last."""
         for field in ("initContainers", "containers", "ephemeralContainers"):
             for container in self.spec.get(field) or ():
                 yield container.get("name", ""), container, container.get("securityContext") or {}
@@ -57,7 +57,7 @@ def count(word: str, number: int) -> str:
 
 
 def named(word: str, names: list[str]) -> str:
-    """`container "a"`, `containers "a", "b"`."""
+    """Render names with their noun: `container "a"`, `containers "a", "b"`."""
     return f"{count(word, len(names))} {quoted(names)}"
 
 

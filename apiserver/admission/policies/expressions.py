@@ -94,7 +94,7 @@ class Expression:
             self.broken = str(error)
 
     def value(self, variables: Sequence[Any], budget: Budget) -> Any:
-        """Its value. Raises ExpressionError."""
+        """Evaluate the expression. Raise ExpressionError."""
         if self.compiled is None:
             raise ExpressionError(f"compilation error: {self.broken}")
         try:
@@ -235,6 +235,6 @@ class MatchConditions:
 
 
 def aggregate(errors: Sequence[str]) -> str:
-    """Several errors as one text."""
+    """Join several errors in one text."""
     distinct = list(dict.fromkeys(errors))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

@@ -33,12 +33,12 @@ __all__ = [
 
 
 GROUP: Final = "admissionregistration.k8s.io"
-#: Kinds that no policy of the API is about, so that a wrong one can be taken back.
+#: Kinds that no policy of the API matches, so that a wrong policy can be removed.
 _POLICY_KINDS: Final = frozenset(
     f"{kind}AdmissionPolicy{what}" for kind in ("Validating", "Mutating") for what in ("", "Binding")
 )
 _LONG: Final = 1024
-#: Reviews store nothing.
+#: Groups of reviews, which are not stored.
 _REVIEWS: Final = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
 
@@ -126,7 +126,7 @@ class Active(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """`resource` is kept so that nothing else can have its identity."""
+    """The active policies of a resource. The reference to `resource` keeps its identity unique."""
 
     resource: Resource
     active: tuple[Active, ...]

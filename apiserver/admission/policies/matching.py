@@ -197,7 +197,7 @@ def _covers(rule: Rule, operation: Operation, place: Place, in_namespace: bool) 
 
 
 def _selector(selector: Json | None) -> LabelSelector | None:
-    """None where everything is selected."""
+    """Parse a selector. Return None if it selects everything."""
     if not selector:
         return None
     made = from_object(selector)

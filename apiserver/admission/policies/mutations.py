@@ -90,7 +90,7 @@ def applied(schema: Struct, before: Json, value: Any) -> Json:
 
 
 def _atomics(type_: Type, value: Any, path: str, *, granular: bool) -> list[str]:
-    """Return the paths of a value's atomic parts, of which an apply would remove the rest.
+    """Return the paths of a value's atomic parts. An apply of some of them would remove the rest.
 
     With `granular` the parent field is not atomic.
     """

@@ -1,4 +1,4 @@
-"""Changes that were made to an object as one version shows it, taken over by the request."""
+"""Conversion of changes in one version of an object back to the request's object."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def is_exempt(resource: Resource) -> bool:
 
 
 def place_of(attributes: Attributes) -> Place:
-    """Where a request is."""
+    """Return the place of a request."""
     resource = attributes.resource
     return Place(resource.group, attributes.ctx.version, resource.plural, attributes.subresource)
 

@@ -120,7 +120,7 @@ class Evaluator:
         return messages, ""
 
     def annotations(self, bindings: Bindings, params: Json | None, meter: Meter) -> Iterator[tuple[str, str, str]]:
-        """For each audit annotation that has one: key and value, or why it cannot be evaluated. Raises OutOfBudget."""
+        """Yield the key and value of each set audit annotation, or the key and its error. Raise OutOfBudget."""
         scope = Scope(self._composition, bindings, params, Budget(POLICY_BUDGET, meter))
         for key, expression in self._annotations:
             try:

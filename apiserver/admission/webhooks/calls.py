@@ -97,7 +97,7 @@ class Caller:
         return self.registry.webhooks
 
     async def place(self, concerned: Concerned, attributes: Attributes, view: Callable[[Place], View]) -> Place | None:
-        """Where a webhook sees a request, None where it does not concern it. Raises StatusError."""
+        """Return the place where a webhook matches a request, or None. Raise StatusError."""
         hook = concerned.hook
         place = hook.matcher.match(concerned.covered, attributes)
         if place is None or not hook.has_conditions:

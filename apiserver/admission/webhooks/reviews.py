@@ -93,5 +93,5 @@ def _check_patch(patch: str, patch_type: str | None, *, mutating: bool) -> None:
 
 
 def unreadable(error: WebhookError) -> str:
-    """Why a call did not come to a review."""
+    """Return the error text of a call without a review."""
     return f"failed to call webhook: {error}"

@@ -1,4 +1,4 @@
-"""From the claims of a token to a user: claims or CEL expressions about them, and rules that have to hold.
+"""Mapping of a token's claims to a user, by claim names or CEL expressions, with validation rules.
 
 Facts: apiserver, plugin/pkg/authenticator/token/oidc, pkg/authentication/cel.
 """
@@ -191,7 +191,7 @@ def user_info(user: User) -> Json:
 
 @lru_cache(maxsize=1)
 def languages() -> tuple[Language, Language]:
-    """Those of expressions about claims and about users."""
+    """Return the languages of expressions about claims and about users."""
     from apiserver.cel.engine import build_language
     from apiserver.cel.environments.devices import NEWEST
     from apiserver.cel.language.types import DYN, STRING, list_of, map_of, struct

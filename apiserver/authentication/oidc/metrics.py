@@ -18,7 +18,7 @@ _START: Final = "apiserver_authentication_jwt_authenticator_jwks_fetch_last_"
 
 
 def key_families(issuers: Sequence[JwtAuthenticator], server: str) -> list[Family]:
-    """Of the issuers that are known now; `server` is this server's name."""
+    """Return the metric families of the current issuers; `server` is this server's name."""
     times, keys, own = dict[tuple[str, ...], float](), dict[tuple[str, ...], float](), digest(server.encode())
     for issuer in issuers:
         provider = issuer.provider

@@ -162,7 +162,7 @@ class KeyPairs(Keys):
 
 
 def read_key_files(signing: Path, files: tuple[Path, ...]) -> KeyPairs:
-    """Keys of --service-account-signing-key-file and --service-account-key-file. Raises KeyFileError."""
+    """Read --service-account-signing-key-file and --service-account-key-file. Raise KeyFileError."""
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
@@ -180,7 +180,7 @@ class StoreKeys(Keys):
     """
 
     def __init__(self, secret: bytes, kept: Callable[[], Awaitable[bytes]]) -> None:
-        """`kept` gives the private key in PEM that the store keeps, once there is one."""
+        """Set the sources: the shared secret, and `kept`, which returns the stored private key in PEM."""
         self._secret, self._kept = SharedKey(secret), kept
         self._pair: KeyPairs | None = None
 

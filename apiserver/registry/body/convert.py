@@ -127,7 +127,7 @@ class Form:
     of_hub: Callable[[Json], Json]
     to_hub: Callable[[Json], Json]
     empty: Callable[[], Json]
-    #: Upstream converts nothing but the name of the version (custom resources without a webhook).
+    #: Upstream converts only the name of the version (custom resources without a webhook).
     only_named: bool = False
 
 
@@ -232,7 +232,7 @@ def to_hub(ctx: Context, expected: ExpectedBody, obj: Json, *, reset: bool) -> H
 
 #: Normalizes a value in place.
 Normalizer = Callable[[Any], None]
-#: Gives a value without the empty parts that were kept for validation.
+#: Returns a value without the empty parts that only validation needs.
 Stripper = Callable[[Any], Any]
 
 

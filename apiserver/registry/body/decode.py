@@ -103,7 +103,7 @@ class Kinds:
             self.add(resource)
 
     def add(self, resource: Resource) -> None:
-        """Learns the kinds of a resource: its versions, their lists, and bodies of its subresources."""
+        """Add the kinds of a resource: its versions, their lists, and bodies of its subresources."""
         for version in resource.versions:
             name = api_version(resource.group, version.name)
             self._schemas[name, resource.kind] = version.schema
@@ -115,7 +115,7 @@ class Kinds:
                 self._schemas[api_version(group, sub.version or resource.versions[0].name), sub.kind] = sub.schema
 
     def remove(self, resource: Resource) -> None:
-        """Forgets the resource's own kinds; those of its subresources' bodies may be others', too."""
+        """Remove the resource's own kinds. Other resources may share the bodies of its subresources."""
         for version in resource.versions:
             name = api_version(resource.group, version.name)
             self._schemas.pop((name, resource.kind), None)
@@ -218,7 +218,7 @@ def _decode_message(ctx: Context, expected: ExpectedBody, kinds: Kinds, body: by
 
 
 def _converted(ctx: Context, expected: ExpectedBody, obj: Json, *, reset: bool) -> Hub:
-    """As `to_hub`, for the body of a request."""
+    """Convert the body of a request like `to_hub`. Raise 400 if it has no stored form."""
     try:
         return to_hub(ctx, expected, obj, reset=reset)
     except DecodeError as error:

@@ -25,7 +25,7 @@ __all__ = ["Misfit", "misfit", "restored", "restored_changes"]
 
 
 _BITS = {"int32": 32, "int64": 64}
-#: Integers that Go's decoder keeps as such; larger ones become floats.
+#: The range of integers in Go's decoder. Larger ones become floats.
 _INT64 = (-(2**63), 2**63 - 1)
 _KINDS = {bool: "bool", int: "int64", float: "float64", str: "string", list: "slice", dict: "map"}
 
@@ -112,7 +112,7 @@ def _scalar(type_: Scalar, value: Any) -> Any:
 
 
 def _plain(type_: Scalar, value: Any, wanted: type) -> Any:
-    """Strings and truth values; Go could convert an integer to a string, and refuses that in its own words."""
+    """Return a string or boolean. Raise Misfit. An integer for a string has an error of its own."""
     if isinstance(value, wanted):
         return value
     if wanted is str and _kind(value) == "int64":
@@ -143,7 +143,7 @@ def _bytes(value: Any) -> Any:
 
 
 def _parse(name: str, value: Any) -> None:
-    """Types that read themselves, from a value's JSON."""
+    """Validate a value of a type with a JSON parser of its own."""
     try:
         if name == "quantity":
             # A whole number may have more digits than the encoder writes.

@@ -96,7 +96,7 @@ class Catalog:
             raise CatalogError(f"{resource.qualified} is served already; replace it")
         if prefix in self._sharing:
             raise CatalogError(f"{resource.qualified} would be stored under {prefix}, where other objects are")
-        self._versions[resource.group, resource.plural] = ()  # taken, while its objects are read
+        self._versions[resource.group, resource.plural] = ()  # Reserved while its objects are read.
         self._sharing[prefix] = [resource]
         cache = self._registry.cache.add(prefix, index_terms(resource), resource.present)
         try:

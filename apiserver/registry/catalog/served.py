@@ -85,7 +85,7 @@ def parse_runtime_config(text: str) -> dict[str, str]:
 
 
 def stage(version: str) -> str:
-    """ga, beta or alpha, by a version's name."""
+    """Return the stage of a version by its name: ga, beta or alpha."""
     return "alpha" if "alpha" in version else "beta" if "beta" in version else "ga"
 
 

@@ -38,7 +38,7 @@ Opinion = tuple[bool | None, str]
 
 
 class Failure(str):
-    """In place of a reason: why an authorizer could not find out."""
+    """The reason of an authorizer that failed to decide."""
 
     __slots__ = ()
 

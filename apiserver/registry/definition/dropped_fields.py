@@ -14,7 +14,7 @@ from apiserver.api.schema.dropping import DroppedField
 
 __all__ = ["DroppedFields", "Loss"]
 
-#: Objects that are remembered; the one written least recently is forgotten first.
+#: Maximum number of objects. The least recently written one is evicted.
 MOST_OBJECTS: Final = 1000
 #: Fields of one object.
 MOST_FIELDS: Final = 100
@@ -48,7 +48,7 @@ class DroppedFields:
             self._losses.popitem(last=False)
 
     def losses(self, kind: str = "", namespace: str = "", name: str = "") -> list[Loss]:
-        """Those of a kind, of a namespace, of a name; the latest first."""
+        """Return the losses of a kind, of a namespace, of a name; the latest first."""
         return [
             loss
             for loss in reversed(self._losses.values())

@@ -12,7 +12,7 @@ __all__ = ["KubeletEndpoints", "Kubelets"]
 
 
 class Kubelets(Protocol):
-    """Both give None where the container is no process, and raise StatusError."""
+    """Kubelets with local processes. Both calls return None if the container is no process, and raise StatusError."""
 
     def serves(self, node: str) -> bool:
         """Return whether the node runs processes."""
@@ -33,7 +33,7 @@ class KubeletEndpoints(Protocol):
     """Kubelets at the addresses in their nodes' status. Both calls raise StatusError."""
 
     def place(self, node: Mapping[str, Any]) -> tuple[str, int] | None:
-        """Where a node's kubelet listens."""
+        """Return the address of a node's kubelet, or None."""
         ...
 
     async def log(self, place: tuple[str, int], target: str, pod: str, *, insecure: bool = False) -> Stream:

@@ -140,7 +140,7 @@ def deduplicate_owners(metadata: Json, warnings: list[str], after_admission: boo
 def validate_metadata(
     metadata: Json, namespaced: bool, name_rule: str, *, kind_rules: bool, path: Path = _METADATA
 ) -> list[FieldError]:
-    """ValidateObjectMeta. `kind_rules` adds the check of finalizer names that core kinds make."""
+    """Validate metadata (ValidateObjectMeta). `kind_rules` adds the core kinds' check of finalizer names."""
     errors: list[FieldError] = []
     if base := metadata.get("generateName"):
         errors += [invalid(path / "generateName", base, text) for text in object_name(name_rule, base, prefix=True)]
@@ -187,7 +187,7 @@ def _is_namespace(name: str) -> bool:
 
 
 def _labels(metadata: Json, path: Path) -> list[FieldError]:
-    """Labels, annotations and owner references: checked on create and again as part of an update."""
+    """Validate labels, annotations and owner references, on create and again as part of an update."""
     errors: list[FieldError] = []
     labels = metadata.get("labels")
     if labels:
@@ -328,7 +328,10 @@ _CHANGES: Final = changes(ObjectMeta)
 
 
 def validate_metadata_update(new: Json, old: Json, *, kind_rules: bool, path: Path = _METADATA) -> list[FieldError]:
-    """ValidateObjectMetaUpdate. The resource version is the store's business: by then it is always set."""
+    """Validate an update of metadata (ValidateObjectMetaUpdate).
+
+    The store checks the resource version, which is set by then.
+    """
     errors: list[FieldError] = []
     finalizers = new.get("finalizers")
     if finalizers and "deletionTimestamp" in old:

@@ -43,14 +43,14 @@ Params = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class GetOptions:
-    """`resource_version` as given; "" is the most recent state."""
+    """Options of a get. `resource_version` is the raw value; "" means the most recent state."""
 
     resource_version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """Options of list, watch and deletecollection. A selector is None when nothing is selected."""
+    """Options of list, watch and deletecollection. A selector that selects everything is None."""
 
     labels: LabelSelector | None = None
     fields: FieldSelector | None = None
@@ -120,7 +120,7 @@ def _text(params: Params, name: str) -> str:
 
 
 def _flag(params: Params, name: str) -> bool | None:
-    """Any value but 0 and false is true, the empty one too."""
+    """Parse a boolean. Every value but 0 and false is true, also the empty one."""
     values = params.get(name)
     return None if not values else values[0] != "0" and values[0].lower() != "false"
 
@@ -139,7 +139,7 @@ def _number(params: Params, name: str) -> int | None:
 
 
 def get_options(params: Params = _NO_PARAMS) -> GetOptions:
-    """Options of a get, from the parameters of a query. Raises StatusError (400)."""
+    """Parse the options of a get. Raise StatusError (400)."""
     if not params:
         return _PLAIN_GET
     if _flag(params, "export"):
@@ -281,7 +281,7 @@ def _dry_run_errors(dry_run: list[str]) -> list[FieldError]:
 
 
 def delete_options(params: Params = _NO_PARAMS, body: dict[str, Any] | None = None) -> DeleteOptions:
-    """From the body (a decoded DeleteOptions) when there is one, else from the query."""
+    """Parse the options of a deletion from the body (a decoded DeleteOptions), or else from the query."""
     if body is not None:
         return check_delete_options(_from_body(body), list(body.get("dryRun") or ()))
     if not params:

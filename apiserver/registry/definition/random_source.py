@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["Chance"]
 
-#: Letters of generated names: no vowels, nothing that looks like another. Source: apimachinery, util/rand.
+#: Letters of generated names, without vowels and look-alikes. Source: apimachinery, util/rand.
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 #: The random bits of a UID, and the bits that mark a UUID of version 4 (RFC 9562, 5.4).
 _FREE: Final = ~((0xF << 76) | (0b11 << 62))
@@ -33,5 +33,5 @@ class Chance:
         return self._random.randrange(limit)
 
     def suffix(self) -> str:
-        """Five letters for a generated name."""
+        """Return five letters for a generated name."""
         return "".join(self._random.choices(_ALPHABET, k=5))

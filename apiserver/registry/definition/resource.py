@@ -1,7 +1,7 @@
-"""A resource as data, and the catalog of everything served.
+"""A resource as data, and the catalog of all served resources.
 
-Discovery, routing, OpenAPI, tables, field validation and authorization names are functions of the catalog. Nothing
-registers itself: `apiserver.resources.CATALOG` is one visible tuple.
+Discovery, routing, OpenAPI, tables, field validation and authorization names are functions of the catalog. Resources do
+not register themselves: `apiserver.resources.CATALOG` is one visible tuple.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Version:
     columns: tuple[Column, ...] | None = None
     subresources: tuple[Subresource, ...] | None = None
     field_labels: Mapping[str, Callable[[Json], str]] | None = None
-    #: goes with every answer.
+    #: The warning in every answer.
     warning: str = ""
 
     def fill(self, obj: Json, now: datetime) -> None:
@@ -149,7 +149,7 @@ class Subresource:
     #: Returns the options of a request as the object that admission sees; None: admission does not see it.
     connect_options: Callable[[Request], Json] | None = None
     projection: Projection | None = None
-    #: It can be shown as a Table. An action, which has `create`, cannot.
+    #: Whether it can be shown as a Table. An action, which has `create`, cannot.
     tables: bool = True
 
 
@@ -197,7 +197,7 @@ class Resource:
     cached: bool = True
     #: A feature gate required to serve the resource.
     gate: str = ""
-    #: Serves POST of a resource that stores nothing of its own (bindings), as a Subresource's `create` does.
+    #: Serves POST of a resource without stored objects (bindings), like a Subresource's `create`.
     create: Callable[[ItsStore, Context, Json, WriteOptions], Awaitable[Json]] | None = None
     #: Last check of a new or changed object (None: no old one) before its kind's rules, by its writer. It raises 403.
     guard: Callable[[ItsStore, Context, Json, Json | None], Awaitable[None]] | None = None
@@ -205,9 +205,10 @@ class Resource:
     row_conditions: Callable[[Json], list[Json]] | None = None
     #: The sort key of rows in a list's Table if it is not the name.
     row_order: Callable[[Json], Any] | None = None
-    #: Brings a stored row into the kind's present form (see `apiserver.storage.watchcache.cache.Cache`).
+    #: Converts a stored row to the kind's present form (see `apiserver.storage.watchcache.cache.Cache`).
     present: Callable[[Record], Record] | None = None
-    #: Shows any row in this form, to watches that go on for a moment when the kind gets another; None where they end.
+    #: Converts rows to the former form, for watches that continue for a short time after the kind changes. None: they
+    #: end.
     former: Callable[[Record], Record] | None = None
     #: Converts objects that need an external converter. All versions then have the stored form.
     conversion: Conversion | None = None
@@ -269,7 +270,7 @@ class Resource:
         return self.storage_version or self.api_versions[known.name]
 
     def storage_hash(self, release: Release) -> str:
-        """Discovery's storageVersionHash; empty where nothing is stored (reviews)."""
+        """Return discovery's storageVersionHash; "" for a kind without stored objects (reviews)."""
         if "get" not in self.verbs or self.shown is not None:
             return ""
         stored = self.stored_as(release)

@@ -58,16 +58,17 @@ class Strategy:
     compares_metadata: bool = True
     #: The kind's validation of status updates covers metadata.
     checks_status_metadata: bool = True
-    #: metadata.generateName must be the beginning of a name by the kind's own rule; else the generated name alone.
+    #: Whether metadata.generateName must be a valid prefix by the kind's own rule. If not, only the generated name is
+    #: checked.
     checks_generate_name: bool = True
     #: The effect of a DELETE without propagation policy on dependents: "background", "orphan", or "unsupported" (no
     #: finalizers at all).
     garbage_collection: str = "background"
     #: Whether a deletion begun by `starts_deletion` sets the finalizers of its propagation policy.
     begins_with_finalizers: bool = True
-    #: rules of the kind call `Context.authorize`: where a webhook authorizes, a thread that may block evaluates them.
+    #: The kind's rules call `Context.authorize`. If a webhook authorizes, they run in a thread that may block.
     asks_authorizer: bool = False
-    #: preconditions of DELETE are answered with the plural and the storage's words (namespaces, definitions).
+    #: Failed preconditions of DELETE are reported with the plural and the storage's words (namespaces, definitions).
     storage_preconditions: bool = False
 
     def name_rule_of(self, ctx: Context) -> str:
@@ -98,7 +99,7 @@ class Strategy:
         return []
 
     def canonicalize(self, ctx: Context, obj: Json) -> None:
-        """Last change in place after validation, on create and update (upstream's Canonicalize)."""
+        """Change an object in place after validation, on create and update (upstream's Canonicalize)."""
 
     def before_storing(self, ctx: Context, obj: Json) -> None:
         """Change an admitted object in place as the last step, to remove parts without a stored form."""
@@ -142,7 +143,7 @@ class Strategy:
         return []
 
     def reset_fields_of(self, subresource: str) -> tuple[str, ...]:
-        """Fields that a write to the main resource ("") or a subresource never owns."""
+        """Return the fields that a write to the main resource ("") or a subresource never owns."""
         if subresource == "status":
             return self.status_reset_fields
         return () if subresource else self.reset_fields
@@ -156,7 +157,7 @@ class Strategy:
         return False
 
     def warnings_on_delete(self, ctx: Context, options: DeleteOptions) -> list[str]:
-        """Once for each DELETE, of one object or of many, before anything is looked at."""
+        """Return the warnings of a DELETE, of one object or of a collection, before any lookup."""
         return []
 
     def may_remove(self, obj: Json) -> bool:

@@ -1,10 +1,10 @@
-"""Server-side apply: an applied configuration becomes part of the object, and its manager owns what it states.
+"""Server-side apply: merges an applied configuration into the object and updates its managers.
 
-    checked (every field declared) → merged over the live object → fields given up by this manager pruned → conflicts
-    with other managers found (or, forced, their fields taken) → decoded, defaulted, in hub form
+    validate (every field declared) → merge over the live object → prune fields that this manager gave up → detect
+    conflicts with other managers (with force, take their fields) → decode, fill defaults, convert to hub form
 
-All of it happens in the terms of the request's version; managers that speak another version are served by conversion.
-Texts and rules are those of k8s.io/apimachinery (pkg/util/managedfields) and structured-merge-diff (merge).
+All steps use the request's version; the fields of managers in other versions are converted. Texts and rules are those
+of k8s.io/apimachinery (pkg/util/managedfields) and structured-merge-diff (merge).
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class Apply:
     def _states_all(self, last: Owned, managers: Managers) -> bool:
         """Return whether this manager still states all fields that it owned.
 
-        If so, it gives nothing up, and no conversion can lose anything.
+        If so, it removes no fields, and no conversion can lose any.
         """
         one_version = last.version == self.api_version and all(
             owned.version == last.version for owned in managers.values()
@@ -330,7 +330,6 @@ class Apply:
         rest = {key: difference(fields, allowed) for key, fields in conflicts.found.items()}
         conflicts.found = {key: fields for key, fields in rest.items() if fields}
         return not conflicts.found
-
 
     def _finish(self, old: Hub | None, live: Json, merged: Json, managers: Managers) -> Hub:
         if merged == live and old is not None:

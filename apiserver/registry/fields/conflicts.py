@@ -19,7 +19,7 @@ class Conflicts(Exception):
         self.found = found
 
     def refusal(self) -> StatusError:
-        """409 that names each manager and field."""
+        """Return the 409 that names each manager and field."""
         causes = [
             {"reason": "FieldManagerConflict", "message": f"conflict with {_named_manager(key)}", "field": path}
             for key, fields in self.found.items() for path in paths(fields)

@@ -92,7 +92,7 @@ def decode(entries: list[Json] | None, *, trusted: bool = False) -> Managers | N
 
 
 def decode_strictly(entries: list[Json] | None) -> Managers:
-    """As `decode`; entries that cannot be understood are upstream's bare 500."""
+    """Decode entries like `decode`. Raise upstream's bare 500 for an invalid one."""
     managers = decode(entries)
     if managers is None:
         raise StatusError(500, "", "failed to decode managed fields: an entry cannot be understood")
@@ -113,7 +113,7 @@ def _as_set(node: Any) -> FieldSet | None:
 
 
 def encode(managers: Managers) -> list[Json]:
-    """Entries in upstream's order."""
+    """Encode managers as entries in upstream's order."""
     entries = []
     found = [(m.operation, o.time or "", m.name, o.version, m.subresource, o.fields) for m, o in managers.items()]
     found.sort()  # The keys before the fields are unique.
@@ -176,7 +176,7 @@ class FieldTracker:
                 metadata["managedFields"] = encode({writer: Owned(gained, writer.version, timestamp(now))})
 
     def updated(self, old: Json, new: Json, writer: Manager, now: datetime) -> None:
-        """Tracks a change from `old` to `new` (both hub form). Sets metadata.managedFields of `new`."""
+        """Set metadata.managedFields of `new` after a change from `old` (both hub form)."""
         metadata = new["metadata"]
         given = metadata.pop("managedFields", None)
         kept = old["metadata"].get("managedFields")

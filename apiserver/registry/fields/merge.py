@@ -56,7 +56,10 @@ def check(type_: Type, value: Any, *, allows_duplicates: bool = False) -> str:
 
 
 def _misfits(type_: Type, value: Any) -> list[tuple[str, str]]:
-    """Paths and texts. A path is put together on the way back, so that a value that fits costs none."""
+    """Return the paths and texts of all misfits.
+
+    A path is built while returning, so a value that fits costs none.
+    """
     if value is None:
         return []
     if isinstance(type_, Struct | MapOf):
@@ -70,7 +73,7 @@ def _misfits(type_: Type, value: Any) -> list[tuple[str, str]]:
                 wrong = _misfits(type_.fields[name].type, item)
             else:
                 found.append((f".{name}", "field not declared in schema"))
-                break  # nothing behind an undeclared field is looked at
+                break  # Upstream stops at an undeclared field.
             if wrong:
                 found += [(f".{name}{path}", text) for path, text in wrong]
         return found
@@ -106,7 +109,7 @@ def _item_misfits(type_: ListOf, items: list[Any]) -> list[tuple[str, str]]:
 
 
 def _unnamed(type_: ListOf, item: Any) -> str:
-    """Why an item of a set or keyed list has no name."""
+    """Return the reason why an item of a set or keyed list has no name; "" if it has one."""
     if not type_.keys:
         if isinstance(item, dict):
             return "associative list without keys has an element that's a map type"
@@ -153,7 +156,7 @@ def _go_type(value: Any) -> str:
 
 
 def _go_syntax(value: Any) -> str:
-    """Go's %#v."""
+    """Render a value as Go's %#v."""
     if isinstance(value, str):
         return go_quote(value)
     if isinstance(value, dict):
@@ -307,7 +310,7 @@ def _member(node: FieldSet | None) -> bool:
 
 
 def named(type_: Type | None, fields: FieldSet) -> FieldSet:
-    """Fields that a struct declares count as members when the set has anything below them."""
+    """Add each declared field with members below it to the set."""
     if isinstance(type_, Struct):
         declared = type_.fields
         out = {}

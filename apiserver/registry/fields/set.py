@@ -34,7 +34,7 @@ FieldSet = dict[str, Any]
 
 
 def union(a: FieldSet, b: FieldSet) -> FieldSet:
-    """Paths in either set."""
+    """Return the paths in either set."""
     if not a or not b:
         return a or b
     out = dict(a)
@@ -51,7 +51,7 @@ def union(a: FieldSet, b: FieldSet) -> FieldSet:
 
 
 def union_of(sets: Sequence[FieldSet]) -> FieldSet:
-    """Paths in any of the sets."""
+    """Return the paths in any of the sets."""
     if len(sets) == 1:
         return sets[0]
     nodes: dict[str, list[FieldSet]] = {}
@@ -67,7 +67,7 @@ def union_of(sets: Sequence[FieldSet]) -> FieldSet:
 
 
 def intersection(a: FieldSet, b: FieldSet) -> FieldSet:
-    """Paths in both sets."""
+    """Return the paths in both sets."""
     out: FieldSet = {}
     for element, node in a.items():
         other = b.get(element)
@@ -87,7 +87,7 @@ def _intersect_nodes(a: FieldSet, b: FieldSet) -> FieldSet | None:
 
 
 def difference(a: FieldSet, b: FieldSet) -> FieldSet:
-    """Paths of `a` that are not in `b`; a path below one of `b` stays."""
+    """Return the paths of `a` that are not in `b`. A path below one of `b` stays."""
     out: FieldSet = {}
     for element, node in a.items():
         other = b.get(element)
@@ -106,7 +106,7 @@ def difference(a: FieldSet, b: FieldSet) -> FieldSet:
 
 
 def without(a: FieldSet, b: FieldSet) -> FieldSet:
-    """Paths of `a` that are not in `b` and do not lie below a path of `b`."""
+    """Return the paths of `a` that are neither in `b` nor below a path of `b`."""
     out: FieldSet = {}
     for element, node in a.items():
         other = b.get(element)

@@ -118,7 +118,7 @@ class _StructWalker(_Container):
 
     @property
     def fields(self) -> dict[str, tuple[str, Walker]]:
-        """Element and walker by name; made at first use, because structs may hold themselves."""
+        """Element and walker by name, built at first use because structs may be recursive."""
         if not self._fields:
             if self._struct.others is not None:
                 self._fields = _OpenWalkers(walker_of(self._struct.others))
@@ -259,7 +259,7 @@ class NamelessItem(ValueError):
 
 
 class ListWalker(_Container):
-    """Lists of kind map and set. An element that occurs several times is compared as a group, not looked into."""
+    """Walker of lists of kind map and set. Repeated elements are compared as one group."""
 
     none: ClassVar[Any] = ()
 
@@ -295,7 +295,7 @@ class ListWalker(_Container):
         return "k:{" + ",".join(parts) + "}"
 
     def groups(self, items: Any) -> dict[str, list[Any]]:
-        """Items by element, in the list's order."""
+        """Return the items by element, in the list's order."""
         out: dict[str, list[Any]] = {}
         for item in items:
             element = self.element(item)
@@ -327,7 +327,7 @@ class ListWalker(_Container):
 
     @staticmethod
     def _group_change(walker: Walker, left: Any, right: Any) -> FieldChange:
-        """As `change`, where an element occurs several times on one side or both."""
+        """Compare the items of an element that is repeated on one side or both, like `change`."""
         if len(left) > 1 and len(right) > 1:
             return {}, None
         if len(left) > 1:

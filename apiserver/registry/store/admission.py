@@ -157,7 +157,7 @@ class Chain:
 
 
 def forbidden(attributes: Attributes, cause: str) -> StatusError:
-    """403 in admission's words. An object without a name yet is named by its generateName."""
+    """Return a 403 in admission's words. An object without a name is identified by its generateName."""
     name = attributes.name
     if not name:
         metadata = attributes.obj.get("metadata", {}) if attributes.obj is not None else {}

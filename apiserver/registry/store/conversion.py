@@ -42,7 +42,7 @@ class Shown(Entry):
 
 
 async def shown(resource: Resource, ctx: Context, entry: Entry, *, kept: bool = False) -> Entry:
-    """Convert an entry to the version of a request; `kept` allows a conversion from before. Raises StatusError."""
+    """Convert an entry to the version of a request; `kept` allows a cached conversion. Raise StatusError."""
     conversion = resource.conversion
     if conversion is None or type(entry) is not Entry:  # An unsaved object has the version of its request.
         return entry

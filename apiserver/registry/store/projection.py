@@ -77,7 +77,7 @@ class Projector:
         return Unsaved(entry.key, Hub(self.show(read(entry))), entry.revision)
 
     def check(self, entry: Entry) -> None:
-        """Raise StatusError for an object without the field, which a write can still set."""
+        """Raise StatusError for an object without the field. A write can still set it."""
         if self._there is not None:
             self._there(entry.obj)
 

@@ -27,7 +27,7 @@ class Unsaved(Entry):
     __slots__ = ()
 
     def __init__(self, key: str, obj: Hub, revision: int, version: str = "") -> None:
-        """`version` is the resourceVersion that an object of a dry run was sent with, and keeps."""
+        """Build the state. `version` is the request's resourceVersion, which the object of a dry run keeps."""
         value = encode_stored(obj)
         super().__init__(Record(revision, key, revision, 0, False, value), orjson.loads)
         if not revision:

@@ -1,7 +1,7 @@
-"""Continue tokens: where a paged list goes on, and at which revision.
+"""Continue tokens: the next key of a paged list, and its revision.
 
-base64url (without padding) of `{"v":"meta.k8s.io/v1","rv":REVISION,"start":KEY}`; the key is relative to the listed
-prefix. A revision below zero goes on in the present. Form and texts are those of upstream's
+A token is base64url (without padding) of `{"v":"meta.k8s.io/v1","rv":REVISION,"start":KEY}`. The key is relative to the
+listed prefix. A negative revision continues in the present. Form and texts are those of upstream's
 k8s.io/apiserver/pkg/storage.
 """
 

@@ -37,7 +37,7 @@ NAME_ATTEMPTS: Final = 8
 
 
 async def create(store: Store, ctx: Context, request: Request) -> Result:
-    """POST of an object, or of ctx.subresource (binding, eviction, token). Raises StatusError."""
+    """Create an object, or POST to ctx.subresource (binding, eviction, token). Raise StatusError."""
     check_media_type(request.headers.get("content-type", ""))
     options = write_options(request, "CreateOptions") if request.query else NO_OPTIONS
     ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))

@@ -40,7 +40,7 @@ _COLLECTED: Final = (ORPHAN, FOREGROUND)
 
 
 async def delete(store: Store, ctx: Context, request: Request) -> DeleteResult:
-    """DELETE of an object. Raises StatusError."""
+    """Delete an object. Raise StatusError."""
     options = options_of(request)
     ctx.dry_run, ctx.options = options.dry_run, options
     ctx.warnings += store.strategy.warnings_on_delete(ctx, options)
@@ -49,7 +49,7 @@ async def delete(store: Store, ctx: Context, request: Request) -> DeleteResult:
 
 
 def options_of(request: Request) -> DeleteOptions:
-    """From the body, or else from the query. Raises 400, 415, 422."""
+    """Parse the options from the body, or else from the query. Raise 400, 415 or 422."""
     if not request.body:
         return delete_options(request.params) if request.query else delete_options()
     media = check_media_type(request.headers.get("content-type", ""))
@@ -71,7 +71,7 @@ _META_SCHEME: Final = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/
 
 
 def _check_options_kind(version: str, kind: str) -> None:
-    """DeleteOptions are taken in whatever version a body names; nothing else is. Raises DecodeError."""
+    """Check that a body is a DeleteOptions of any version. Raise DecodeError."""
     if version.count("/") > 1 or (kind and kind != "DeleteOptions"):
         raise DecodeError(unregistered(kind, version or "meta.k8s.io/v1", _META_SCHEME))
 
@@ -100,7 +100,10 @@ async def delete_object(store: Store, ctx: Context, options: DeleteOptions, *, a
 
 
 async def _start(m: Mutation, options: DeleteOptions) -> DeleteResult | None:
-    """Store the first step of a deletion that ends elsewhere (namespaces). Return None if another writer was first."""
+    """Store the first step of a deletion that another component completes (namespaces).
+
+    Returns None if another writer was first.
+    """
     strategy, metadata = m.store.strategy, m.obj["metadata"]
     await _admit(m)
     if strategy.begins_with_finalizers:

@@ -46,7 +46,7 @@ _MANY: Final = 2000
 
 
 class _ContinueExpired(StatusError):
-    """410 with a token that goes on in the present."""
+    """A 410 with a token that continues in the present."""
 
     def __init__(self, token: str) -> None:
         super().__init__(410, "Expired", _CONTINUE_EXPIRED)
@@ -57,7 +57,7 @@ class _ContinueExpired(StatusError):
 
 
 async def list_(store: Store, ctx: Context, request: Request) -> Listing:
-    """GET of a collection. Raises StatusError."""
+    """List a collection. Raise StatusError."""
     return await list_entries(store, ctx, list_options(request.params, watch=False) if request.query else ListOptions())
 
 

@@ -54,7 +54,7 @@ _OPERATION: Final = _TEXTS | {"value"}
 
 
 async def patch(store: Store, ctx: Context, request: Request) -> Result:
-    """PATCH of an object or of ctx.subresource; an apply makes it when it is missing. Raises StatusError."""
+    """Patch an object or ctx.subresource. An apply creates a missing object. Raise StatusError."""
     media = request.headers.get("content-type", "").partition(";")[0]
     apply = media == APPLY
     if not apply and (store.resource.custom or media not in _PATCHES):
@@ -205,7 +205,7 @@ class Patch:
         return bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
 
     def report(self, found: list[str]) -> None:
-        """Unknown and repeated fields: an error, warnings, or nothing."""
+        """Report unknown and repeated fields: as an error, as warnings, or not at all."""
         if self.validation == "Strict":
             raise self.refuse("strict decoding error: " + ", ".join(found))
         for problem in found if self.validation != "Ignore" else ():
@@ -325,7 +325,7 @@ def _failed(error: PatchError) -> StatusError:
 
 
 def invalid_patch(shown: str, error: str) -> StatusError:
-    """422 on the patch itself; upstream names no kind and no object here."""
+    """Return a 422 on the patch itself, without kind and object like upstream's."""
     return invalid_status("", "", "", [invalid(Path("patch"), shown, error)])
 
 

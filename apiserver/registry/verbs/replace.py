@@ -1,4 +1,4 @@
-"""Replacing a stored object as it is, for subresources that change it (binding, eviction) and for the server."""
+"""Replacement of a stored object, for subresources that change it (binding, eviction) and for the server."""
 
 from __future__ import annotations
 

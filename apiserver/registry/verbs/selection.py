@@ -59,7 +59,7 @@ class Selection:
 
     @property
     def plain(self) -> bool:
-        """Nothing is selected: all under the prefix belongs to it."""
+        """Whether the selection is everything under the prefix."""
         return self.test is None
 
 
@@ -77,7 +77,7 @@ def selection_of(store: Store, ctx: Context, options: ListOptions) -> Selection:
 
 
 def select(resource: Resource, version: str, namespace: str, options: ListOptions, name: str = "") -> Selection:
-    """Compiles labels and fields; `name` is that of a collection request for one object (old watch paths)."""
+    """Compile labels and fields. `name` is that of a collection request for one object (old watch paths)."""
     labels, fields = options.labels, options.fields
     if labels is None and fields is None and not name:
         return Selection(resource.prefix(namespace), None, None)

@@ -35,7 +35,7 @@ class ShardError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ShardSelector:
-    """`field` as it is written; each range a start and an end, in hexadecimal."""
+    """A parsed selector. `field` is the source text; each range has a start and an end, in hexadecimal."""
 
     field: str
     ranges: tuple[tuple[str, str], ...]
@@ -87,7 +87,7 @@ def _parsed(text: str) -> Node:
 
 
 def _ranges(node: Node) -> list[tuple[str, str, str]]:
-    """(field, start, end) of each `shardRange`, in the order of the text."""
+    """Return (field, start, end) of each `shardRange`, in the order of the text."""
     from apiserver.cel.language.ast import Call
 
     if not isinstance(node, Call):

@@ -133,7 +133,7 @@ class _Alarm:
         self._timer: asyncio.TimerHandle | None = None
 
     def set(self, seconds: float, cursor: Cursor) -> None:
-        """Unless it is set already."""
+        """Start the timer unless it is running."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(seconds, cursor.interrupt)
 
