@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 #: The user of every request while access is open.
 ADMIN = User("system:admin", "", ("system:masters", "system:authenticated"))
-#: Seconds: from half an hour to a year.
+#: Histogram bounds in seconds: from half an hour to a year.
 _LASTING: Final = (
     0, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 345600, 604800, 2592000, 7776000, 15552000, 31104000,
 )  # fmt: skip
@@ -77,7 +77,7 @@ def _authenticated(user: User) -> User:
 
 
 class Authenticator:
-    """Names the user of a request."""
+    """Authenticator of requests."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Authenticator:
         return self._tokens is None
 
     def recall(self, request: Request) -> User | None:
-        """Return the user of known credentials, None if they are not known yet. It never waits; `authenticate` may."""
+        """Return the user of cached credentials, or None. It never waits; `authenticate` may."""
         peer = request.peer
         if peer is not None:
             return self._of_peer(request, peer) if peer.user is not None else None
@@ -137,7 +137,7 @@ class Authenticator:
         return user or self._accounts.recall(token, self.audiences)
 
     async def authenticate(self, request: Request) -> User:
-        """Return the user. Raise 401 for unknown credentials, and for none if anonymous requests are not allowed."""
+        """Return the user. Raise 401 for invalid credentials, or if anonymous requests are not allowed."""
         user = self.recall(request)
         if user is not None:
             return user
@@ -167,7 +167,7 @@ class Authenticator:
         return proxied or peer.user
 
     async def identify(self, token: str, audiences: tuple[str, ...] = ()) -> Identified:
-        """Return the owner of a token. Tokens of the file are for this server."""
+        """Return the owner of a token. Tokens of the file are for this server's audiences."""
         wanted = audiences or self.audiences
         user = self._tokens.get(token) if self._tokens is not None else None
         if user is not None:
@@ -216,7 +216,7 @@ class Authenticator:
         return Identified(_authenticated(user), good_for) if good_for else Identified(None)
 
     def configure(self, found: Authenticators) -> None:
-        """Take the issuers and the rule on anonymous requests of an AuthenticationConfiguration."""
+        """Replace the issuers and the anonymous rule by those of an AuthenticationConfiguration."""
         self.issuers = found.issuers
         if found.anonymous is not None and self._tokens is not None:
             everywhere = found.anonymous.enabled and not found.anonymous.paths

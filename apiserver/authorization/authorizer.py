@@ -49,7 +49,7 @@ _Ask = Callable[[_Member], Opinion | Awaitable[Opinion]]
 
 
 class _Always:
-    """AlwaysAllow and AlwaysDeny."""
+    """Authorizer of the modes AlwaysAllow and AlwaysDeny."""
 
     def __init__(self, *, allow: bool) -> None:
         self._answer: Opinion = (True, "") if allow else (None, "Everything is forbidden.")
@@ -62,7 +62,7 @@ class _Always:
 
 
 class _Roles:
-    """RBAC."""
+    """Authorizer of the mode RBAC."""
 
     def __init__(self, index: RoleIndex) -> None:
         self._index = index
@@ -167,7 +167,7 @@ class Authorizer:
         self.replace(authorizers)
 
     def replace(self, configured: Sequence[Configured]) -> None:
-        """Take other authorizers from now on. Raise KubeconfigError."""
+        """Replace the authorizers. Raise KubeconfigError."""
         self._members = tuple(self._make(each) for each in configured)
         self.modes = tuple(each.type for each in configured)
         self.allows_all = self.modes[:1] == ("AlwaysAllow",)
@@ -226,12 +226,12 @@ class Authorizer:
     ) -> bool:
         """Return whether a user may use a verb on a resource. It blocks for a webhook: see `waiting`."""
         if self.allows_all or MASTERS in user.groups:
-            return True  # as `permits`, without a question to make: no other rule is evaluated as often
+            return True  # Like `permits`, but without building a question: this is the most frequent rule.
         question = Question(verb, group, resource, subresource, namespace, name, selector)
         return self.judge(user, question).allowed if self.asks else self.permits(user, question)
 
     def permits(self, user: User, question: Question) -> bool:
-        """Return whether it is known without waiting that the authorizers allow it."""
+        """Return whether local authorizers and cached webhook answers allow the request, without waiting."""
         if self.allows_all or MASTERS in user.groups:
             return True
         for member in self._members:

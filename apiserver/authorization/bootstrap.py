@@ -96,5 +96,5 @@ async def _write(store: Store, obj: Json, old: Json | None, user: User) -> None:
     try:
         await (create if old is None else update)(store, ctx, request)
     except StatusError as error:
-        if error.reason not in ("AlreadyExists", "Conflict"):  # else another server was at it, too
+        if error.reason not in ("AlreadyExists", "Conflict"):  # Otherwise another server has made the same change.
             raise

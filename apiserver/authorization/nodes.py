@@ -100,14 +100,14 @@ _NAMING: Final = frozenset(
 
 
 class NodeAuthorizer:
-    """`stores` are the registry's; `rules` those of the role system:node."""
+    """The node authorizer. `stores` are the registry's; `rules` are those of the role system:node."""
 
     def __init__(self, stores: Mapping[tuple[str, str], Store], features: Features, rules: list[Json]) -> None:
         self._pods = stores["", "pods"].cache
         self._pods.add_index(_INDEX, _terms)
         self._volumes = stores["", "persistentvolumes"]
         self._volumes.cache.add_index(_INDEX, _volume_terms)
-        #: Objects that are a node's because they name it.
+        #: Objects that belong to a node because they name it.
         self._named = {plural: store for (group, plural), store in stores.items() if (group, plural) in _NAMING}
         fixed = Grant("", "", "", "", "", ())
         self._fixed = Rights([(rule, fixed) for rule in rules], [])

@@ -32,7 +32,7 @@ _EVENTS: Final = "create,patch,update core,events.k8s.io events"
 
 
 class Policy(NamedTuple):
-    """Objects without kind and apiVersion."""
+    """The objects of a policy, without kind and apiVersion."""
 
     cluster_roles: list[Json]
     cluster_bindings: list[Json]

@@ -1,1 +1,1 @@
-"""Admission plugins, one a file; `registered` lists them in upstream's order."""
+"""Admission plugins, one per file; `registered` lists them in upstream's order."""

@@ -344,7 +344,7 @@ def _slice(node: str, attributes: Attributes) -> None:
 
 
 async def _account(node: str, attributes: Attributes) -> None:
-    """Refuse tokens but for a node's own pods and the audiences that they mount."""
+    """Refuse tokens except for a node's own pods and the audiences that they mount."""
     if attributes.operation != "CREATE" or attributes.subresource != "token":
         return
     ctx, spec = attributes.ctx, (attributes.obj or {}).get("spec") or {}

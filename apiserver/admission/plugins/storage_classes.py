@@ -27,7 +27,7 @@ def _is_claim(resource: Resource) -> bool:
 
 
 class DefaultStorageClass(Plugin):
-    """Gives a claim without a class the default one: of several the newest, of equally old ones the first by name."""
+    """Sets the default class in a claim without one: the newest, of equally old ones the first by name."""
 
     name = "DefaultStorageClass"
     operations = frozenset({"CREATE"})

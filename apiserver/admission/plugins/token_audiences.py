@@ -17,7 +17,7 @@ from apiserver.registry.store.admission import Attributes, forbidden
 __all__ = ["check_audiences"]
 
 
-#: CSI drivers that serve volumes of the older sources.
+#: CSI drivers that serve volumes of in-tree sources.
 _DRIVERS: Final = {
     "awsElasticBlockStore": "ebs.csi.aws.com",
     "azureDisk": "disk.csi.azure.com",

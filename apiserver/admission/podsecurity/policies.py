@@ -10,7 +10,7 @@ from apiserver.api.errors.field_errors import FieldError, Path, invalid
 
 __all__ = ["LATEST", "PREFIX", "PRIVILEGED", "RESTRICTED", "Policy", "Standard", "policy_of", "standard_of"]
 
-#: From the laxest to the strictest.
+#: The levels, from the least to the most restrictive.
 LEVELS: Final = ("privileged", "baseline", "restricted")
 PRIVILEGED, _, RESTRICTED = LEVELS
 #: The version latest: newer than all others.

@@ -11,7 +11,7 @@ __all__ = ["Finding", "PodToCheck", "count", "named", "quoted", "setters"]
 
 
 class Finding(NamedTuple):
-    """Why a pod is not allowed: the reason in short, and in detail."""
+    """A violation: its reason, and its detail."""
 
     reason: str
     detail: str

@@ -20,9 +20,9 @@ __all__ = ["Aside", "Meter", "aside", "begin_here", "blocking", "metered"]
 
 T = TypeVar("T")
 
-#: Seconds on the loop.
+#: Time limit on the event loop in seconds.
 HERE: Final = 0.005
-#: Seconds in the thread.
+#: Time limit in the thread in seconds.
 LONGEST: Final = 60.0
 
 
@@ -44,12 +44,12 @@ def aside(work: Callable[[Meter], T]) -> Awaitable[T]:
 
 
 def blocking(work: Callable[[Meter], T]) -> Awaitable[T]:
-    """Return the result of work that may block for the authorizer, in a thread."""
+    """Run work that may block for the authorizer in a thread, and return its result."""
     return waiting(lambda: work(_begin_aside()))
 
 
 async def metered(work: Callable[[Meter], T], *, blocks: bool = False) -> T:
-    """Return the result of work, here or in a thread. `blocks`: it may block for the authorizer."""
+    """Run work here or in a thread, and return its result. With `blocks` it may block for the authorizer."""
     if blocks:
         return await blocking(work)
     try:

@@ -31,7 +31,7 @@ _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 class Rule:
-    """Operations on resources. `names` are those of the objects that are meant; None for all."""
+    """Operations on resources. `names` are the matching objects' names; None for all."""
 
     __slots__ = ("_groups", "_operations", "_resources", "_scope", "_versions", "names")
 
@@ -176,7 +176,7 @@ class Matcher:
             return selector.matches(labels or _NO_LABELS)
         namespace = namespace_of(attributes)
         if not namespace and not of_namespaces:
-            return True  # objects of the cluster are never left out
+            return True  # A namespace selector never excludes cluster-scoped objects.
         found = attributes.ctx.lookup("", "namespaces", "", namespace)
         if found is None:
             raise not_found("namespaces", "", namespace)

@@ -1,4 +1,4 @@
-"""MutatingAdmissionPolicy: objects are changed by expressions that are objects themselves.
+"""MutatingAdmissionPolicy: expressions of policy objects change the object of a request.
 
 Facts: apiserver, pkg/admission/plugin/policy/mutating.
 """
@@ -26,7 +26,7 @@ _BINDINGS: Final = "mutatingadmissionpolicybindings"
 
 class MutatingAdmissionPolicy(Plugin):
     name = "MutatingAdmissionPolicy"
-    configured_by: tuple[str, str] | None = (GROUP, _BINDINGS)  # without any no policy has an effect
+    configured_by: tuple[str, str] | None = (GROUP, _BINDINGS)  # Without bindings no policy has an effect.
     goes_by: tuple[tuple[str, str], ...] = ((GROUP, _POLICIES),)
     operations = frozenset({"CREATE", "UPDATE", "CONNECT"})
 

@@ -21,7 +21,7 @@ __all__ = ["MutationError", "applied", "patched"]
 
 
 _TEST_FAILED = "test failed"
-#: Integers beyond this are no numbers of JSON for everybody, and are written as texts.
+#: Larger integers lose precision in some JSON parsers, so they are written as strings.
 _SAFE = 1 << 53
 
 

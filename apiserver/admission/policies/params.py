@@ -18,7 +18,7 @@ __all__ = ["ParamError", "ParamKind", "params_of"]
 
 
 class ParamError(Exception):
-    """Parameters that cannot be had, and why."""
+    """Error: parameters are unavailable. The text gives the reason."""
 
 
 class ParamKind(NamedTuple):

@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicy: objects are refused, or their writers warned, by expressions that are objects themselves.
+"""ValidatingAdmissionPolicy: expressions of policy objects refuse requests or add warnings.
 
 Facts: apiserver, pkg/admission/plugin/policy/validating.
 """
@@ -25,7 +25,7 @@ _BINDINGS: Final = "validatingadmissionpolicybindings"
 
 class ValidatingAdmissionPolicy(Plugin):
     name = "ValidatingAdmissionPolicy"
-    configured_by: tuple[str, str] | None = (GROUP, _BINDINGS)  # without any no policy has an effect
+    configured_by: tuple[str, str] | None = (GROUP, _BINDINGS)  # Without bindings no policy has an effect.
     goes_by: tuple[tuple[str, str], ...] = ((GROUP, _POLICIES),)
     operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 

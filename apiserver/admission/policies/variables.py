@@ -1,4 +1,4 @@
-"""`variables` of a policy: values of expressions, computed when they are used for the first time.
+"""The `variables` of a policy: values of expressions, computed at their first use.
 
 Facts: apiserver, pkg/admission/plugin/cel/composition.go.
 """

@@ -39,12 +39,12 @@ Type = Literal["admit", "validating"]
 
 _LOG: Final = logging.getLogger(__name__)
 _BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0)
-#: Codes beyond are counted as this one, as a webhook may send any number.
+#: The highest code label. A webhook may return any number; larger ones are counted as this.
 _HIGHEST: Final = 600
 
 
 class CallFailed(Exception):
-    """There is no verdict. `code` is that of the webhook's answer."""
+    """Error: the call gave no verdict. `code` is that of the webhook's response."""
 
     def __init__(self, name: str, reason: str, code: int) -> None:
         super().__init__(f"failed calling webhook {go_quote(name)}: {reason}")
@@ -86,7 +86,7 @@ class Counts:
 
 
 class Caller:
-    """Calls webhooks of one type for a server."""
+    """Caller of one type of webhooks for a server."""
 
     def __init__(self, registry: Registry, type: Type, counts: Counts) -> None:
         self.registry, self.type, self.counts = registry, type, counts

@@ -1,1 +1,1 @@
-"""Users from tokens of OpenID Connect providers."""
+"""Authentication by tokens of OpenID Connect providers."""

@@ -1,4 +1,4 @@
-"""Tokens of one issuer: verified against the issuer's keys, made users of by a mapping.
+"""Authentication by the tokens of one issuer: verification by its keys, and mapping to users.
 
 Facts: apiserver, plugin/pkg/authenticator/token/oidc; go-oidc (verify.go).
 """
@@ -17,7 +17,7 @@ from apiserver.runtime.clock import now
 
 __all__ = ["JwtAuthenticator"]
 
-#: Seconds that a token may be from the future (nbf), as clocks differ.
+#: Tolerated clock difference for a token's nbf in seconds.
 _LEEWAY: Final = 300
 _SIGNATURE: Final = "oidc: verify token: failed to verify signature: "
 _UNSIGNED: Final = _SIGNATURE + "failed to verify id token signature"
@@ -39,7 +39,7 @@ class JwtAuthenticator:
         return self._provider
 
     async def identify(self, token: str) -> User | None:
-        """Return the owner of a token, None if another issuer signed it. Raise MappingError if it is not good."""
+        """Return the owner of a token, or None if another issuer signed it. Raise MappingError if it is invalid."""
         try:
             found = parse_jwt(token)
         except NotJwt:
@@ -53,7 +53,7 @@ class JwtAuthenticator:
         return self._mapping.user(found.claims)
 
     async def _verify(self, token: Jwt) -> None:
-        """Raise MappingError."""
+        """Verify a token's audience, signature and times. Raise MappingError."""
         start = "oidc: verify token: oidc: "
         claims, algorithm = token.claims, token.header.get("alg")
         given = claims.get("aud")

@@ -28,7 +28,7 @@ _WELL_KNOWN: Final = "/.well-known/openid-configuration"
 _TIMEOUT: Final = 30.0
 #: Seconds between attempts to reach an unreachable provider.
 _AGAIN: Final = 10.0
-#: Seconds by which the provider's clock may differ.
+#: Tolerated clock difference to the provider in seconds.
 _SKEW: Final = 30.0
 _LIFE: Final = {name: re.compile(rf'(?i)(?:^|,)\s*{name}\s*=\s*"?(\d{{1,9}})') for name in ("s-maxage", "max-age")}
 
@@ -38,7 +38,7 @@ class ProviderError(Exception):
 
 
 class Provider:
-    """`authority` is PEM, empty for the system's authorities."""
+    """One provider. `authority` is PEM; empty for the system's authorities."""
 
     def __init__(self, issuer: str, discovery: str = "", authority: str = "") -> None:
         self.issuer = issuer

@@ -1,4 +1,4 @@
-"""Signatures of JSON web tokens (RFC 7515, 7518) and the public keys that made them (RFC 7517)."""
+"""Verification of signed JSON web tokens (RFC 7515, 7518) by public keys (RFC 7517)."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ Answer = TypeVar("Answer")
 log = logging.getLogger(__name__)
 
 _FLAG: Final = "--service-account-signing-endpoint"
-#: Seconds for an answer, and for one about the signer itself at the start.
+#: Timeouts in seconds: of a call, and of the metadata call at the start.
 _PATIENCE, _OF_ITSELF = 60.0, 10.0
 #: Seconds between attempts to fetch keys after a failure.
 _AFTER_FAILURE: Final = 10.0
@@ -55,7 +55,7 @@ _LONGEST_ID: Final = 1024
 _ALGORITHMS: Final = ("RS256", "ES256", "ES384", "ES512")
 _FIELDS: Final = {"alg", "kid", "typ"}
 _BOUNDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-#: The code in metrics for failures outside of the connection.
+#: The code in metrics for failures outside of gRPC.
 _OTHER: Final = "unknown-non-grpc"
 
 
@@ -68,7 +68,7 @@ class SignerError(Exception):
 
 
 class _Known(NamedTuple):
-    """Keys by their order, as they were at a time (seconds since 1970); good until then."""
+    """Keys in order, with their time (seconds since 1970) and their expiry."""
 
     keys: tuple[tuple[str, Public, bool], ...] = ()
     at: float = 0.0

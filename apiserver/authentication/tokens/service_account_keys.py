@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 
-#: Algorithm and bytes of a coordinate, by curve.
+#: Algorithm and size of a coordinate in bytes, by curve.
 _CURVES: Final = {
     "secp256r1": ("ES256", 32, "P-256"),
     "secp384r1": ("ES384", 48, "P-384"),
@@ -59,9 +59,9 @@ class KeyFileError(ValueError):
 
 
 class Keys:
-    """Keys that sign tokens and verify them. These stay the same as long as the server runs."""
+    """Keys that sign and verify tokens. The base class is for keys that never change while the server runs."""
 
-    #: Seconds that a token may last at most; 0 for any time.
+    #: Maximum lifetime of a token in seconds; 0: no limit.
     longest: int = 0
 
     @property
@@ -70,7 +70,7 @@ class Keys:
         return _FRESH
 
     async def token(self, claims: bytes) -> str:
-        """Sign claims, in JSON."""
+        """Sign JSON claims and return the token."""
         raise NotImplementedError
 
     async def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
@@ -78,11 +78,11 @@ class Keys:
         raise NotImplementedError
 
     async def public(self) -> list[Json]:
-        """Return the public halves, as JSON web keys."""
+        """Return the public halves as JSON web keys."""
         raise NotImplementedError
 
     def when_changed(self, notify: Callable[[], None]) -> None:
-        """Call `notify` whenever other keys count."""
+        """Call `notify` after every change of the keys."""
 
     def families(self) -> list[Family]:
         """Return the metric families; may be empty."""

@@ -49,7 +49,7 @@ def _decode(text: str) -> bytes:
 
 
 def _intersect(audiences: tuple[str, ...], meant_for: Collection[str]) -> tuple[str, ...]:
-    """Return the audiences that a token is meant for. Raise TokenError if there are none."""
+    """Return the audiences of a token. Raise TokenError if there are none."""
     good_for = tuple(audience for audience in audiences if audience in meant_for)
     if not good_for:
         shown = ['["' + '" "'.join(each) + '"]' for each in (meant_for, audiences)]
@@ -91,7 +91,7 @@ class AccountTokens:
         return await self.keys.token(orjson.dumps({"iss": self.issuers[0], **claims}))
 
     async def identify(self, token: str, audiences: tuple[str, ...]) -> Identified | None:
-        """Return the owner of a token, None if this server did not issue it. Raise TokenError."""
+        """Return the owner of a token, or None if this server did not issue it. Raise TokenError."""
         claims = self._checked.get(token)
         if claims is None:
             claims = await self._claims(token)
@@ -106,7 +106,7 @@ class AccountTokens:
         return Identified(await self._user_of_secret(claims, token), good_for)
 
     def recall(self, token: str, audiences: tuple[str, ...]) -> User | None:
-        """Return the owner of a good token that was verified before, else None. It never waits; `identify` may."""
+        """Return the owner of a valid token that was verified before, or None. It never waits; `identify` may."""
         claims = self._checked.get(token)
         if claims is None or claims["iss"] == OF_SECRETS:
             return None
@@ -116,7 +116,7 @@ class AccountTokens:
             return None
 
     def _bound(self, claims: Json, audiences: tuple[str, ...]) -> Identified:
-        """Raise TokenError if a verified token is not good now, or not for these audiences."""
+        """Raise TokenError if a verified token is invalid now, or not for these audiences."""
         self._check_times(claims)
         good_for = _intersect(audiences, claims["aud"])
         return Identified(self._user(claims), good_for)
@@ -192,7 +192,7 @@ class AccountTokens:
         return User(found.name, found.uid, found.groups)
 
     async def _note_use(self, secret: Json) -> None:
-        """Write the day of the token's last use into its secret, so that unused tokens can be found."""
+        """Write the date of the token's last use into its secret, so that unused tokens can be found."""
         now, meta = self._clock(), secret["metadata"]
         days = [f"{now + timedelta(days=number):%Y-%m-%d}" for number in (0, 1)]
         if self.note_use is not None and (meta.get("labels") or {}).get(_LAST_USED) not in days:

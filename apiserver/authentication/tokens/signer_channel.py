@@ -20,7 +20,7 @@ __all__ = ["CallError", "SignerChannel"]
 
 Answer = TypeVar("Answer")
 
-#: Seconds before a signer that cannot be reached is tried again.
+#: Seconds between attempts to reach the signer.
 _AGAIN: Final = 0.2
 
 
@@ -33,14 +33,14 @@ class CallError(Exception):
 
 
 class SignerChannel(Channel):
-    """Leads to a unix socket; `@NAME` is an abstract one."""
+    """Channel to a Unix socket; `@NAME` is an abstract one."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path=path, codec=MessageCodec())
         self._address = "\0" + path[1:] if path.startswith("@") else path
 
     async def _create_connection(self) -> H2Protocol:
-        # uvloop takes no address with a zero in it, but a socket that has one.
+        # uvloop accepts no address with a zero byte, but it accepts a connected socket.
         opened = socket.socket(socket.AF_UNIX)
         try:
             opened.setblocking(False)
@@ -65,7 +65,7 @@ class SignerChannel(Channel):
                 if found is None:
                     raise CallError("Internal", "the signer ended the call without an answer")
                 return found
-            except OSError:  # it does not listen yet, or not any more
+            except OSError:  # The signer is not listening.
                 await asyncio.sleep(_AGAIN)
             except GRPCError as error:
                 raise CallError(code_name(error.status), error.message or "") from error

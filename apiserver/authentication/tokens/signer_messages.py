@@ -18,7 +18,7 @@ SERVICE: Final = "v1.ExternalJWTSigner"
 
 @dataclass(frozen=True, slots=True)
 class ToSign:
-    """SignJWTRequest: claims as the second part of a token has them."""
+    """SignJWTRequest: the claims, encoded as the second part of a token."""
 
     claims: str = ""
 
@@ -49,7 +49,10 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """Key: `key` is a public key as SubjectPublicKeyInfo; a `hidden` one does not sign new tokens and is not shown."""
+    """Key: `key` is a SubjectPublicKeyInfo.
+
+    A `hidden` key does not sign new tokens and is not published.
+    """
 
     id: str = ""
     key: bytes = b""
@@ -98,7 +101,7 @@ class PublicKeys:
 
 @dataclass(frozen=True, slots=True)
 class SignerMetadata:
-    """MetadataResponse: for how many seconds tokens may be good."""
+    """MetadataResponse: the maximum lifetime of tokens in seconds."""
 
     longest: int = 0
 

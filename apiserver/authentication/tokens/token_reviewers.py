@@ -83,7 +83,7 @@ class WebhookTokens:
 
 
 class BootstrapTokens:
-    """Secrets of kube-system that let nodes join. `lookup` gives stored objects."""
+    """Bootstrap tokens: secrets of kube-system for joining nodes. `lookup` returns stored objects."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup

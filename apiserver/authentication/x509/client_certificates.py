@@ -49,7 +49,7 @@ class ClientCertificates:
         self._of_clients, self._of_proxies = settings.client_ca is not None, settings.proxy is not None
         self.clients: list[Certificate] = []
         self.proxies: list[Certificate] = []
-        #: Both; another list whenever they change.
+        #: All authorities; replaced by a new list at every change.
         self.authorities: list[Certificate] = []
         self.changed: list[Callable[[], object]] = []
         #: The files to watch.

@@ -1,10 +1,12 @@
-"""From a request's body to an object in hub form: media type, kind and version, field validation, defaults, conversion.
+"""Decoding of a request's body to hub form.
+
+It covers media type, kind and version, field validation, defaults and conversion:
 
     body → value (JSON or YAML) → kind and apiVersion → schema of that kind → unknown and repeated fields → defaults →
     hub
 
-A body of another registered kind is decoded as that kind first, so that its errors are in its terms, and then
-refused. Texts are those of k8s.io/apiserver (pkg/endpoints/handlers) and k8s.io/apimachinery (pkg/runtime).
+A body of another registered kind is first decoded as that kind, for errors in its own terms, and then refused. Texts
+are those of k8s.io/apiserver (pkg/endpoints/handlers) and k8s.io/apimachinery (pkg/runtime).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENVELOPE", "REQUEST_LIMIT", "encode_large"]
 
-#: Bytes that etcd takes in one request, and that its client sends at most.
+#: The size limits in bytes: of a request to etcd, and of a message of its client.
 REQUEST_LIMIT: Final = 1536 * 1024
 CALL_LIMIT: Final = 2 * 1024 * 1024
 #: Overhead of a request to etcd: the key twice, a condition, the envelope of the message.

@@ -105,7 +105,7 @@ class Identity(Protocol):
 
     #: The default audiences of tokens.
     audiences: tuple[str, ...]
-    #: Seconds that a token lasts at most; 0 for any time.
+    #: Maximum lifetime of a token in seconds; 0: no limit.
     longest: int
 
     async def identify(self, token: str, audiences: tuple[str, ...]) -> Identified: ...

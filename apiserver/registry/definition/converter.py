@@ -20,7 +20,7 @@ request_version: ContextVar[str] = ContextVar("request_version", default="")
 
 
 class Conversion(Protocol):
-    """Converts the objects of one resource."""
+    """Converter of the objects of one resource."""
 
     def shown(self, entries: Sequence[Entry], version: str, *, kept: bool) -> Awaitable[list[Entry]]:
         """Return stored entries in a version. Raise StatusError.

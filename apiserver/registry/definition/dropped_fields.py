@@ -16,7 +16,7 @@ __all__ = ["DroppedFields", "Loss"]
 
 #: Maximum number of objects. The least recently written one is evicted.
 MOST_OBJECTS: Final = 1000
-#: Fields of one object.
+#: Maximum number of fields per object.
 MOST_FIELDS: Final = 100
 
 
@@ -32,7 +32,7 @@ class Loss(NamedTuple):
 
 
 class DroppedFields:
-    """Losses by object, the latest last. `warns`: whether the writer gets Warning headers."""
+    """Losses by object, the latest last. With `warns` the client gets Warning headers."""
 
     def __init__(self, *, warns: bool = False, most: int = MOST_OBJECTS) -> None:
         self.warns, self._most = warns, most

@@ -98,7 +98,7 @@ def ensure_namespace(metadata: Json, namespace: str) -> None:
 
 
 def check_identity(metadata: Json, namespace: str, name: str) -> None:
-    """Set the namespace, and raise 400 if the object is not the object that the path names."""
+    """Set the namespace. Raise 400 if the path names another object."""
     if metadata.get("namespace", "") != namespace:
         ensure_namespace(metadata, namespace)
     given = metadata.get("name", "")

@@ -62,13 +62,16 @@ class ListOptions:
     limit: int = 0
     continue_token: str = ""
     send_initial_events: bool | None = None
-    #: As it was sent: whether it counts, a gate decides.
+    #: The raw value. A gate decides whether it applies.
     shards: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Options of create, update and patch. `field_validation` is "", Ignore, Warn or Strict; `force` is for apply."""
+    """Options of create, update and patch.
+
+    `field_validation` is "", Ignore, Warn or Strict. `force` is for apply.
+    """
 
     dry_run: bool = False
     field_manager: str = ""
@@ -102,8 +105,7 @@ class DeleteOptions:
 _NO_PARAMS: Final[Params] = {}
 _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
 _PROPAGATIONS: Final = ("Foreground", "Background", "Orphan")
-#: Options without a query are most requests' options.
-#: The options of a write without a query.
+#: Most requests have no query, so their options are shared.
 NO_OPTIONS: Final = WriteOptions()
 _PLAIN_LIST: Final = ListOptions()
 _PLAIN_GET: Final = GetOptions()

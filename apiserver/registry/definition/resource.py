@@ -252,7 +252,7 @@ class Resource:
 
     @property
     def qualified(self) -> str:
-        """`resourceclaims.resource.k8s.io`, the form in messages."""
+        """The form in messages: `resourceclaims.resource.k8s.io`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property

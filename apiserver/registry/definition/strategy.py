@@ -1,18 +1,20 @@
-"""The rules of a kind: hooks with defaults. `apiserver.registry.verbs.pipeline` has all steps of a write in order.
+"""The rules of a kind: hooks with defaults.
+
+`apiserver.registry.verbs.pipeline` has all steps of a write in order.
 
     create   prepare_for_create → validate_first → validate_metadata → validate → warnings_on_create
     update   prepare_for_update → validate_first → validate_metadata → validate_update → warnings_on_update
-    status   as update, with prepare_for_status_update, validate_status_update and warnings_on_status_update
-    other    subresources that are written as the object: prepare_for_subresource, validate_subresource
+    status   like update, with prepare_for_status_update, validate_status_update and warnings_on_status_update
+    other    subresources written like the object: prepare_for_subresource, validate_subresource
     all      canonicalize, and before_storing after validating admission
     delete   check_delete → starts_deletion or may_remove → deletion_grace
 
-The pipeline validates metadata before the kind (`name_rule`, `checks_finalizer_names`), so `validate*` is about the
-rest. It restores metadata.generation, resourceVersion, uid, creation and deletion times around `prepare_*`; a kind that
-counts its generation does so in `prepare_*`.
+The pipeline validates metadata before the kind (`name_rule`, `checks_finalizer_names`), so `validate*` covers the rest.
+It restores metadata.generation, resourceVersion, uid, creation and deletion times around `prepare_*`. A kind with a
+generation increments it in `prepare_*`.
 
-Objects are dicts in hub form. `prepare_*` may change `obj` in place; `validate*` must not. Nothing here does I/O: what
-a rule needs of other objects (a namespace's labels) comes through `Context.lookup`.
+Objects are dicts in hub form. `prepare_*` may change `obj` in place; `validate*` must not. Hooks do no I/O. They read
+other objects (a namespace's labels) with `Context.lookup`.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ class Strategy:
     status_reset_fields: tuple[str, ...] = ("metadata", "spec")
     #: The kind's validation covers metadata (core Events leave it to the generic rules).
     checks_metadata: bool = True
-    #: seconds that DELETE without a period grants; None: deletion is immediate.
+    #: The default grace period of DELETE in seconds; None: deletion is immediate.
     grace_period: int | None = None
     #: metadata.finalizers must be standard or qualified names (kinds validated by pkg/apis/core/validation's
     #: ValidateObjectMeta).

@@ -190,7 +190,7 @@ class FieldTracker:
             managers = claimed or decode(kept, trusted=True)
         if managers:
             with suppress(NamelessItem):
-                if claimed:  # by the writer, of an object that may have had no managers for its nameless items
+                if claimed:  # The managers that a writer sets on an object with nameless items are dropped.
                     self._change(None, new, writer.version, writer)
                 self._track(old, new, managers, writer, now)
 
@@ -238,7 +238,7 @@ class FieldTracker:
         if before is None:
             before = form.empty()
         if version != writer.version:
-            # On the way to another version raw extensions are rewritten: the order of their keys is no change.
+            # Conversion to another version rewrites raw extensions. The order of their keys is no change.
             before, after = copied([before, after])
         sections, reset = self._resets(writer.subresource)
         if sections:

@@ -38,7 +38,7 @@ def _elements(type_: ListOf) -> ListWalker:
     return walker
 
 
-# Does it fit?
+# Check
 
 
 def check(type_: Type, value: Any, *, allows_duplicates: bool = False) -> str:

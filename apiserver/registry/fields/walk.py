@@ -68,7 +68,7 @@ def walker_of(type_: Type) -> Walker:
 
 
 class Walker:
-    """Walks values of one type; this one, those of a leaf."""
+    """Walker of values of one type. The base class is the walker of leaves."""
 
     __slots__ = ()
 
@@ -165,7 +165,7 @@ class _StructWalker(_Container):
                 element, walker = self.fields[name]
                 part = value[name]
                 node = walker.stated(part)
-                if name not in self._declared:  # as the keys of a map
+                if name not in self._declared:  # A map's key is always a member.
                     out[element] = _as_member(node)
                 elif node or not isinstance(walker, _Container) or part is None or part == {}:
                     out[element] = node
@@ -173,7 +173,7 @@ class _StructWalker(_Container):
 
 
 class _OpenWalkers(dict[str, tuple[str, Walker]]):
-    """Walkers of an open struct: a field that is not declared has that of the others."""
+    """Walkers of an open struct: an undeclared field has the walker of the others."""
 
     def __init__(self, others: Walker) -> None:
         super().__init__()
@@ -187,7 +187,7 @@ class _OpenWalkers(dict[str, tuple[str, Walker]]):
 
 
 class _DeducedWalker(Walker):
-    """Of a value without a schema: a map is walked key by key, all else is a leaf."""
+    """Walker of a value without a schema: maps are walked key by key, other values are leaves."""
 
     __slots__ = ()
 

@@ -50,7 +50,7 @@ async def shown(resource: Resource, ctx: Context, entry: Entry, *, kept: bool = 
 
 
 async def stored(resource: Resource, ctx: Context, obj: Hub) -> Hub:
-    """Convert an object of a request to the storage version. Raises StatusError."""
+    """Convert an object of a request to the storage version. Raise StatusError."""
     conversion = resource.conversion
     return obj if conversion is None else await conversion.stored(obj, ctx.version)
 

@@ -64,7 +64,10 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class DeleteResult:
-    """`status`, when set, is the body (a Status object); else `entry` is. `code` is 200 or 202."""
+    """The result of a deletion.
+
+    `status`, if set, is the body (a Status object), else `entry`. `code` is 200 or 202.
+    """
 
     entry: Entry
     gone: bool

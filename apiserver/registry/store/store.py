@@ -107,7 +107,7 @@ class Registry:
         self.dropped = DroppedFields(warns=warn_dropped)
         self.kinds = Kinds()
         self.stores: dict[tuple[str, str], Store] = {}
-        #: writes under way, by key.
+        #: Writes in progress, by key.
         self.busy: dict[str, asyncio.Future[None]] = {}
         self.admission = admission(self)
 
@@ -248,7 +248,7 @@ class Store:
         #: Admission plugins by operation, version, subresource and scope; replaced by an empty dict when their
         #: configuration changes.
         self.known_handlers: dict[tuple[Operation, str, str, bool], Handlers] = {}
-        #: hooks that few kinds have, None for the others.
+        #: Hooks that few kinds have, None for the others.
         self.canonicalize = own(self.strategy, "canonicalize")
         self.takes_long = own(self.strategy, "takes_long")
         self.before_storing = own(self.strategy, "before_storing")
@@ -257,7 +257,7 @@ class Store:
         self.normalize = normalizer_of(resource.hub_schema)
         #: The resource in each version.
         self.variants = {version.name: resource.of_version(version) for version in resource.versions}
-        #: by version and subresource.
+        #: Projectors by version and subresource.
         self.projectors = {
             (name, sub.name): Projector(sub.projection, self._fields_of(sub.name))
             for name, variant in self.variants.items()

@@ -41,7 +41,7 @@ _CONTINUE_EXPIRED: Final = (
 )
 
 
-#: Objects up to which a selection is made without a break.
+#: Maximum number of objects tested before other tasks may run.
 _MANY: Final = 2000
 
 

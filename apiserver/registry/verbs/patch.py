@@ -107,7 +107,7 @@ class Patch:
         self.repeated: list[str] | None = None
 
     def __call__(self, old: Hub) -> Hub:
-        """Return the patched object in hub form. Raises StatusError."""
+        """Return the patched object in hub form. Raise StatusError."""
         if self.repeated is None:
             try:
                 loaded = loads(self.body)
@@ -134,10 +134,10 @@ class Patch:
     undecodable = "error decoding patch: "
 
     def read(self, loaded: Body) -> list[str]:
-        """Set `patch` and return the errors of a strict reader. Raises StatusError."""
+        """Set `patch` and return the errors of strict decoding. Raise StatusError."""
         raise NotImplementedError
 
-    #: Makes the patched document of a document and the patch. Raises PatchError.
+    #: Returns the document with the patch applied. Raises PatchError.
     apply: Callable[[Any, Any], Any]
 
     def shown(self) -> str:
@@ -254,7 +254,7 @@ class JsonPatch(Patch):
 
 
 class StrategicMerge(Patch):
-    """Merges fields of the object, not of its JSON."""
+    """Strategic merge patch: merges the fields of the object instead of its JSON."""
 
     undecodable = ""
 

@@ -79,7 +79,7 @@ class Mutation(Attributes):
         self.operation, self.old = operation, None
         #: The key in the log; "" for a POST until the object is appended.
         self.key = store.key(ctx.namespace, ctx.name) if operation != "CREATE" else ""
-        #: Shows the object as another kind (scale), as which it is changed.
+        #: Projects the object as another kind (scale) for the change.
         self.projector = store.projectors.get((ctx.version, ctx.subresource))
         #: The subresource whose rules apply; "" for the whole object and for the object of a projection.
         self.part = ctx.subresource if self.projector is None else ""
@@ -150,7 +150,7 @@ async def admit(handlers: Handlers, attributes: Attributes) -> None:
 
 
 async def validate(handlers: Handlers, attributes: Attributes) -> None:
-    """Call every validating plugin. Raises StatusError."""
+    """Call every validating plugin. Raise StatusError."""
     for plugin in handlers.validating:
         waiting = plugin.validate(attributes)
         if waiting is not None:
@@ -158,7 +158,7 @@ async def validate(handlers: Handlers, attributes: Attributes) -> None:
 
 
 async def admit_object(m: Mutation) -> None:
-    """Update the managed fields, call mutating admission and check the resource version. Raises StatusError."""
+    """Update the managed fields, call mutating admission and check the resource version. Raise StatusError."""
     store, ctx, creating = m.store, m.ctx, m.operation == "CREATE"
     if m.projector is not None:
         m.obj, m.keeps_managers = m.projector.embed(ctx, m.entry, m.obj, tracked=m.tracked), True
@@ -186,7 +186,7 @@ async def admit_object(m: Mutation) -> None:
 
 
 def _parse_version(text: str) -> int:
-    """Parse a resource version; "" is 0. Raises 500."""
+    """Parse a resource version; "" is 0. Raise 500."""
     try:
         return parse_uint64(text) if text else 0
     except ValueError as error:
@@ -255,7 +255,7 @@ async def store_object(m: Mutation) -> Result | None:
 
 
 def _fill_identity(m: Mutation) -> None:
-    """Give a new object its uid, its time and, if it only has the beginning of a name, a name."""
+    """Set the uid and time of a new object, and its name if it only has a generateName."""
     metadata, registry = m.obj["metadata"], m.store.registry
     fill_system_fields(metadata, registry.new_uid(), m.ctx.now)
     if metadata.get("generateName") and not metadata.get("name"):
@@ -350,7 +350,7 @@ async def _validate_admission(m: Mutation) -> None:
 
 
 async def _append_new(m: Mutation) -> Entry | None:
-    """Append a new object. Return None if there is one of its name."""
+    """Append a new object. Return None if an object of its name exists."""
     store, registry, metadata, dry_run = m.store, m.store.registry, m.obj["metadata"], m.options.dry_run
     m.key = key = store.key(metadata.get("namespace", ""), metadata["name"])
     if key in registry.busy:
@@ -377,7 +377,10 @@ def _check_no_version(text: str) -> None:
 
 
 async def append_changed(m: Mutation) -> Entry | None:
-    """Append a changed object, or delete it if its last finalizer is gone. Return None if another writer was first."""
+    """Append a changed object, or delete it if its last finalizer was removed.
+
+    Returns None if another writer was first.
+    """
     store, obj, old, entry = m.store, m.obj, m.old, m.entry
     terminating, dry_run = "deletionTimestamp" in old["metadata"], m.options.dry_run
     try:

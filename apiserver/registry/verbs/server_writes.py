@@ -1,4 +1,4 @@
-"""Objects that the server writes on its own account."""
+"""Writes of the server's own objects."""
 
 from __future__ import annotations
 

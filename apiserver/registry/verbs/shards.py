@@ -25,7 +25,7 @@ _OFFSET: Final = 0xCBF29CE484222325
 _PRIME: Final = 0x100000001B3
 _MASK: Final = (1 << 64) - 1
 _DIGITS: Final = frozenset("0123456789abcdef")
-#: 2^64, the end of the last range: the one number of seventeen digits.
+#: 2^64, the end of the last range. No other bound has 17 digits.
 _END: Final = "0x10000000000000000"
 
 

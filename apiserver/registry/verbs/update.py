@@ -20,7 +20,7 @@ __all__ = ["update", "update_object"]
 
 
 async def update(store: Store, ctx: Context, request: Request) -> Result:
-    """PUT the object or ctx.subresource. Raises StatusError."""
+    """Update the object or ctx.subresource by a PUT. Raise StatusError."""
     options = write_options(request, "UpdateOptions") if request.query else NO_OPTIONS
     ctx.manager = manager_name(options.field_manager, request.headers.get("user-agent", ""))
     ctx.dry_run, ctx.options = options.dry_run, options

@@ -125,7 +125,7 @@ async def _events(
 
 
 class _Alarm:
-    """Ends the wait of a cursor in time. It is set once for many waits, as most of them end early."""
+    """Timer that ends a cursor's wait. It is shared by many waits, because most waits end early."""
 
     __slots__ = ("_timer",)
 
