@@ -1,6 +1,6 @@
 """Creation and update of the bootstrap policy. An update only adds rights.
 
-An object keeps its rules unless its annotation rbac.authorization.kubernetes.io/autoupdate is "true".
+An existing object is updated only if its annotation rbac.authorization.kubernetes.io/autoupdate is "true".
 Facts: component-helpers/auth/rbac/reconciliation.
 """
 

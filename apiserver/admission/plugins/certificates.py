@@ -64,7 +64,7 @@ class CertificateSigning(_OfRequests):
 
 
 class CertificateSubjectRestriction(_OfRequests):
-    """Refuses certificates of system:masters for the API server's client signer."""
+    """Plugin that refuses certificates of system:masters for the API server's client signer."""
 
     name = "CertificateSubjectRestriction"
     operations = frozenset({"CREATE"})

@@ -2,7 +2,7 @@
 
 A node requests certificates for pods that run on it, with the pods' service accounts.
 
-A mismatch that a stale cache can explain (an old UID, a missing object) is no refusal: upstream's plugin fails.
+A mismatch that a stale cache can explain (an old UID, a missing object) is a 500 instead of a 403, like upstream's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Adds a finalizer to new PodGroups and validates their reference to a Workload.
+"""Admission plugins for PodGroups: a finalizer, and the check of the referenced Workload.
 
 Facts: plugin/pkg/admission/scheduling/podgroupprotection, plugin/pkg/admission/podgroup.
 """
@@ -21,7 +21,7 @@ def _is_group(resource: Resource) -> bool:
 
 
 class PodGroupProtection(Plugin):
-    """Adds a finalizer. The podgroup-protection-controller removes it when no pod needs the group."""
+    """Plugin that adds a finalizer. The podgroup-protection-controller removes it when no pod needs the group."""
 
     name = "PodGroupProtection"
     operations = frozenset({"CREATE"})
@@ -39,7 +39,7 @@ class PodGroupProtection(Plugin):
 
 
 class PodGroupWorkloadExists(Plugin):
-    """Refuses a group whose Workload, or the template in it, is missing."""
+    """Plugin that refuses a group whose Workload, or the template in it, is missing."""
 
     name = "PodGroupWorkloadExists"
     operations = frozenset({"CREATE"})

@@ -27,7 +27,7 @@ def _is_claim(resource: Resource) -> bool:
 
 
 class DefaultStorageClass(Plugin):
-    """Sets the default class in a claim without one: the newest, of equally old ones the first by name."""
+    """Plugin that sets the default class in a claim without one: the newest, then the first by name."""
 
     name = "DefaultStorageClass"
     operations = frozenset({"CREATE"})

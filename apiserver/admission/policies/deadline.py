@@ -1,8 +1,8 @@
 """Long evaluations of expressions move from the event loop to a thread.
 
-`begin_here()` returns a meter for the current place. On the loop it ends the work after a few ms by raising `Aside`,
-and `aside(work)` repeats the work in the thread for long requests. So metered work must be safe to repeat; the few
-short rules stay on the loop.
+`begin_here()` returns a meter for the current thread. On the event loop it ends the work after 5 ms by raising `Aside`,
+and `aside(work)` repeats the work in the thread for long requests. So metered work must be safe to repeat. Short
+evaluations stay on the loop.
 
 Facts: upstream ends an evaluation at the request's deadline.
 """

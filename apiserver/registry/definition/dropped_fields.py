@@ -32,7 +32,7 @@ class Loss(NamedTuple):
 
 
 class DroppedFields:
-    """Losses by object, the latest last. With `warns` the client gets Warning headers."""
+    """Store of losses by object, the latest last. With `warns` the client gets Warning headers."""
 
     def __init__(self, *, warns: bool = False, most: int = MOST_OBJECTS) -> None:
         self.warns, self._most = warns, most
