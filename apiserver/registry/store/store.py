@@ -64,12 +64,13 @@ def allow_all(*_: Any, **__: Any) -> bool:
 class Registry:
     """The shared parts of a server's stores. `stores` is by (group, plural), filled by the catalog.
 
-    `admission` builds the chain of plugins; some plugins read this registry. `authorize(user, verb, group, resource,
-    subresource, namespace, name)` decides for rules. `access` returns the authorizer and the authenticator. They read
-    the stores and are built after them, so a rule calls `access` when it needs them. `remote_authorizer`: a webhook may
-    authorize. `clock` returns UTC now, `chance` UIDs and generated names. `rewrite` stores a function's change of an object, for rules. `webhooks` calls webhooks,
-    None if there are none. `components` returns name, health and message of the parts of the control plane. `kubelets`
-    are the nodes with local processes, None if no node can run any.
+    `admission` builds the chain of plugins; some plugins read this registry. `authorize(user, verb, group,
+    resource, subresource, namespace, name)` decides for rules. `access` returns the authorizer and the
+    authenticator. They read the stores and are built after them, so a rule calls `access` when it needs them.
+    `remote_authorizer`: a webhook may authorize. `clock` returns UTC now, `chance` UIDs and generated names.
+    `rewrite` stores a function's change of an object, for rules. `webhooks` calls webhooks, None if there are none.
+    `components` returns name, health and message of the parts of the control plane. `kubelets` are the nodes with
+    local processes, None if no node can run any.
 
     `shared`: other servers write to the same database, so a read first requests its revision. `watch_seconds`: a watch
     without timeoutSeconds ends after 1 to 2 times this many seconds. `warn_dropped`: writes of a field that a disabled
