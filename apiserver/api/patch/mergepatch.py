@@ -10,27 +10,26 @@ from typing import Any
 
 import orjson
 
-from apiserver.api.objects import Json
 from apiserver.api.patch.errors import PatchError
 
 __all__ = ["merge_patch"]
 
 
 def merge_patch(document: Any, patch: Any) -> Any:
-    """Return the merged document. A list replaces it; any other patch that is no object is an error."""
-    if isinstance(patch, list):
-        return [_without_nulls(item) for item in patch]
+    """Return the merged document. A list as patch replaces it.
+
+    Raises:
+        PatchError: A patch is neither object nor list, or there is no document.
+    """
     if not isinstance(patch, dict):
+        if isinstance(patch, list):
+            return [_without_nulls(item) for item in patch]
         raise PatchError("Invalid JSON Patch", 400)
     if document is None:
         raise PatchError("Invalid JSON Document", 500)
-    return _merged(document, patch)
-
-
-def _merged(current: Any, patch: Json) -> Any:
-    if not isinstance(current, dict):
+    if not isinstance(document, dict):
         return _without_nulls(patch)
-    out = dict(current)
+    out = dict(document)
     for key, value in patch.items():
         present = out.get(key)
         if value is None:
@@ -40,7 +39,7 @@ def _merged(current: Any, patch: Json) -> Any:
         elif present is None:
             out[key] = _without_nulls(value)
         elif isinstance(value, dict):
-            out[key] = _merged(present, value)
+            out[key] = merge_patch(present, value)
         else:
             out[key] = value if isinstance(present, dict) else _without_nulls(value)
     return dict(sorted(out.items()))
