@@ -32,7 +32,7 @@ class Methods:
         #: Cached discovery: the group versions in search order, and the kinds of each.
         self._versions: tuple[str, ...] = ()
         self._kinds: dict[str, dict[str, Json]] = {}
-        #: Whether the server may have `/-/rest`, which only kubedra's servers have.
+        #: Whether the server may have `/-/idle`, which only kubedra's servers have.
         self.reports_idleness = True
 
     def request(

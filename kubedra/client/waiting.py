@@ -141,7 +141,7 @@ class Wait:
 
     def _idle_reason(self, left: float) -> Steps[str]:
         """Return why nothing will happen for `left` seconds, or "" if something may."""
-        code, text = yield Call(method="GET", path="/-/rest")
+        code, text = yield Call(method="GET", path="/-/idle")
         if code != 200:
             # The server is not kubedra's, or the user has no access to this path.
             self._methods.reports_idleness = False

@@ -93,9 +93,9 @@ def test_all_that_a_user_asks_of_components_works_through_the_pipe(tmp_path: Pat
         wait_until(lambda: running_pod(found), "the pod runs")
         assert found.ask("/-/explain/pod/default/p").json()["verdict"] == "scheduled"
         assert found.ask("/-/explain/pod/default/nix").status_code == 404
-        rest = found.ask("/-/rest").json()
+        rest = found.ask("/-/idle").json()
         assert {"scheduler", "node-agent"} <= set(rest["components"])
-        wait_until(lambda: found.ask("/-/rest").json()["resting"], "nothing is left to do")
+        wait_until(lambda: found.ask("/-/idle").json()["resting"], "nothing is left to do")
         metrics = found.ask("/metrics").text
         assert 'scheduler_schedule_attempts_total{result="scheduled",profile="default-scheduler"} 1\n' in metrics
         assert 'scheduler_pending_pods{queue="active"} 0\n' in metrics

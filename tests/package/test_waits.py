@@ -83,7 +83,7 @@ def test_a_wait_may_be_told_to_go_on(kube):
 
 def test_of_a_server_without_controllers_nothing_is_known():
     with ControlPlane(controllers=False) as plane, plane.client() as client:
-        found = client.request("GET", "/-/rest")
+        found = client.request("GET", "/-/idle")
         assert found == {
             "resting": False, "components": [], "busy": [], "next": None, "watches": 0, "quietSeconds": None,
         }  # fmt: skip
@@ -91,7 +91,7 @@ def test_of_a_server_without_controllers_nothing_is_known():
 
 def test_what_real_drivers_will_do_cannot_be_foreseen(tmp_path):
     with ControlPlane(nodes=1, args=[f"--plugin-dir={tmp_path}"]) as plane, plane.client() as client:
-        assert client.request("GET", "/-/rest")["next"] == {"component": "node-agent", "seconds": 0}
+        assert client.request("GET", "/-/idle")["next"] == {"component": "node-agent", "seconds": 0}
 
 
 @pytest.mark.kube(clock="virtual")

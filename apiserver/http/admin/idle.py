@@ -1,4 +1,4 @@
-"""Whether the control plane is idle: no component has work, and the next timer's due time (`/-/rest`).
+"""Whether the control plane is idle: no component has work, and the next timer's due time (`/-/idle`).
 
 A client that waits for a change can stop once nothing is left that would cause it.
 """

@@ -1,4 +1,4 @@
-"""`/-/rest`: whether the control plane is idle."""
+"""`/-/idle`: whether the control plane is idle."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ class RestState(Model):
 def create(operations: Operations) -> APIRouter:
     router = APIRouter(tags=["server"])
 
-    @router.get("/-/rest", summary="Whether anything is left to happen")
-    async def rest() -> RestState:
+    @router.get("/-/rest", summary="The former path of /-/idle", deprecated=True)
+    @router.get("/-/idle", summary="Whether anything is left to happen")
+    async def idle() -> RestState:
         """Return the state. If `resting` is true, nothing changes by itself until the next timer is due.
 
         It is always false if no components run in this process.
