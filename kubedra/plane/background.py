@@ -121,14 +121,15 @@ def stop(data_dir: Path) -> int:
 
 
 def log_lines(data_dir: Path, *, follow: bool = False) -> Iterator[str]:
-    """Yield the log of a detached server; with `follow`, also new lines until the server ends."""
+    """Yield the log of a detached server; with `follow`, also new lines until the server has ended."""
     path = data_dir / LOG
     if not path.exists():
         raise LifecycleError(f"{path}: no log; only a server started with --detach writes one")
-    with path.open(errors="replace") as log:
+    with path.open(errors="replace") as log, open_record(data_dir) as server:
         yield from log
-        while follow and running(data_dir) is not None:
+        while follow and server is not None and server.pid is not None:
             yield from _poll(log)
+        yield from log
 
 
 def _poll(log: IO[str]) -> Iterator[str]:

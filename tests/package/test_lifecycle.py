@@ -12,7 +12,7 @@ import pytest
 from kubedra import ControlPlane, cli
 from kubedra.command.completion import commands
 from kubedra.plane import background as lifecycle
-from kubedra.plane.background import LifecycleError, running, stop
+from kubedra.plane.background import LOG, LifecycleError, log_lines, running, stop
 from kubedra.runtime import process
 from kubedra.runtime.server_record import RECORD, ServerRecord
 from tests.support.patience import run_command, wait_until
@@ -47,6 +47,15 @@ def test_a_second_server_on_the_same_directory_is_refused_with_the_firsts_addres
 
 def test_its_log_can_be_read(detached):
     assert "api server" in kubedra(detached, "logs").stdout
+
+
+def test_its_log_is_followed_to_its_last_line(detached):
+    lines = log_lines(detached / ".kubedra", follow=True)
+    first = next(lines)
+    kubedra(detached, "down")
+    followed = [first, *lines]
+    assert followed[-1].startswith("stopped; ")
+    assert "".join(followed) == (detached / ".kubedra" / LOG).read_text()
 
 
 def test_down_stops_it_and_leaves_its_data(detached):
