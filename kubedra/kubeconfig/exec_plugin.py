@@ -58,8 +58,17 @@ class ExecPlugin:
         if self._mode not in _MODES:
             self._fail(f"interactiveMode must be one of {', '.join(_MODES)}")
         path = str(directory.absolute() / command) if "/" in command else command
-        self._command = [path, *map(str, spec.get("args") or ())]
-        self._environment = {str(each["name"]): str(each["value"]) for each in spec.get("env") or ()}
+        arguments, variables = spec.get("args") or [], spec.get("env") or []
+        if not isinstance(arguments, list):
+            self._fail("args must be a list")
+        if not isinstance(variables, list) or not all(
+            isinstance(each, dict) and each.get("name") for each in variables
+        ):
+            self._fail("env must be a list of variables with names")
+        self._command = [path, *map(str, arguments)]
+        self._environment = {
+            str(each["name"]): "" if each.get("value") is None else str(each["value"]) for each in variables
+        }
         self._hint = str(spec.get("installHint") or "")
         self._cluster = cluster if spec.get("provideClusterInfo") else None
         self._lock = threading.Lock()
@@ -136,6 +145,8 @@ class ExecPlugin:
         try:
             expires = status.get("expirationTimestamp")
             until = datetime.fromisoformat(expires) if expires else None
+            if until is not None and until.tzinfo is None:
+                raise ValueError("no time zone")
         except (TypeError, ValueError):
             self._fail(f"{self._command[0]} returned an invalid expirationTimestamp: {expires}")
         return _Issued(token, certificate.encode(), key.encode(), until)

@@ -137,6 +137,13 @@ class _Section(NamedTuple):
     def text(self, field: str) -> str:
         return str(self.fields.get(field) or "")
 
+    def items(self, field: str) -> list[Any]:
+        """Return the items of a list, none if the field is empty. Raises KubeconfigError."""
+        found = self.fields.get(field) or []
+        if not isinstance(found, list):
+            raise self.error(f"{field} is not a list")
+        return found
+
     def file(self, field: str) -> Path | None:
         return self.path.parent / self.text(field) if self.text(field) else None
 
@@ -247,8 +254,8 @@ def _plugin(user: _Section, cluster: _Section) -> Plugin:
         info["insecure-skip-tls-verify"] = True
     if authority := cluster.pem("certificate-authority"):
         info["certificate-authority-data"] = b64encode(authority).decode()
-    for extension in cluster.fields.get("extensions") or ():
-        if extension.get("name") == "client.authentication.k8s.io/exec":
+    for extension in cluster.items("extensions"):
+        if isinstance(extension, dict) and extension.get("name") == "client.authentication.k8s.io/exec":
             info["config"] = extension.get("extension")
     return ExecPlugin(f"{user.path}: user {user.name!r}: exec", spec, user.path.parent, info)
 
@@ -256,7 +263,9 @@ def _plugin(user: _Section, cluster: _Section) -> Plugin:
 def _impersonation(user: _Section) -> Headers:
     """Return the impersonation headers of a user. Raises KubeconfigError."""
     name, uid = user.text("as"), user.text("as-uid")
-    groups, extra = user.fields.get("as-groups") or (), user.fields.get("as-user-extra") or {}
+    groups, extra = user.items("as-groups"), user.fields.get("as-user-extra") or {}
+    if not isinstance(extra, dict) or not all(isinstance(values, list) for values in extra.values()):
+        raise user.error("as-user-extra is not a mapping of lists")
     if not name:
         if uid or groups or extra:
             raise user.error("as-uid, as-groups and as-user-extra need as")

@@ -191,6 +191,7 @@ def test_without_a_name_the_kubeconfig_is_that_of_the_environment_or_of_a_server
 
 
 BOTH = {"certificate-authority-data": "", "insecure-skip-tls-verify": True}
+EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "x", "interactiveMode": "Never"}
 
 
 @pytest.mark.parametrize(
@@ -208,7 +209,14 @@ BOTH = {"certificate-authority-data": "", "insecure-skip-tls-verify": True}
         ({}, {"username": "u", "token": "t"}, "user 'u': has a token and a username; only one is allowed"),
         ({}, {"as-groups": ["a"]}, "user 'u': as-uid, as-groups and as-user-extra need as"),
         ({}, {"auth-provider": {"name": "gcp"}}, "user 'u': auth-provider is not supported, because Kubernetes removed it"),
+        ({"extensions": {"a": 1}}, {"exec": EXEC}, "cluster 'c': extensions is not a list"),
+        ({}, {"as": "a", "as-groups": "b"}, "user 'u': as-groups is not a list"),
+        ({}, {"as": "a", "as-user-extra": ["b"]}, "user 'u': as-user-extra is not a mapping of lists"),
+        ({}, {"as": "a", "as-user-extra": {"b": None}}, "user 'u': as-user-extra is not a mapping of lists"),
         ({}, {"exec": "x"}, "user 'u': exec is not a mapping"),
+        ({}, {"exec": EXEC | {"args": "x"}}, "user 'u': exec: args must be a list"),
+        ({}, {"exec": EXEC | {"env": {"A": "b"}}}, "user 'u': exec: env must be a list of variables with names"),
+        ({}, {"exec": EXEC | {"env": [{"value": "b"}]}}, "user 'u': exec: env must be a list of variables with names"),
         ({}, {"exec": {"apiVersion": "client.authentication.k8s.io/v1alpha1", "command": "x"}},
          'user \'u\': exec: apiVersion "client.authentication.k8s.io/v1alpha1" is not supported'),
         ({}, {"exec": {"apiVersion": "client.authentication.k8s.io/v1"}}, "user 'u': exec: command is required"),
