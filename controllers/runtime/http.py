@@ -121,6 +121,8 @@ class HttpTransport:
             await self._renew()
         connection = await self._connect()
         status, answered = await connection.open(self._render(method, path, query, headers, b""), deadline)
+        if status == _UNAUTHORIZED:
+            self._cluster.credentials.expire()
         return status, answered, connection.chunks()
 
     async def close(self) -> None:

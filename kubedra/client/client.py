@@ -40,6 +40,7 @@ __all__ = [
 __tracebackhide__ = True
 #: Timeout for establishing a connection, in seconds.
 _CONNECT = 10.0
+_UNAUTHORIZED = 401
 Http = TypeVar("Http")
 
 
@@ -119,14 +120,19 @@ class _BaseClient(Generic[Http]):
         }
 
     def _read_answer(self, answer: httpx.Response) -> tuple[int, str]:
-        if answer.status_code == 401:
+        if answer.status_code == _UNAUTHORIZED:
             self._credentials.expire()
         return answer.status_code, answer.text
 
     def _translate_error(self, error: Exception) -> Exception | None:
-        """Return the exception to raise instead of `error`, or None to re-raise it."""
+        """Return the exception to raise instead of `error`, or None to re-raise it.
+
+        Drop the credential if the server rejected it for a watch.
+        """
         import httpx
 
+        if isinstance(error, ApiError) and error.code == _UNAUTHORIZED:
+            self._credentials.expire()
         unreachable = isinstance(error, httpx.ConnectError)
         return ConnectionError(f"{self.url}: no server responds: {error}") if unreachable else None
 

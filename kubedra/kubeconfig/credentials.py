@@ -133,7 +133,10 @@ class CredentialHeaders:
         self._read: dict[Credentials, tuple[float, Headers]] = {}
 
     async def headers(self, credentials: Credentials) -> Headers:
-        """Return the headers of a request. Raises OSError and ValueError if there are no earlier ones."""
+        """Return the headers of a request; those read earlier if the token file is unreadable.
+
+        Raises OSError and ValueError.
+        """
         plugin = credentials.plugin
         if not credentials.token_file and (plugin is None or plugin.is_current()):
             return credentials.headers()
@@ -145,7 +148,7 @@ class CredentialHeaders:
         try:
             headers = await asyncio.to_thread(credentials.headers)
         except (OSError, ValueError):
-            if known is None:
+            if known is None or plugin is not None:
                 raise
             return known[1]  # the file may be half-written at this moment
         self._read[credentials] = monotonic(), headers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
+from controllers.runtime.http import HttpTransport
 from kubedra import ApiError, Client
+from kubedra.kubeconfig.credentials import CredentialHeaders
 from kubedra.kubeconfig.reader import KubeconfigError, read_kubeconfig
 from tests.support.kubeconfigs import write_kubeconfig
 from tests.support.wire import Child
@@ -102,6 +105,8 @@ def test_a_program_learns_of_the_cluster_where_that_is_said(program):
         (f'{{"apiVersion": "{V1}", "kind": "ExecCredential", "status": {{"clientKeyData": "k"}}}}', "returned neither"),
         (f'{{"apiVersion": "{V1}", "kind": "ExecCredential", "status": {{"token": "t", "expirationTimestamp": "soon"}}}}',
          "returned an invalid expirationTimestamp: soon"),
+        (f'{{"apiVersion": "{V1}", "kind": "ExecCredential", "status": {{"token": "t", "expirationTimestamp": "2030-01-01T00:00:00"}}}}',
+         "returned an invalid expirationTimestamp: 2030-01-01T00:00:00"),
     ],
 )  # fmt: skip
 def test_what_a_program_must_not_print_names_the_user_and_the_program(program, printed, said):
@@ -122,6 +127,54 @@ def test_a_program_that_fails_or_is_missing_says_how_to_get_it(program):
         read_kubeconfig(path).headers()
     with pytest.raises(KubeconfigError, match="interactiveMode is Always, but standard input is not a terminal"):
         read_kubeconfig(program.kubeconfig(interactiveMode="Always")).headers()
+
+
+def test_a_variable_without_a_value_is_empty(program):
+    program.prints(token="one")
+    folder, _ = program.spec["env"]
+    read_kubeconfig(program.kubeconfig(env=[folder, {"name": "EXTRA"}])).headers()
+    assert (program.folder / "arguments").read_text() == "first \n"
+
+
+def test_an_event_loop_gets_the_error_of_a_program_not_an_expired_token(program):
+    program.prints(timedelta(seconds=-1), token="one")
+    credentials = read_kubeconfig(program.kubeconfig()).credentials
+
+    async def scenario() -> None:
+        source = CredentialHeaders()
+        assert await source.headers(credentials) == (("authorization", "Bearer one"),)
+        program.prints_text("trouble")
+        with pytest.raises(KubeconfigError, match="printed no ExecCredential"):
+            await source.headers(credentials)
+
+    asyncio.run(scenario())
+
+
+def test_a_token_that_is_rejected_for_a_watch_is_renewed(program, tmp_path):
+    (tmp_path / "tokens.csv").write_text('secret,root,1,"system:masters"\n')
+    namespaces = "/api/v1/namespaces"
+    with Child(tmp_path / "data", f"--token-auth-file={tmp_path}/tokens.csv") as child:
+        program.prints(token="refused")
+        with Client.from_kubeconfig(program.kubeconfig(child.url)) as client:
+            with pytest.raises(ApiError, match="Unauthorized"):
+                next(client.watch(namespaces, timeout=5))
+            program.prints(token="secret")
+            assert next(client.watch(namespaces, timeout=5))["type"] == "ADDED"
+        program.prints(token="refused")
+
+        async def scenario() -> None:
+            transport = HttpTransport(read_kubeconfig(program.kubeconfig(child.url)))
+            program.prints(token="secret")
+            statuses = []
+            for _ in range(2):
+                status, _, chunks = await transport.stream("GET", namespaces, "watch=true", {})
+                statuses.append(status)
+                await anext(chunks)
+                await chunks.aclose()
+            assert statuses == [401, 200]
+            await transport.close()
+
+        asyncio.run(scenario())
 
 
 def test_a_static_token_needs_no_program(program):
