@@ -88,7 +88,8 @@ class Methods:
     def _find(self, word: str) -> Steps[tuple[str, str] | None]:
         """Search the cached discovery, and load its missing parts."""
         for version in self._versions or (yield from self._list_versions()):
-            for info in (self._kinds.get(version) or (yield from self._load(version))).values():
+            known = self._kinds[version] if version in self._kinds else (yield from self._load_available(version))
+            for info in known.values():
                 names = info["name"], info.get("singularName"), *info.get("shortNames", ())
                 if word.lower() == info["kind"].lower() or word.lower() in names:
                     return version, info["kind"]
@@ -111,6 +112,16 @@ class Methods:
             resources = []
         self._kinds[api_version] = {r["kind"]: r for r in resources if "/" not in r["name"]}
         return self._kinds[api_version]
+
+    def _load_available(self, api_version: str) -> Steps[dict[str, Json]]:
+        """Load the kinds of a version; none if its extension API server is unavailable, as in kubectl."""
+        try:
+            return (yield from self._load(api_version))
+        except ApiError as error:
+            if error.code != 503:
+                raise
+            self._kinds[api_version] = {}
+            return {}
 
     def _collection(self, word: str, namespace: str | None) -> Steps[str]:
         return (yield from self.path(*(yield from self.resolve(word)), namespace))

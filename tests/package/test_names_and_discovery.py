@@ -112,6 +112,25 @@ def test_a_type_that_came_after_discovery_is_found(kube):
     assert kube.client().resolve("gadget") == ("example.com/v1", "Gadget")
 
 
+def test_an_extension_server_that_is_down_hinders_no_search(kube):
+    service = {"service": {"namespace": "default", "name": "none"}, "insecureSkipTLSVerify": True}
+    spec = {
+        "group": "down.example.com",
+        "version": "v1",
+        "groupPriorityMinimum": 19000,
+        "versionPriority": 1,
+        **service,
+    }
+    kube.apply(a_definition("widgets"))
+    kube.wait("crd/widgets.example.com", "condition=Established")
+    name = {"name": "v1.down.example.com"}
+    kube.apply([{"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": name, "spec": spec}])
+    with kube.plane.client() as client:
+        assert client.resolve("widget") == ("example.com/v1", "Widget")
+        with pytest.raises(ApiError, match="service unavailable"):
+            client.path("down.example.com/v1", "Thing")
+
+
 def test_a_group_that_went_after_discovery_hinders_no_search(kube):
     kube.apply(a_definition("widgets"))
     kube.wait("crd/widgets.example.com", "condition=Established")
