@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,10 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
+from controllers.runtime.client import Client as ComponentClient
+from controllers.runtime.client import StatusError
 from controllers.runtime.http import HttpTransport
+from controllers.runtime.kinds import NAMESPACES
 from kubedra import ApiError, Client
 from kubedra.kubeconfig.credentials import CredentialHeaders
 from kubedra.kubeconfig.reader import KubeconfigError, read_kubeconfig
@@ -152,27 +156,23 @@ def test_an_event_loop_gets_the_error_of_a_program_not_an_expired_token(program)
 
 def test_a_token_that_is_rejected_for_a_watch_is_renewed(program, tmp_path):
     (tmp_path / "tokens.csv").write_text('secret,root,1,"system:masters"\n')
-    namespaces = "/api/v1/namespaces"
     with Child(tmp_path / "data", f"--token-auth-file={tmp_path}/tokens.csv") as child:
         program.prints(token="refused")
         with Client.from_kubeconfig(program.kubeconfig(child.url)) as client:
             with pytest.raises(ApiError, match="Unauthorized"):
-                next(client.watch(namespaces, timeout=5))
+                next(client.watch(NAMESPACES.collection, timeout=5))
             program.prints(token="secret")
-            assert next(client.watch(namespaces, timeout=5))["type"] == "ADDED"
+            assert next(client.watch(NAMESPACES.collection, timeout=5))["type"] == "ADDED"
         program.prints(token="refused")
 
         async def scenario() -> None:
-            transport = HttpTransport(read_kubeconfig(program.kubeconfig(child.url)))
+            client = ComponentClient(HttpTransport(read_kubeconfig(program.kubeconfig(child.url))))
             program.prints(token="secret")
-            statuses = []
-            for _ in range(2):
-                status, _, chunks = await transport.stream("GET", namespaces, "watch=true", {})
-                statuses.append(status)
-                await anext(chunks)
-                await chunks.aclose()
-            assert statuses == [401, 200]
-            await transport.close()
+            with pytest.raises(StatusError, match="Unauthorized"):
+                await anext(client.watch(NAMESPACES))
+            async with aclosing(client.watch(NAMESPACES)) as batches:
+                assert (await anext(batches))[0].type == "ADDED"
+            await client.close()
 
         asyncio.run(scenario())
 
