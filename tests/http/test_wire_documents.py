@@ -213,6 +213,18 @@ def test_a_reset_leaves_the_built_in_objects_alone(wire: Wire) -> None:
     } == before
 
 
+def test_a_reset_deletes_objects_whose_names_begin_like_built_in_ones(wire: Wire) -> None:
+    namespaces, services = "/api/v1/namespaces", "/apis/apiregistration.k8s.io/v1/apiservices"
+    spec = {"group": "down.example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}
+    outside = {"service": {"namespace": "default", "name": "none"}, "insecureSkipTLSVerify": True}
+    assert wire.post(namespaces, {"metadata": {"name": "default-2"}}).status == 201
+    own = {"metadata": {"name": "v1.down.example.com"}, "spec": spec | outside}
+    assert wire.post(services, own).status == 201
+    assert wire.post("/-/reset", None).status == 200
+    assert wire.get(f"{namespaces}/default-2").status == 404
+    assert wire.get(f"{services}/v1.down.example.com").status == 404
+
+
 def test_what_is_ours_is_described_by_its_own_document(wire: Wire) -> None:
     assert wire.get("/docs").headers["content-type"].startswith("text/html")
     document = wire.get("/openapi.json").json

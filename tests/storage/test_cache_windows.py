@@ -217,7 +217,7 @@ async def test_a_reset_is_seen_by_watchers_as_deletions(store):
     await store.put("b")
     await store.put("default", prefix="/registry/namespaces/")
     cursor = store.pods.cursor(store.log.revision)
-    await store.log.reset(keep=["/registry/namespaces/"])
+    await store.log.reset(keep=["/registry/namespaces/default"])
     events = cursor.next_batch()
     assert [(event.key[-1], event.deleted, event.new.obj["metadata"]) for event in events] == [
         ("a", True, {"resourceVersion": "4", "name": "a"}),

@@ -277,7 +277,7 @@ async def test_reset_empties_the_store_but_for_what_is_to_stay(log):
     gone = await log.append(Write("pod/07", b"", rows[7].revision, deleted=True))
     log.subscribe(seen.extend)
     before = log.revision
-    assert await log.reset(keep=["ns/", "other/"]) == 29
+    assert await log.reset(keep=["ns/default", "pod/0", "other"]) == 29
     assert (await log.state()).records == [kept]
     assert log.revision == before + 29
     assert [(record.key, record.value, record.deleted) for record in seen] == [
@@ -286,7 +286,7 @@ async def test_reset_empties_the_store_but_for_what_is_to_stay(log):
     assert [record.revision for record in seen] == list(range(before + 1, log.revision + 1))
     assert await log.after(before, 100) == seen
     assert (await create(log, "pod/00")).revision == log.revision
-    assert await log.reset(["ns/", "pod/"]) == 0
+    assert await log.reset(["ns/default", "pod/00"]) == 0
     assert await log.reset() == 2
 
 

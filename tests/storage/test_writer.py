@@ -190,7 +190,7 @@ def test_a_reset_is_one_commit_of_its_own_and_spares_what_it_is_told_to() -> Non
         log, engine = await held()
         log.append(write("keep/a"))
         log.append(write("b"))
-        reset, after = log.reset(["keep/"]), log.append(write("b"))
+        reset, after = log.reset(["keep/a"]), log.append(write("b"))
         await turns()
         engine.go()
         await turns()
@@ -200,13 +200,13 @@ def test_a_reset_is_one_commit_of_its_own_and_spares_what_it_is_told_to() -> Non
             await reset
         await turns()
         assert (outcome(after), engine.waiting) == ("KeyExists: b: expected revision 0, found 2", [])
-        again = log.reset(["keep/"])
+        again = log.reset(["keep/a"])
         await turns()
         while engine.waiting:
             engine.go()
             await turns()
         assert (await again, log.revision) == (1, 3)
-        assert await log.reset(["keep/"]) == 0
+        assert await log.reset(["keep/a"]) == 0
         await log.close()
 
     asyncio.run(run())

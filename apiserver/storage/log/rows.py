@@ -74,10 +74,10 @@ class Heads:
             else:
                 self._heads[key] = before
 
-    def live_revisions(self, keep: tuple[str, ...]) -> list[int]:
-        """Return the revisions of live keys that start with none of the prefixes, in key order."""
+    def live_revisions(self, keep: frozenset[str]) -> list[int]:
+        """Return the revisions of live keys except these, in key order."""
         live = sorted((key, head) for key, (head, created) in self._heads.items() if created)
-        return [head for key, head in live if not key.startswith(keep)]
+        return [head for key, head in live if key not in keep]
 
     def drop_swept(self, swept: int) -> None:
         """Drop deletions that compaction has removed."""

@@ -221,7 +221,7 @@ class RevisionLog(Protocol):
         ...
 
     def reset(self, keep: Iterable[str] = ()) -> Awaitable[int]:
-        """Delete every live key that starts with none of the `keep` prefixes, in one commit. Return the number of keys.
+        """Delete every live key except those of `keep`, in one commit. Return the number of deleted keys.
 
         Revisions continue to grow, and the feed reports each deletion with the key's last state. Like `append`, its
         position in the queue is set when it is called.

@@ -14,7 +14,7 @@ FROM (
            key, create_revision, prev_revision, value, checksum
     FROM log l
     WHERE NOT deleted AND NOT EXISTS (SELECT 1 FROM log n WHERE n.key = l.key AND n.prev_revision = l.revision)
-    AND NOT EXISTS (SELECT 1 FROM unnest(%(keep)s::text[]) AS keep (prefix) WHERE starts_with(l.key, keep.prefix))
+    AND l.key <> ALL (%(keep)s::text[])
 ) d
 RETURNING {queries.COLUMNS}"""  # noqa: S608
 ADVANCE = "UPDATE counter SET revision = %(revision)s WHERE id = 1"

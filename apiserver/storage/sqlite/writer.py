@@ -32,7 +32,7 @@ class Reset:
 
     __slots__ = ("keep",)
 
-    def __init__(self, keep: tuple[str, ...]) -> None:
+    def __init__(self, keep: frozenset[str]) -> None:
         self.keep = keep
 
 
@@ -88,7 +88,7 @@ class Writer(ABC):
             files.watchdog.start(self._report_damage)
 
     def reset(self, keep: Iterable[str] = ()) -> Awaitable[int]:
-        return self.append(Reset(tuple(keep)))
+        return self.append(Reset(frozenset(keep)))
 
     def append(self, write: Write | Reset) -> Awaitable[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
