@@ -49,13 +49,15 @@ def test_its_log_can_be_read(detached):
     assert "api server" in kubedra(detached, "logs").stdout
 
 
-def test_its_log_is_followed_to_its_last_line(detached):
-    lines = log_lines(detached / ".kubedra", follow=True)
-    first = next(lines)
-    kubedra(detached, "down")
-    followed = [first, *lines]
-    assert followed[-1].startswith("stopped; ")
-    assert "".join(followed) == (detached / ".kubedra" / LOG).read_text()
+def test_its_log_is_followed_to_its_last_line(detached, monkeypatch):
+    def stop_at_first_pause(_: float) -> None:
+        monkeypatch.undo()
+        kubedra(detached, "down")
+
+    monkeypatch.setattr(lifecycle.time, "sleep", stop_at_first_pause)
+    lines = [*log_lines(detached / ".kubedra", follow=True)]
+    assert lines[-1].startswith("stopped; ")
+    assert "".join(lines) == (detached / ".kubedra" / LOG).read_text()
 
 
 def test_down_stops_it_and_leaves_its_data(detached):
