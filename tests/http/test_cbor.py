@@ -100,6 +100,18 @@ def test_what_is_malformed_or_repeated_is_refused_in_words_of_the_library(given:
         cbor.to_json(bytes.fromhex(given))
 
 
+@pytest.mark.parametrize(("head", "end"), [("81", ""), ("9f", "ff"), ("a16161", ""), ("bf6161", "ff")])
+def test_an_item_has_200_levels_at_most_besides_its_values(head: str, end: str) -> None:
+    for leaf in ("01", "80"):
+        within = 200 - (leaf == "80")
+        assert (
+            cbor.to_json(bytes.fromhex(head * within + leaf + end * within)).count(b"1" if leaf == "01" else b"[]") == 1
+        )
+        for levels in (within + 1, 260, 20_000):
+            with pytest.raises(ValueError, match=r"^cbor: nested deeper than 200 levels$"):
+                cbor.to_json(bytes.fromhex(head * levels + leaf + end * levels))
+
+
 def test_references_within_an_item_are_not_followed() -> None:
     """Each of many short references to a long string would become that string."""
     text = b"\x54" + b"a" * 20

@@ -24,7 +24,7 @@ import cbor2
 import orjson
 
 from apiserver.api.codec.bodies import DecodeError
-from apiserver.api.values.depth import MAX_DEPTH, TOO_DEEP
+from apiserver.api.values.depth import MAX_DEPTH, TOO_DEEP, is_too_deep
 
 __all__ = ["SELF_DESCRIBED", "dumps", "dumps_event", "to_json", "type_of"]
 
@@ -79,7 +79,10 @@ def _write_float(encoder: cbor2.CBOREncoder, value: float) -> None:
 
 def to_json(data: bytes) -> bytes:
     """Return one item of CBOR as JSON. Raise DecodeError."""
-    return orjson.dumps(_json(_decoded(data)))
+    value = _json(_decoded(data))
+    if len(data) > MAX_DEPTH and is_too_deep(value):
+        raise DecodeError(f"cbor: {TOO_DEEP}")
+    return orjson.dumps(value)
 
 
 def type_of(data: bytes) -> str:
@@ -94,8 +97,9 @@ def _decoded(data: bytes) -> Any:
     stream = BytesIO(data)
     if data.startswith(SELF_DESCRIBED):
         stream.seek(len(SELF_DESCRIBED))
+    # cbor2 counts each item below the first: the members of the deepest container, too.
     decoder = cbor2.CBORDecoder(
-        stream, tag_hook=_ignore_tag, semantic_decoders=_TAGS, max_depth=MAX_DEPTH - 1, allow_duplicate_keys=False
+        stream, tag_hook=_ignore_tag, semantic_decoders=_TAGS, max_depth=MAX_DEPTH, allow_duplicate_keys=False
     )
     try:
         value = decoder.decode()
