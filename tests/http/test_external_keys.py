@@ -38,6 +38,7 @@ from apiserver.authentication.tokens.signer_messages import (
 )
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
+from apiserver.runtime.offload import LONG
 from kubedra.driver.sockets import SocketServer
 from tests.support.server import Running, serve
 from tests.support.wire import Wire
@@ -210,6 +211,22 @@ def test_tokens_count_by_the_keys_that_the_server_knows(setting: Setting) -> Non
 def test_tokens_are_good_for_no_longer_than_the_signer_wants(setting: Setting) -> None:
     claims = json.loads(base64.urlsafe_b64decode(setting.token(expirationSeconds=86400).split(".")[1] + "=="))
     assert claims["exp"] - claims["iat"] == 7200
+
+
+def test_a_long_request_uses_the_connection_on_the_loop_that_owns_it(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loops, call = [], SignerChannel.call
+
+    async def recorded(channel: SignerChannel, *args: Any) -> Any:
+        loops.append(asyncio.get_running_loop())
+        return await call(channel, *args)
+
+    monkeypatch.setattr(SignerChannel, "call", recorded)
+    for audiences in (["short"], ["long" * 8] * (LONG // 32)):
+        claims = json.loads(base64.urlsafe_b64decode(setting.token(audiences=audiences).split(".")[1] + "=="))
+        assert claims["aud"] == audiences
+    assert loops[0] is loops[1]
 
 
 WRONG: list[tuple[Json, str]] = [

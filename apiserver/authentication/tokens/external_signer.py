@@ -239,6 +239,7 @@ class ExternalKeys(Keys):
             for notify in self._listeners:
                 notify()
 
+    @on_loop
     async def _call(self, method: str, request: Any, answer: type[Answer], seconds: float, start: str = "") -> Answer:
         """Call the signer once it can be reached.
 
