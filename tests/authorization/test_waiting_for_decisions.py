@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from apiserver.http.handlers.chain import Handler
 from apiserver.http.sinks.jsonlines import JsonLines
 from apiserver.request.messages import Request, Response, Stream
 from apiserver.runtime.offload import LONG
+from tests.support.patience import wait_until
 from tests.support.reviewers import Decider, authorized_by, configuration
 from tests.support.server import Running, serve
 
@@ -23,6 +25,8 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 CHECK = 'authorizer.requestResource.check("use").allowed()'
+MERGE = {"Content-Type": "application/merge-patch+json"}
+RESERVED = {"status": {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}}
 ROLE = {"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}
 
 
@@ -155,13 +159,26 @@ def test_a_match_condition_of_a_webhook_waits(server: Running, webhook: Decider)
 
 def test_rules_of_a_claim_wait_for_decisions(server: Running, webhook: Decider) -> None:
     assert server.wire("root").post(CLAIMS, {"metadata": {"name": "c"}, "spec": {}}).status == 201
-    reserved = {"status": {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}}
-    merge = {"Content-Type": "application/merge-patch+json"}
     webhook.says({"allowed": True}, {"allowed": False})
-    answer = server.wire("ann").request("PATCH", f"{CLAIMS}/c/status", reserved, merge)
+    answer = server.wire("ann").request("PATCH", f"{CLAIMS}/c/status", RESERVED, MERGE)
     assert answer.status == 422
     assert 'requires resource="resourceclaims/binding"' in answer.json["message"]
     assert asked(webhook) == ["patch resourceclaims/status", "patch resourceclaims/binding"]
+
+
+def test_rules_wait_for_a_webhook_that_a_reloaded_configuration_adds(tmp_path: Path, webhook: Decider) -> None:
+    text = json.loads(configuration(webhook, "AlwaysAllow", cacheAuthorizedRequests=False))
+    first = {**text, "authorizers": text["authorizers"][1:]}
+    with serve(*authorized_by(tmp_path, json.dumps(first))) as server:
+        root = server.wire("root")
+        assert root.post(CLAIMS, {"metadata": {"name": "c"}, "spec": {}}).status == 201
+        (tmp_path / "authorizers").write_text(json.dumps(text))
+        reloaded = re.compile(r'authorization_config_controller_automatic_reloads_total{.*status="success"} 1')
+        wait_until(lambda: reloaded.search(root.get("/metrics").text), "the configuration is reloaded")
+        webhook.says({"allowed": True}, {"allowed": False, "denied": True})
+        answer = server.wire("ann").request("PATCH", f"{CLAIMS}/c/status", RESERVED, MERGE)
+        assert answer.status == 422
+        assert asked(webhook) == ["patch resourceclaims/status", "patch resourceclaims/binding"]
 
 
 def test_rules_of_a_new_policy_wait_for_decisions(server: Running, webhook: Decider) -> None:
