@@ -81,19 +81,32 @@ def test_a_request_that_waits_passes_each_link_once(server: Running, webhook: De
 def test_the_audit_log_has_the_decision_that_the_request_waited_for(
     tmp_path: Path, webhook: Decider, outcome: Json | None, code: int, decision: dict[str, str]
 ) -> None:
-    policy, log = tmp_path / "policy", tmp_path / "log"
+    webhook.says(outcome) if outcome is not None else webhook.fails()
+    once = {"cacheAuthorizedRequests": False, "cacheUnauthorizedRequests": False}
+    [event] = audited(tmp_path, configuration(webhook, failurePolicy="Deny", **once), [code])
+    assert event["annotations"] == {f"authorization.k8s.io/{key}": value for key, value in decision.items()}
+    assert len(webhook.calls) == 1
+
+
+def test_the_audit_log_has_the_reason_of_a_cached_decision(tmp_path: Path, webhook: Decider) -> None:
+    webhook.says({"allowed": True, "reason": "a friend"})
+    events = audited(tmp_path, configuration(webhook), [200, 200])
+    assert [each["annotations"]["authorization.k8s.io/reason"] for each in events] == ["a friend"] * 2
+    assert len(webhook.calls) == 1
+
+
+def audited(directory: Path, authorizers: str, codes: list[int]) -> list[Json]:
+    """The events of completed requests of ann, which have these codes."""
+    policy, log = directory / "policy", directory / "log"
     rules = [{"level": "Metadata", "users": ["ann"]}, {"level": "None"}]
     policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
-    text = configuration(webhook, failurePolicy="Deny", cacheAuthorizedRequests=False, cacheUnauthorizedRequests=False)
     surroundings = Surroundings(audit_log=JsonLines("--audit-log-path", str(log), log.open("wb")))
-    flags = (*authorized_by(tmp_path, text), f"--audit-policy-file={policy}")
+    flags = (*authorized_by(directory, authorizers), f"--audit-policy-file={policy}")
     with serve(*flags, surroundings=surroundings) as running:
-        webhook.says(outcome) if outcome is not None else webhook.fails()
-        assert running.wire("ann").get(MAPS).status == code
+        assert [running.wire("ann").get(MAPS).status for _ in codes] == codes
     events = [json.loads(line) for line in log.read_text().splitlines()]
-    assert [each["stage"] for each in events] == ["RequestReceived", "ResponseComplete"]
-    assert events[-1]["annotations"] == {f"authorization.k8s.io/{key}": value for key, value in decision.items()}
-    assert len(webhook.calls) == 1
+    assert [each["stage"] for each in events] == ["RequestReceived", "ResponseComplete"] * len(codes)
+    return events[1::2]
 
 
 def test_a_deletion_of_many_waits_for_the_policies_of_each(server: Running, webhook: Decider) -> None:
