@@ -25,6 +25,7 @@ from apiserver.authentication.oidc.configuration import read_again, read_authent
 from apiserver.authentication.tokens.service_account_keys import encode
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
+from apiserver.runtime.offload import LONG
 from tests.conformance.webhook import _certificate
 from tests.support.patience import wait_until
 from tests.support.reviewers import decider
@@ -222,16 +223,21 @@ def test_keys_are_fetched_for_a_name_that_nobody_knows_unless_they_last(
 
 
 def test_requests_that_want_keys_at_the_same_time_wait_for_one_answer(tmp_path: Path, issuer: Issuer) -> None:
+    """(The first of them is long and has a thread.)"""
     with serve(*configured(tmp_path, issuer)) as running:
         issuer.fetched.clear()
         issuer.open.clear()
         try:
             with ThreadPoolExecutor(5) as threads:
-                asked = [threads.submit(who, running.wire(issuer.token())) for _ in range(5)]
+                metadata = {"annotations": {"a": "x" * LONG}}
+                review = {"metadata": metadata, "spec": {"token": issuer.token()}}
+                first = threads.submit(running.wire("root").post, REVIEWS, review)
                 wait_until(lambda: len(issuer.fetched) == 1, "the issuer is asked")
+                asked = [threads.submit(who, running.wire(issuer.token())) for _ in range(4)]
                 assert who(running.wire("root"))["username"] == "root"
                 issuer.open.set()
-                assert {each.result()["username"] for each in asked} == {"oidc:jane"}
+                assert [each.result().get("username") for each in asked] == ["oidc:jane"] * 4
+                assert first.result().json["status"]["user"]["username"] == "oidc:jane"
         finally:
             issuer.open.set()
         assert issuer.fetched == ["/.well-known/openid-configuration", "/keys"]
