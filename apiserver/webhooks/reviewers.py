@@ -18,6 +18,7 @@ import orjson
 from apiserver.api.codec.codec import DecodeError, decode, interpret, loads
 from apiserver.api.objects import Json
 from apiserver.api.schema.language import Struct
+from apiserver.runtime.clock import Timer, outside, timers
 from apiserver.webhooks.client import Target, Webhooks
 from apiserver.webhooks.failures import WebhookError
 from apiserver.webhooks.services import HTTPS
@@ -55,7 +56,8 @@ class Reviewer:
             except WebhookError as error:
                 if attempt == _ATTEMPTS or not (error.code in _AGAIN or "connection reset" in str(error)):
                     raise
-            await asyncio.sleep(pause * (1 + _JITTER * self._random.random()))
+            with outside(), timers(Timer.MACHINE):
+                await asyncio.sleep(pause * (1 + _JITTER * self._random.random()))
             pause *= _FACTOR
         raise AssertionError("the last attempt raises")
 

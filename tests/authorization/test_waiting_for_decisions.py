@@ -109,6 +109,13 @@ def audited(directory: Path, authorizers: str, codes: list[int]) -> list[Json]:
     return events[1::2]
 
 
+def test_a_webhook_that_fails_once_is_called_again(server: Running, webhook: Decider) -> None:
+    """(The pause before the second call is one of the machine: virtual time stands still.)"""
+    webhook.says({"allowed": True}, failures=1)
+    assert server.wire("ann").get(MAPS).status == 200
+    assert asked(webhook) == ["list configmaps"] * 2
+
+
 def test_a_deletion_of_many_waits_for_the_policies_of_each(server: Running, webhook: Decider) -> None:
     root = server.wire("root")
     for name in ("a", "b"):

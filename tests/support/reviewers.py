@@ -26,10 +26,11 @@ class Decider:
             "users": [{"name": "u", "user": {"token": "secret"}}],
         }))  # fmt: skip
 
-    def says(self, *statuses: Json) -> None:
-        """Answer so from now on, the last answer again and again; forget what was asked."""
+    def says(self, *statuses: Json, failures: int = 0) -> None:
+        """Answer so after some failures, the last answer again and again; forget the earlier calls."""
         reviews = [{"kind": self._kind, "apiVersion": self._version, "status": status} for status in statuses]
-        self._webhook.script({"/decide": [{"raw": json.dumps(review)} for review in reviews]})
+        failed = [{"http": 500, "raw": "no", "content_type": "text/plain"}] * failures
+        self._webhook.script({"/decide": [*failed, *({"raw": json.dumps(review)} for review in reviews)]})
 
     def fails(self) -> None:
         self._webhook.script({"/decide": [{"http": 400, "raw": "no", "content_type": "text/plain"}]})
