@@ -7,8 +7,9 @@
                     validating admission → append
 
 A POST reads nothing. It repeats `store_object` while its generated name exists. PUT, PATCH and apply repeat all steps
-if another writer was first. DELETE has steps of its own between reading and appending: `verbs/delete.py`. Only plugins
-may wait between reading and appending. Writes of one key run one after the other.
+if another writer was first. DELETE has steps of its own between reading and appending: `verbs/delete.py`. Plugins,
+guards, reservations and calls of the authorizer may wait between reading and appending. Writes of one key run one after
+the other.
 """
 
 from __future__ import annotations
