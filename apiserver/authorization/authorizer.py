@@ -168,10 +168,13 @@ class Authorizer:
 
     def replace(self, configured: Sequence[Configured]) -> None:
         """Replace the authorizers. Raise KubeconfigError."""
-        self._members = tuple(self._make(each) for each in configured)
+        members = tuple(self._make(each) for each in configured)
         self.modes = tuple(each.type for each in configured)
         self.allows_all = self.modes[:1] == ("AlwaysAllow",)
-        #: Whether a webhook may decide. If so, only `decide` and `decide_path` are complete.
+        #: Whether a webhook may decide. If so, only `decide` and `decide_path` are complete. They are while the members
+        #: change, too, so a thread that reads between two of these lines never takes a webhook for a local authorizer.
+        self.asks = True
+        self._members = members
         self.asks = "Webhook" in self.modes and not self.allows_all
 
     def _make(self, configured: Configured) -> _Member:

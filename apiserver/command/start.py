@@ -90,10 +90,10 @@ def choose_components(settings: Settings) -> list[str]:
         except UnknownComponentError as error:
             raise SettingsError(f"--controllers: {error}") from error
     if settings.scheduler_config is not None and "scheduler" not in chosen:
-        raise SettingsError("--config is the scheduler's: choose it with --controllers")
+        raise SettingsError("--config: needs the scheduler, add it to --controllers")
     if "node-agent" not in chosen:
         if settings.run:
-            raise SettingsError("--run is the node-agent's: choose it with --controllers")
+            raise SettingsError("--run: needs the node-agent, add it to --controllers")
         if settings.nodes:
             say(settings, f"warning: --nodes {settings.nodes} does nothing: --controllers leaves out the node-agent")
     return chosen

@@ -64,7 +64,7 @@ def read_identity(given: argparse.Namespace, features: Features, *, tls: bool) -
     proxy = _proxy(values)
     if (client_ca or proxy) and not tls:
         flag = "--client-ca-file" if client_ca else "--requestheader-client-ca-file"
-        raise ValueError(f"{flag} goes with --tls or --tls-cert-file: certificates are shown over https alone")
+        raise ValueError(f"{flag} needs --tls or --tls-cert-file: clients send certificates only over https")
     anonymous = None if given.anonymous_auth is None else given.anonymous_auth == "true"
     return IdentitySettings(client_ca, proxy, anonymous, _accounts(values, features))
 
@@ -75,7 +75,7 @@ def _proxy(values: dict[str, list[str]]) -> ProxySettings | None:
     if not values[start + "client-ca-file"]:
         named = next((name for name, found in headers.items() if found), "")
         if named:
-            raise ValueError(f"--{start}{named} goes with --{start}client-ca-file")
+            raise ValueError(f"--{start}{named} needs --{start}client-ca-file")
         return None
     lower = {name: tuple(header.lower() for header in found) for name, found in headers.items()}
     return ProxySettings(
@@ -88,7 +88,7 @@ def _accounts(values: dict[str, list[str]], features: Features) -> AccountKeys:
     start = "service-account-"
     signing, keys = values[start + "signing-key-file"], values[start + "key-file"]
     if keys and not signing:
-        raise ValueError(f"--{start}key-file goes with --{start}signing-key-file")
+        raise ValueError(f"--{start}key-file needs --{start}signing-key-file")
     endpoint = (values[start + "signing-endpoint"] or [""])[-1]
     if endpoint and (keys or signing):
         raise ValueError(

@@ -34,7 +34,7 @@ def read_kubelets(given: argparse.Namespace) -> KubeletSettings:
         if file is not None and not file.is_file():
             raise ValueError(f"--{name} {file}: no such file")
     if (certificate is None) != (key is None):
-        raise ValueError("--kubelet-client-certificate and --kubelet-client-key go together")
+        raise ValueError("--kubelet-client-certificate and --kubelet-client-key must be set together")
     kinds = tuple(filter(None, (kind.strip() for kind in given.kubelet_preferred_address_types.split(","))))
     unknown = next((kind for kind in kinds if kind not in ADDRESS_TYPES), "")
     if unknown or not kinds:

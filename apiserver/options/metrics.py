@@ -54,7 +54,7 @@ def read_metrics(given: argparse.Namespace) -> MetricSettings:
     mapping = _of_flags(given.allow_metric_labels)
     if given.allow_metric_labels_manifest is not None:
         if mapping:
-            raise ValueError("--allow-metric-labels and --allow-metric-labels-manifest: one of them")
+            raise ValueError("--allow-metric-labels and --allow-metric-labels-manifest: set only one of them")
         mapping = _of_file(given.allow_metric_labels_manifest)
     allowed: dict[str, dict[str, frozenset[str]]] = {}
     for key, values in mapping.items():

@@ -68,7 +68,7 @@ def read_network(given: argparse.Namespace) -> NetworkSettings:
             raise ValueError(f"--advertise-address {advertise}: not an IP address") from None
     certificate, key = given.proxy_client_cert_file, given.proxy_client_key_file
     if (certificate is None) != (key is None):
-        raise ValueError("--proxy-client-cert-file and --proxy-client-key-file go together")
+        raise ValueError("--proxy-client-cert-file and --proxy-client-key-file must be set together")
     for flag, file in (("--proxy-client-cert-file", certificate), ("--proxy-client-key-file", key)):
         if file is not None and not file.is_file():
             raise ValueError(f"{flag} {file}: no such file")

@@ -288,16 +288,16 @@ def _check(given: Any, tokens: Mapping[str, User] | None) -> None:
     if not 0 <= given.port <= 65535:
         raise SettingsError(f"--port {given.port}: a port is between 0 and 65535")
     if given.registry_dir is not None and given.plugin_dir is None:
-        raise SettingsError("--registry-dir goes with --plugin-dir")
+        raise SettingsError("--registry-dir: needs --plugin-dir")
     if given.plugin_dir is not None and not given.nodes:
-        raise SettingsError("--plugin-dir is the first node's: give --nodes, or use kubedra up")
+        raise SettingsError("--plugin-dir: needs --nodes, or use kubedra up")
     if given.nodes is not None and given.nodes < 0:
         raise SettingsError(f"--nodes {given.nodes}: cannot be negative")
     for flag, hardware in (("--devices", given.devices), ("--profile", given.profile)):
         if given.nodes is None and hardware not in (None, "", "none"):
-            raise SettingsError(f"{flag} {hardware} is what each of --nodes publishes: give --nodes, or use kubedra up")
+            raise SettingsError(f"{flag} {hardware} needs --nodes, or use kubedra up")
     if (given.tls_cert_file is None) != (given.tls_private_key_file is None):
-        raise SettingsError("--tls-cert-file and --tls-private-key-file go together")
+        raise SettingsError("--tls-cert-file and --tls-private-key-file must be set together")
     for flag, file in (
         ("--tls-cert-file", given.tls_cert_file),
         ("--tls-private-key-file", given.tls_private_key_file),
@@ -312,7 +312,7 @@ def _check(given: Any, tokens: Mapping[str, User] | None) -> None:
         raise SettingsError(f"--bind-address {given.bind_address}: not an IP address") from None
     if given.run and not loopback:
         raise SettingsError(
-            f"--run with --bind-address {given.bind_address}: commands of pods would run for others; loopback alone"
+            f"--run with --bind-address {given.bind_address}: use a loopback address: pods run commands here"
         )
     if given.run and _clock(given.clock) is not None:
         raise SettingsError("--run with --clock virtual: processes follow the system's clock")
@@ -335,7 +335,7 @@ def _check_plugins(selected: Selected, both: Sequence[str], admission: Admission
     if "EventRateLimit" in selected.on and not admission.event_limits:
         raise SettingsError(
             'couldn\'t init admission plugin "EventRateLimit": limits: Invalid value: null: must not be empty'
-            " (it is told them by --admission-control-config-file)"
+            " (set them with --admission-control-config-file)"
         )
 
 

@@ -88,7 +88,7 @@ def read_tls(given: argparse.Namespace, *, tls: bool) -> TlsSettings:
         ("sni-cert-key", given.tls_sni_cert_key),
     ):  # fmt: skip
         if said and not tls:
-            raise ValueError(f"--tls-{flag} goes with --tls or --tls-cert-file")
+            raise ValueError(f"--tls-{flag} needs --tls or --tls-cert-file")
     if version and version not in _VERSIONS:
         raise ValueError(f'--tls-min-version: unknown tls version "{version}"')
     suites = tuple(filter(None, map(_suite, names)))

@@ -176,7 +176,7 @@ def test_a_certificate_for_names_that_cannot_be_used_is_named(tmp_path: Path, gi
     flag = f"--tls-sni-cert-key={given.replace('FILE', str(file))}"
     with pytest.raises(SettingsError, match=said):
         read(["--tls", flag])
-    with pytest.raises(SettingsError, match="--tls-sni-cert-key goes with --tls"):
+    with pytest.raises(SettingsError, match="--tls-sni-cert-key needs --tls"):
         read([flag])
     own, options = own_certificate(tmp_path / "own"), read(["--tls", f"--tls-sni-cert-key={file},{file}"]).tls_options
     with pytest.raises(HttpsError, match=f"--tls-sni-cert-key {file},{file}: not a certificate"):

@@ -179,9 +179,9 @@ def test_a_certificate_of_an_unknown_authority_is_nobodys_and_a_token_beside_it_
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--client-ca-file=FILE"], "--client-ca-file goes with --tls or --tls-cert-file"),
+        (["--client-ca-file=FILE"], "--client-ca-file needs --tls or --tls-cert-file"),
         (["--client-ca-file=/nowhere", "--tls"], "--client-ca-file /nowhere: no such file"),
-        (["--requestheader-username-headers=X"], "goes with --requestheader-client-ca-file"),
+        (["--requestheader-username-headers=X"], "needs --requestheader-client-ca-file"),
     ],
 )
 def test_flags_that_cannot_be_followed_are_named(tmp_path: Path, flags: list[str], said: str) -> None:

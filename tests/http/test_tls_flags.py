@@ -93,7 +93,7 @@ def test_a_wrong_flag_is_named(flag: str, message: str) -> None:
     with pytest.raises(SettingsError, match=message) as caught:
         read(["--tls", flag])
     assert str(caught.value).startswith(flag.split("=")[0])
-    with pytest.raises(SettingsError, match="goes with --tls or --tls-cert-file"):
+    with pytest.raises(SettingsError, match="needs --tls or --tls-cert-file"):
         read([flag])
 
 

@@ -275,7 +275,7 @@ def test_a_process_gets_what_a_real_driver_says_and_ends_with_its_node(
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        (("--bind-address=0.0.0.0", "--token-auth-file=TOKENS", "--run"), "loopback alone"),
+        (("--bind-address=0.0.0.0", "--token-auth-file=TOKENS", "--run"), "use a loopback address"),
         (("--clock=virtual", "--run"), "--run with --clock virtual"),
     ],
 )

@@ -60,14 +60,14 @@ def test_nodes_whose_agent_is_left_out_are_told(names: str, capsys: pytest.Captu
 
 @pytest.mark.parametrize("flags", [["--run"], ["--run", "--controllers=*,-node-agent"]])
 def test_containers_cannot_run_without_the_agent_of_nodes(flags: list[str]) -> None:
-    with pytest.raises(SettingsError, match="--run is the node-agent's: choose it with --controllers"):
+    with pytest.raises(SettingsError, match="--run: needs the node-agent, add it to --controllers"):
         choose_components(read(flags))
     assert "node-agent" in choose_components(read(["--run", "--nodes=1"]))
 
 
 @pytest.mark.parametrize("flag", ["--devices=gpu.example.com", "--profile=mig"])
 def test_hardware_without_nodes_is_a_mistake(flag: str, tmp_path: Path) -> None:
-    said = f"{flag.replace('=', ' ')} is what each of --nodes publishes: give --nodes"
+    said = f"{flag.replace('=', ' ')} needs --nodes"
     with pytest.raises(SettingsError, match=said):
         read([flag])
     assert read([flag, "--nodes=0"]).nodes == 0
@@ -91,7 +91,7 @@ def test_a_node_with_real_drivers_has_no_emulated_devices(
 
 
 def test_devices_without_nodes_are_a_mistake_in_a_fixture_too() -> None:
-    with pytest.raises(StartError, match=r"--devices d\.example\.com is what each of --nodes publishes"):
+    with pytest.raises(StartError, match=r"--devices d\.example\.com needs --nodes"):
         ControlPlane(devices="d.example.com").start()
     assert read(["--devices=none"]).devices == "none"
     assert read([]).devices == "gpu.example.com"
