@@ -391,7 +391,7 @@ def test_at_start_a_mistake_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     assert done.stderr.endswith(f"--config: {path}: extenders[0].urlPrefix: must be an http:// or https:// address\n")
     done = subprocess.run(command(*flags), env=environment(), capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
-    assert "--config is the scheduler's" in done.stderr
+    assert "--config: needs the scheduler" in done.stderr
 
 
 def test_plugins_for_places_of_groups_are_configured_where_their_gate_is_on() -> None:
