@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, settings
 from kubedra.client import nodes
 from kubedra.client.client import Methods
 from tests.clients.install import installed_kubectls
-from tests.support import forked, rewritten, watchdog
+from tests.support import forked, rewritten, virtual, watchdog
 from tests.support.postgres import Database
 
 # A run of the suite repeats itself: a property test tries the same examples until it changes, however slow the machine
@@ -68,6 +68,12 @@ def postgres_url() -> Iterator[str]:
         return
     with Database() as database:
         yield database.url
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    """Run coroutine tests in virtual time."""
+    virtual.make_synchronous(pyfuncitem)
 
 
 def pytest_collection_finish() -> None:

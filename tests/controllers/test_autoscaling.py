@@ -23,7 +23,7 @@ from controllers.workloads.autoscaling.calculator import (
 from controllers.workloads.autoscaling.limits import Past, limit
 from controllers.workloads.autoscaling.usage import MetricError
 from tests.scheduler.world import World
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -193,20 +193,17 @@ def test_higher_wishes_are_remembered_for_as_long_as_is_said() -> None:
 
 
 @pytest.mark.parametrize(("tolerance", "expected"), [(1.0, 2), (0.5, 4)])
-def test_an_autoscaler_tolerates_as_much_as_is_said(tolerance: float, expected: int) -> None:
-    async def scenario() -> None:
-        names = ("horizontal-pod-autoscaler-controller", "deployment-controller", "replicaset-controller")
-        async with World(*names, options={"autoscaler": AutoscalerOptions(tolerance=tolerance)}) as world:
-            metric = {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "10"}}
-            scaler = autoscaler(metrics=[{"type": "External", "external": metric}])
-            scaler["metadata"] |= {"namespace": "ns", "annotations": {"kubedra.dev/metric.queue": "38"}}
-            await world.create(DEPLOYMENTS, {**deployment(), "metadata": {"name": "web", "namespace": "ns"}})
-            await passes(5)
-            await world.create(AUTOSCALERS, scaler)
-            await passes(40)
-            assert (await world.client.get(DEPLOYMENTS, "web", "ns"))["spec"]["replicas"] == expected
-
-    run(scenario)
+async def test_an_autoscaler_tolerates_as_much_as_is_said(tolerance: float, expected: int) -> None:
+    names = ("horizontal-pod-autoscaler-controller", "deployment-controller", "replicaset-controller")
+    async with World(*names, options={"autoscaler": AutoscalerOptions(tolerance=tolerance)}) as world:
+        metric = {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "10"}}
+        scaler = autoscaler(metrics=[{"type": "External", "external": metric}])
+        scaler["metadata"] |= {"namespace": "ns", "annotations": {"kubedra.dev/metric.queue": "38"}}
+        await world.create(DEPLOYMENTS, {**deployment(), "metadata": {"name": "web", "namespace": "ns"}})
+        await passes(5)
+        await world.create(AUTOSCALERS, scaler)
+        await passes(40)
+        assert (await world.client.get(DEPLOYMENTS, "web", "ns"))["spec"]["replicas"] == expected
 
 
 UNREAD: list[Json] = [
@@ -218,35 +215,30 @@ UNREAD: list[Json] = [
 ]  # fmt: skip
 
 
-def test_why_each_kind_of_metric_cannot_be_read_is_told_in_upstreams_words() -> None:
-    async def scenario() -> None:
-        names = ("horizontal-pod-autoscaler-controller", "deployment-controller", "replicaset-controller")
-        async with World(*names) as world:
-            await world.create(DEPLOYMENTS, {**deployment(), "metadata": {"name": "web", "namespace": "ns"}})
-            await passes(5)
-            scaler = autoscaler(metrics=UNREAD)
-            scaler["metadata"] = {"name": "web", "namespace": "ns"}
-            await world.create(AUTOSCALERS, scaler)
-            await passes(5)
-            told = {each["reason"]: each["message"] for each in (await world.client.list(CORE_EVENTS, "ns"))["items"]}
-            box = (
-                "&LabelSelector{MatchLabels:map[string]string{box: in,},MatchExpressions:[]LabelSelectorRequirement{},}"
-            )
-            assert told["FailedGetResourceMetric"].startswith(
-                "failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics"
-            )
-            assert told["FailedGetContainerResourceMetric"].startswith(
-                "failed to get memory usage: unable to get metrics for resource memory: "
-            )
-            assert told["FailedGetPodsMetric"].startswith("unable to get metric rps: ")
-            assert told["FailedGetObjectMetric"].startswith("unable to get metric age: Namespace on ns ns/")
-            assert told["FailedGetExternalMetric"].startswith(f"unable to get external metric ns/mail/{box}: ")
-            assert told["FailedComputeMetricsReplicas"].startswith(
-                "invalid metrics (5 invalid out of 5), first error is: failed to get cpu resource metric value: "
-                "failed to get cpu utilization: "
-            )
-
-    run(scenario)
+async def test_why_each_kind_of_metric_cannot_be_read_is_told_in_upstreams_words() -> None:
+    names = ("horizontal-pod-autoscaler-controller", "deployment-controller", "replicaset-controller")
+    async with World(*names) as world:
+        await world.create(DEPLOYMENTS, {**deployment(), "metadata": {"name": "web", "namespace": "ns"}})
+        await passes(5)
+        scaler = autoscaler(metrics=UNREAD)
+        scaler["metadata"] = {"name": "web", "namespace": "ns"}
+        await world.create(AUTOSCALERS, scaler)
+        await passes(5)
+        told = {each["reason"]: each["message"] for each in (await world.client.list(CORE_EVENTS, "ns"))["items"]}
+        box = "&LabelSelector{MatchLabels:map[string]string{box: in,},MatchExpressions:[]LabelSelectorRequirement{},}"
+        assert told["FailedGetResourceMetric"].startswith(
+            "failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics"
+        )
+        assert told["FailedGetContainerResourceMetric"].startswith(
+            "failed to get memory usage: unable to get metrics for resource memory: "
+        )
+        assert told["FailedGetPodsMetric"].startswith("unable to get metric rps: ")
+        assert told["FailedGetObjectMetric"].startswith("unable to get metric age: Namespace on ns ns/")
+        assert told["FailedGetExternalMetric"].startswith(f"unable to get external metric ns/mail/{box}: ")
+        assert told["FailedComputeMetricsReplicas"].startswith(
+            "invalid metrics (5 invalid out of 5), first error is: failed to get cpu resource metric value: "
+            "failed to get cpu utilization: "
+        )
 
 
 @pytest.mark.parametrize(
@@ -264,39 +256,36 @@ def test_the_first_metric_that_fails_is_told_among_all(number: int, text: str) -
     assert texts.list_failure_message(field, UNREAD[number][field], "x") == text
 
 
-def test_looks_and_metrics_are_counted_by_what_came_of_them() -> None:
-    async def scenario() -> None:
-        names = ("horizontal-pod-autoscaler-controller", "deployment-controller", "replicaset-controller")
-        async with World(*names) as world:
+async def test_looks_and_metrics_are_counted_by_what_came_of_them() -> None:
+    names = ("horizontal-pod-autoscaler-controller", "deployment-controller", "replicaset-controller")
+    async with World(*names) as world:
 
-            def counted(name: str) -> list[str]:
-                families = world.manager.components[0].metrics
-                prefix = "horizontal_pod_autoscaler_controller_"
-                return [line.removeprefix(prefix) for line in lines_of(families) if line.startswith(prefix + name)]
+        def counted(name: str) -> list[str]:
+            families = world.manager.components[0].metrics
+            prefix = "horizontal_pod_autoscaler_controller_"
+            return [line.removeprefix(prefix) for line in lines_of(families) if line.startswith(prefix + name)]
 
-            await world.create(DEPLOYMENTS, {**deployment(), "metadata": {"name": "web", "namespace": "ns"}})
-            await passes(5)
-            metric = {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "10"}}
-            scaler = autoscaler(metrics=[{"type": "External", "external": metric}])
-            scaler["metadata"] |= {"namespace": "ns", "annotations": {"kubedra.dev/metric.queue": "38"}}
-            await world.create(AUTOSCALERS, scaler)
-            await passes(5)
-            assert counted("reconciliations_total") == ['reconciliations_total{action="scale_up",error="none"} 1']
-            assert counted("metric_computation_total") == [
-                'metric_computation_total{action="scale_up",error="none",metric_type="External"} 1'
-            ]
-            assert counted("reconciliation_duration_seconds_count") == [
-                'reconciliation_duration_seconds_count{action="scale_up",error="none"} 1'
-            ]
-            assert counted("num_") == ["num_horizontal_pod_autoscalers 1"]
-            assert counted("desired_replicas") == ['desired_replicas{namespace="ns",hpa_name="web"} 4']
-            gone = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "gone"}
-            await world.client.patch(AUTOSCALERS, "web", {"spec": {"scaleTargetRef": gone}}, "ns")
-            await passes(1)
-            assert 'reconciliations_total{action="none",error="internal"} 1' in counted("reconciliations_total")
-            await world.client.delete(AUTOSCALERS, "web", "ns")
-            await passes(1)
-            assert counted("num_") == ["num_horizontal_pod_autoscalers 0"]
-            assert counted("desired_replicas") == []
-
-    run(scenario)
+        await world.create(DEPLOYMENTS, {**deployment(), "metadata": {"name": "web", "namespace": "ns"}})
+        await passes(5)
+        metric = {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "10"}}
+        scaler = autoscaler(metrics=[{"type": "External", "external": metric}])
+        scaler["metadata"] |= {"namespace": "ns", "annotations": {"kubedra.dev/metric.queue": "38"}}
+        await world.create(AUTOSCALERS, scaler)
+        await passes(5)
+        assert counted("reconciliations_total") == ['reconciliations_total{action="scale_up",error="none"} 1']
+        assert counted("metric_computation_total") == [
+            'metric_computation_total{action="scale_up",error="none",metric_type="External"} 1'
+        ]
+        assert counted("reconciliation_duration_seconds_count") == [
+            'reconciliation_duration_seconds_count{action="scale_up",error="none"} 1'
+        ]
+        assert counted("num_") == ["num_horizontal_pod_autoscalers 1"]
+        assert counted("desired_replicas") == ['desired_replicas{namespace="ns",hpa_name="web"} 4']
+        gone = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "gone"}
+        await world.client.patch(AUTOSCALERS, "web", {"spec": {"scaleTargetRef": gone}}, "ns")
+        await passes(1)
+        assert 'reconciliations_total{action="none",error="internal"} 1' in counted("reconciliations_total")
+        await world.client.delete(AUTOSCALERS, "web", "ns")
+        await passes(1)
+        assert counted("num_") == ["num_horizontal_pod_autoscalers 0"]
+        assert counted("desired_replicas") == []

@@ -277,30 +277,27 @@ def test_a_request_may_go_when_a_reason_says_so(found: Json, hours: list[int]) -
     assert list(_deletion_times(found)) == [START + dt.timedelta(hours=each) for each in hours]
 
 
-def test_a_request_goes_when_its_time_has_come() -> None:
-    async def scenario() -> None:
-        client = Noted()
-        cleaning = Cleaner(client, imagined(SIGNING_REQUESTS, known(DENIED)))  # type: ignore[arg-type]
-        assert await cleaning.reconcile("r") == dt.timedelta(hours=1)
-        assert client.writes == []
-        await asyncio.sleep(3600)
-        assert await cleaning.reconcile("r") is None
-        assert client.writes == [("delete", "CertificateSigningRequest", ("r", {"uid": "u"}))]
-        for reason in ("NotFound", "Conflict"):
-            client.refuses["delete"] = (404, reason)
-            await cleaning.reconcile("r")
-        client.refuses["delete"] = (500, "InternalError")
-        with pytest.raises(StatusError):
-            await cleaning.reconcile("r")
-        going, endless = known(DENIED), known({"type": "Strange", **HOLDS})
-        going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-        for found in (going, endless):
-            quiet = Noted()
-            assert await Cleaner(quiet, imagined(SIGNING_REQUESTS, found)).reconcile("r") is None  # type: ignore[arg-type]
-            assert quiet.writes == []
-        assert await cleaning.reconcile("another") is None
-
-    run(scenario)
+async def test_a_request_goes_when_its_time_has_come() -> None:
+    client = Noted()
+    cleaning = Cleaner(client, imagined(SIGNING_REQUESTS, known(DENIED)))  # type: ignore[arg-type]
+    assert await cleaning.reconcile("r") == dt.timedelta(hours=1)
+    assert client.writes == []
+    await asyncio.sleep(3600)
+    assert await cleaning.reconcile("r") is None
+    assert client.writes == [("delete", "CertificateSigningRequest", ("r", {"uid": "u"}))]
+    for reason in ("NotFound", "Conflict"):
+        client.refuses["delete"] = (404, reason)
+        await cleaning.reconcile("r")
+    client.refuses["delete"] = (500, "InternalError")
+    with pytest.raises(StatusError):
+        await cleaning.reconcile("r")
+    going, endless = known(DENIED), known({"type": "Strange", **HOLDS})
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    for found in (going, endless):
+        quiet = Noted()
+        assert await Cleaner(quiet, imagined(SIGNING_REQUESTS, found)).reconcile("r") is None  # type: ignore[arg-type]
+        assert quiet.writes == []
+    assert await cleaning.reconcile("another") is None
 
 
 def test_conditions_are_added_behind_those_that_there_are() -> None:

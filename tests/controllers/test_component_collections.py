@@ -15,7 +15,6 @@ from controllers.runtime.controller import Controller
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import NODES, PODS
 from controllers.runtime.transport import NoTransport
-from tests.support.virtual import run
 
 #: Alpha and beta gates with which components read more.
 GATES = dict.fromkeys(
@@ -31,41 +30,35 @@ OTHERWISE = {
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
-def test_a_component_waits_for_every_collection_that_it_reads(name: str) -> None:
-    async def scenario() -> None:
-        client = Client(NoTransport())
-        informers = Informers(client)
-        component: Any = importlib.import_module(COMPONENTS[name]).build(client, informers, Options(gates=GATES))
-        assert component.name == name
-        of_several = list(getattr(component, "_controllers", ()))
-        controllers = of_several or [component._controller] if name != "scheduler" else []
-        waited_for = {id(informer) for each in controllers for informer in each._informers}
-        without = {str(each.kind) for each in informers._informers.values() if id(each) not in waited_for}
-        expected = OTHERWISE.get(name, set())
-        assert expected is None or without == expected
-        assert all(len(each._informers) == len({id(one) for one in each._informers}) for each in controllers)
-
-    run(scenario)
+async def test_a_component_waits_for_every_collection_that_it_reads(name: str) -> None:
+    client = Client(NoTransport())
+    informers = Informers(client)
+    component: Any = importlib.import_module(COMPONENTS[name]).build(client, informers, Options(gates=GATES))
+    assert component.name == name
+    of_several = list(getattr(component, "_controllers", ()))
+    controllers = of_several or [component._controller] if name != "scheduler" else []
+    waited_for = {id(informer) for each in controllers for informer in each._informers}
+    without = {str(each.kind) for each in informers._informers.values() if id(each) not in waited_for}
+    expected = OTHERWISE.get(name, set())
+    assert expected is None or without == expected
+    assert all(len(each._informers) == len({id(one) for one in each._informers}) for each in controllers)
 
 
-def test_work_begins_once_all_are_read_that_were_asked_for() -> None:
-    async def scenario() -> None:
-        informers, done = Informers(Client(NoTransport())), list[str]()
+async def test_work_begins_once_all_are_read_that_were_asked_for() -> None:
+    informers, done = Informers(Client(NoTransport())), list[str]()
 
-        async def reconcile(key: str) -> None:
-            done.append(key)
+    async def reconcile(key: str) -> None:
+        done.append(key)
 
-        controller = Controller("c", reconcile)
-        for kind in (PODS, NODES, PODS):
-            controller.require(informers.of(kind))
-        assert controller._informers == [informers.of(PODS), informers.of(NODES)]
-        controller.queue.add("k")
-        running = asyncio.create_task(controller.run())
-        for kind, expected in ((None, []), (PODS, []), (NODES, ["k"])):
-            if kind is not None:
-                informers.of(kind).settle()
-            await asyncio.sleep(1)
-            assert done == expected
-        running.cancel()
-
-    run(scenario)
+    controller = Controller("c", reconcile)
+    for kind in (PODS, NODES, PODS):
+        controller.require(informers.of(kind))
+    assert controller._informers == [informers.of(PODS), informers.of(NODES)]
+    controller.queue.add("k")
+    running = asyncio.create_task(controller.run())
+    for kind, expected in ((None, []), (PODS, []), (NODES, ["k"])):
+        if kind is not None:
+            informers.of(kind).settle()
+        await asyncio.sleep(1)
+        assert done == expected
+    running.cancel()

@@ -10,7 +10,7 @@ from apiserver.api.objects import Json
 from controllers.workloads.deployment import rollouts, status
 from controllers.workloads.deployment.arithmetic import max_surge, max_unavailable, new_replicas
 from controllers.workloads.deployment.replicasets import HISTORY, REVISION, new_annotations, sets_to_delete
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 
 def deployment(replicas: int, surge: int | str = 1, unavailable: int | str = 0, **spec: Any) -> Json:
@@ -84,31 +84,28 @@ def test_in_the_middle_of_a_roll_out_each_keeps_its_share(
     assert tuple(this.sizes[name] for name in ("3", "2", "1")) == after
 
 
-def test_the_deadline_begins_anew_with_each_pod_that_comes() -> None:
-    async def play() -> None:
-        given, new = deployment(3, progressDeadlineSeconds=60), replica_set("new", 3)
+async def test_the_deadline_begins_anew_with_each_pod_that_comes() -> None:
+    given, new = deployment(3, progressDeadlineSeconds=60), replica_set("new", 3)
 
-        def looked_at(ready: int) -> Json:
-            new["status"] = {"replicas": 3, "readyReplicas": ready}
-            counted = status.counts(given, [new], new, with_terminating=False)
-            given["status"] = status.rollout(given, counted, [new], new)
-            found: Json = next(each for each in given["status"]["conditions"] if each["type"] == "Progressing")
-            return found
+    def looked_at(ready: int) -> Json:
+        new["status"] = {"replicas": 3, "readyReplicas": ready}
+        counted = status.counts(given, [new], new, with_terminating=False)
+        given["status"] = status.rollout(given, counted, [new], new)
+        found: Json = next(each for each in given["status"]["conditions"] if each["type"] == "Progressing")
+        return found
 
-        first = looked_at(0)
-        assert first["reason"] == "ReplicaSetUpdated"
-        await passes(50)
-        second = looked_at(1)
-        assert second["lastUpdateTime"] > first["lastUpdateTime"]
-        assert second["lastTransitionTime"] == first["lastTransitionTime"]
-        await passes(50)
-        assert looked_at(1)["reason"] == "ReplicaSetUpdated"
-        assert status.next_check(given, given["status"]) == timedelta(seconds=11)
-        await passes(11)
-        assert looked_at(1)["reason"] == "ProgressDeadlineExceeded"
-        assert status.next_check(given, given["status"]) is None
-
-    run(play)
+    first = looked_at(0)
+    assert first["reason"] == "ReplicaSetUpdated"
+    await passes(50)
+    second = looked_at(1)
+    assert second["lastUpdateTime"] > first["lastUpdateTime"]
+    assert second["lastTransitionTime"] == first["lastTransitionTime"]
+    await passes(50)
+    assert looked_at(1)["reason"] == "ReplicaSetUpdated"
+    assert status.next_check(given, given["status"]) == timedelta(seconds=11)
+    await passes(11)
+    assert looked_at(1)["reason"] == "ProgressDeadlineExceeded"
+    assert status.next_check(given, given["status"]) is None
 
 
 def test_revisions_move_to_the_history_which_stays_short() -> None:

@@ -321,28 +321,25 @@ def test_what_cannot_be_mirrored_is_said() -> None:
     assert cut.told.events[1][2].endswith("per Endpoints subset. 2 addresses were skipped")
 
 
-def test_endpoints_are_looked_at_when_their_service_or_their_slices_change() -> None:
-    async def scenario() -> None:
-        informers = imagined(ENDPOINTS)
-        part = mirroring.build(Noted(), informers, Options())  # type: ignore[arg-type]
+async def test_endpoints_are_looked_at_when_their_service_or_their_slices_change() -> None:
+    informers = imagined(ENDPOINTS)
+    part = mirroring.build(Noted(), informers, Options())  # type: ignore[arg-type]
 
-        def changed(kind: Kind, obj: Json) -> list[str]:
-            informers.of(kind).imagine(key_of(obj), obj)
-            keys = list(part._controller.queue._order)
-            part._controller.queue._order.clear()
-            part._controller.queue._dirty.clear()
-            return keys
+    def changed(kind: Kind, obj: Json) -> list[str]:
+        informers.of(kind).imagine(key_of(obj), obj)
+        keys = list(part._controller.queue._order)
+        part._controller.queue._order.clear()
+        part._controller.queue._dirty.clear()
+        return keys
 
-        def named(name: str, **labels: str) -> Json:
-            return {"metadata": {"name": name, "namespace": "ns", "uid": name, "labels": labels}, "spec": {}}
+    def named(name: str, **labels: str) -> Json:
+        return {"metadata": {"name": name, "namespace": "ns", "uid": name, "labels": labels}, "spec": {}}
 
-        ours = {"kubernetes.io/service-name": "left", "endpointslice.kubernetes.io/managed-by": mirroring.MANAGER}
-        assert changed(ENDPOINTS, named("web")) == ["ns/web"]
-        assert changed(SERVICES, named("web")) == ["ns/web"]
-        assert changed(SERVICES, named("other")) == [], "nothing of it is mirrored"
-        assert changed(ENDPOINT_SLICES, named("left-x", **ours)) == ["ns/left"]
-        assert changed(SERVICES, named("left")) == ["ns/left"], "a slice of it is left"
-        theirs = {**ours, "endpointslice.kubernetes.io/managed-by": "me"}
-        assert changed(ENDPOINT_SLICES, named("left-y", **theirs)) == []
-
-    run(scenario)
+    ours = {"kubernetes.io/service-name": "left", "endpointslice.kubernetes.io/managed-by": mirroring.MANAGER}
+    assert changed(ENDPOINTS, named("web")) == ["ns/web"]
+    assert changed(SERVICES, named("web")) == ["ns/web"]
+    assert changed(SERVICES, named("other")) == [], "nothing of it is mirrored"
+    assert changed(ENDPOINT_SLICES, named("left-x", **ours)) == ["ns/left"]
+    assert changed(SERVICES, named("left")) == ["ns/left"], "a slice of it is left"
+    theirs = {**ours, "endpointslice.kubernetes.io/managed-by": "me"}
+    assert changed(ENDPOINT_SLICES, named("left-y", **theirs)) == []

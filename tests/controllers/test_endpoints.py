@@ -21,7 +21,7 @@ from controllers.runtime.kinds import ENDPOINT_SLICES, ENDPOINTS, NODES, PODS, S
 from controllers.runtime.times import go_time
 from tests.scheduler.objects import a_pod
 from tests.scheduler.world import World
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 COMPONENTS = ("endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller")
 
@@ -67,114 +67,102 @@ async def shown(world: World) -> dict[str, str]:
     }
 
 
-def test_a_service_has_the_addresses_of_its_pods_as_they_come_become_ready_and_go() -> None:
-    async def scenario() -> None:
-        async with World(*COMPONENTS) as world:
-            await node(world, "n1", "east")
-            await world.create(SERVICES, a_service())
-            (empty,) = await slices(world)
-            assert (empty.get("endpoints") or [], empty.get("ports") or []) == ([], [])
-            await pod(world, "a", 1)
-            await pod(world, "b", 2, ready=False)
-            assert await shown(world) == {"10.0.0.1": "rs", "10.0.0.2": ""}
+async def test_a_service_has_the_addresses_of_its_pods_as_they_come_become_ready_and_go() -> None:
+    async with World(*COMPONENTS) as world:
+        await node(world, "n1", "east")
+        await world.create(SERVICES, a_service())
+        (empty,) = await slices(world)
+        assert (empty.get("endpoints") or [], empty.get("ports") or []) == ([], [])
+        await pod(world, "a", 1)
+        await pod(world, "b", 2, ready=False)
+        assert await shown(world) == {"10.0.0.1": "rs", "10.0.0.2": ""}
+        (one,) = await slices(world)
+        assert one["metadata"]["name"] == empty["metadata"]["name"]
+        assert one["metadata"]["labels"] == {
+            "team": "a", "kubernetes.io/service-name": "web",
+            "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+        }  # fmt: skip
+        assert one["ports"] == [{"name": "http", "port": 8080, "protocol": "TCP"}]
+        endpoint = next(each for each in one["endpoints"] if each["addresses"] == ["10.0.0.1"])
+        assert (endpoint["nodeName"], endpoint["zone"], endpoint["targetRef"]["name"]) == ("n1", "east", "a")
+        subsets = (await world.client.get(ENDPOINTS, "web", "ns"))["subsets"]
+        assert [address["ip"] for address in subsets[0]["addresses"]] == ["10.0.0.1"]
+        assert [address["ip"] for address in subsets[0]["notReadyAddresses"]] == ["10.0.0.2"]
+        await report(world, "b", 2, ready=True)
+        await world.client.delete(PODS, "a", "ns")
+        assert await shown(world) == {"10.0.0.1": "st", "10.0.0.2": "rs"}
+        (subset,) = (await world.client.get(ENDPOINTS, "web", "ns"))["subsets"]
+        assert [address["ip"] for address in subset["addresses"]] == ["10.0.0.2"]
+        await world.client.delete(SERVICES, "web", "ns")
+        await passes(2)
+        assert (await world.client.list(ENDPOINTS, "ns"))["items"] == []
+
+
+async def test_pods_whose_port_has_another_number_have_a_slice_of_their_own() -> None:
+    async with World(*COMPONENTS) as world:
+        await node(world, "n1", "east")
+        await world.create(SERVICES, a_service())
+        await pod(world, "a", 1)
+        await pod(world, "b", 2, port=9090)
+        found = sorted(
+            (one["ports"][0]["port"], one["endpoints"][0]["targetRef"]["name"]) for one in await slices(world)
+        )
+        assert found == [(8080, "a"), (9090, "b")]
+        subsets = (await world.client.get(ENDPOINTS, "web", "ns"))["subsets"]
+        assert sorted(subset["ports"][0]["port"] for subset in subsets) == [8080, 9090]
+
+
+async def test_a_service_may_want_traffic_to_stay_near_and_addresses_that_are_not_ready() -> None:
+    async with World(*COMPONENTS) as world:
+        await node(world, "n1", "east")
+        await pod(world, "a", 1, ready=False)
+        headless = a_service(clusterIP="None", publishNotReadyAddresses=True, trafficDistribution="PreferClose")
+        await world.create(SERVICES, headless)
+        (one,) = await slices(world)
+        assert one["endpoints"][0]["hints"] == {"forZones": [{"name": "east"}]}
+        assert one["endpoints"][0]["conditions"] == {"ready": True, "serving": False, "terminating": False}
+        assert "service.kubernetes.io/headless" in one["metadata"]["labels"]
+        # Hints by the processors of zones would be others; with few endpoints there are none.
+        modes = (
+            {"mode": "Auto"},
+            {"mode": "Disabled"},
+            {"mode": None, "aware-hints": "auto"},
+            {"aware-hints": None},
+        )
+        for number, mode in enumerate(modes):
+            annotations = {f"service.kubernetes.io/topology-{name}": value for name, value in mode.items()}
+            await world.client.patch(SERVICES, "web", {"metadata": {"annotations": annotations}}, "ns")
             (one,) = await slices(world)
-            assert one["metadata"]["name"] == empty["metadata"]["name"]
-            assert one["metadata"]["labels"] == {
-                "team": "a", "kubernetes.io/service-name": "web",
-                "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
-            }  # fmt: skip
-            assert one["ports"] == [{"name": "http", "port": 8080, "protocol": "TCP"}]
-            endpoint = next(each for each in one["endpoints"] if each["addresses"] == ["10.0.0.1"])
-            assert (endpoint["nodeName"], endpoint["zone"], endpoint["targetRef"]["name"]) == ("n1", "east", "a")
-            subsets = (await world.client.get(ENDPOINTS, "web", "ns"))["subsets"]
-            assert [address["ip"] for address in subsets[0]["addresses"]] == ["10.0.0.1"]
-            assert [address["ip"] for address in subsets[0]["notReadyAddresses"]] == ["10.0.0.2"]
-            await report(world, "b", 2, ready=True)
-            await world.client.delete(PODS, "a", "ns")
-            assert await shown(world) == {"10.0.0.1": "st", "10.0.0.2": "rs"}
-            (subset,) = (await world.client.get(ENDPOINTS, "web", "ns"))["subsets"]
-            assert [address["ip"] for address in subset["addresses"]] == ["10.0.0.2"]
-            await world.client.delete(SERVICES, "web", "ns")
-            await passes(2)
-            assert (await world.client.list(ENDPOINTS, "ns"))["items"] == []
-
-    run(scenario)
+            assert ("hints" in one["endpoints"][0]) == (number % 2 == 1)
+        await world.client.patch(SERVICES, "web", {"spec": {"trafficDistribution": None}}, "ns")
+        (one,) = await slices(world)
+        assert "hints" not in one["endpoints"][0]
 
 
-def test_pods_whose_port_has_another_number_have_a_slice_of_their_own() -> None:
-    async def scenario() -> None:
-        async with World(*COMPONENTS) as world:
-            await node(world, "n1", "east")
-            await world.create(SERVICES, a_service())
-            await pod(world, "a", 1)
-            await pod(world, "b", 2, port=9090)
-            found = sorted(
-                (one["ports"][0]["port"], one["endpoints"][0]["targetRef"]["name"]) for one in await slices(world)
-            )
-            assert found == [(8080, "a"), (9090, "b")]
-            subsets = (await world.client.get(ENDPOINTS, "web", "ns"))["subsets"]
-            assert sorted(subset["ports"][0]["port"] for subset in subsets) == [8080, 9090]
-
-    run(scenario)
-
-
-def test_a_service_may_want_traffic_to_stay_near_and_addresses_that_are_not_ready() -> None:
-    async def scenario() -> None:
-        async with World(*COMPONENTS) as world:
-            await node(world, "n1", "east")
-            await pod(world, "a", 1, ready=False)
-            headless = a_service(clusterIP="None", publishNotReadyAddresses=True, trafficDistribution="PreferClose")
-            await world.create(SERVICES, headless)
-            (one,) = await slices(world)
-            assert one["endpoints"][0]["hints"] == {"forZones": [{"name": "east"}]}
-            assert one["endpoints"][0]["conditions"] == {"ready": True, "serving": False, "terminating": False}
-            assert "service.kubernetes.io/headless" in one["metadata"]["labels"]
-            # Hints by the processors of zones would be others; with few endpoints there are none.
-            modes = (
-                {"mode": "Auto"},
-                {"mode": "Disabled"},
-                {"mode": None, "aware-hints": "auto"},
-                {"aware-hints": None},
-            )
-            for number, mode in enumerate(modes):
-                annotations = {f"service.kubernetes.io/topology-{name}": value for name, value in mode.items()}
-                await world.client.patch(SERVICES, "web", {"metadata": {"annotations": annotations}}, "ns")
-                (one,) = await slices(world)
-                assert ("hints" in one["endpoints"][0]) == (number % 2 == 1)
-            await world.client.patch(SERVICES, "web", {"spec": {"trafficDistribution": None}}, "ns")
-            (one,) = await slices(world)
-            assert "hints" not in one["endpoints"][0]
-
-    run(scenario)
-
-
-def test_endpoints_that_somebody_writes_are_mirrored_while_the_service_selects_nothing() -> None:
-    async def scenario() -> None:
-        async with World(*COMPONENTS) as world:
-            await world.create(SERVICES, a_service(selector={}))
-            ports = [{"name": "http", "port": 8080}]
-            subsets = [{"addresses": [{"ip": "192.0.2.1"}, {"ip": "2001:db8::1"}], "ports": ports}]
-            written = {"metadata": {"name": "web", "namespace": "ns", "labels": {"by": "hand"}}, "subsets": subsets}
-            await world.create(ENDPOINTS, {"apiVersion": "v1", "kind": "Endpoints", **written})
-            found = {one["addressType"]: one for one in await slices(world)}
-            assert {family: one["endpoints"][0]["addresses"] for family, one in found.items()} == {
-                "IPv4": ["192.0.2.1"], "IPv6": ["2001:db8::1"],
-            }  # fmt: skip
-            assert found["IPv4"]["metadata"]["labels"]["by"] == "hand"
-            assert found["IPv4"]["metadata"]["ownerReferences"][0]["kind"] == "Endpoints"
-            await world.client.patch(
-                ENDPOINTS, "web", {"subsets": [{"addresses": [{"ip": "192.0.2.9"}], "ports": ports}]}, "ns"
-            )
-            (one,) = await slices(world)
-            assert (one["metadata"]["name"], one["endpoints"][0]["addresses"]) == (
-                found["IPv4"]["metadata"]["name"], ["192.0.2.9"],
-            )  # fmt: skip
-            await world.client.patch(
-                ENDPOINTS, "web", {"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}}, "ns"
-            )
-            assert await slices(world) == []
-
-    run(scenario)
+async def test_endpoints_that_somebody_writes_are_mirrored_while_the_service_selects_nothing() -> None:
+    async with World(*COMPONENTS) as world:
+        await world.create(SERVICES, a_service(selector={}))
+        ports = [{"name": "http", "port": 8080}]
+        subsets = [{"addresses": [{"ip": "192.0.2.1"}, {"ip": "2001:db8::1"}], "ports": ports}]
+        written = {"metadata": {"name": "web", "namespace": "ns", "labels": {"by": "hand"}}, "subsets": subsets}
+        await world.create(ENDPOINTS, {"apiVersion": "v1", "kind": "Endpoints", **written})
+        found = {one["addressType"]: one for one in await slices(world)}
+        assert {family: one["endpoints"][0]["addresses"] for family, one in found.items()} == {
+            "IPv4": ["192.0.2.1"], "IPv6": ["2001:db8::1"],
+        }  # fmt: skip
+        assert found["IPv4"]["metadata"]["labels"]["by"] == "hand"
+        assert found["IPv4"]["metadata"]["ownerReferences"][0]["kind"] == "Endpoints"
+        await world.client.patch(
+            ENDPOINTS, "web", {"subsets": [{"addresses": [{"ip": "192.0.2.9"}], "ports": ports}]}, "ns"
+        )
+        (one,) = await slices(world)
+        assert (one["metadata"]["name"], one["endpoints"][0]["addresses"]) == (
+            found["IPv4"]["metadata"]["name"], ["192.0.2.9"],
+        )  # fmt: skip
+        await world.client.patch(
+            ENDPOINTS, "web", {"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}}, "ns"
+        )
+        assert await slices(world) == []
 
 
 OWNER = {

@@ -205,27 +205,24 @@ def test_a_kind_that_cannot_be_read_does_not_keep_the_garbage_of_others(monkeypa
     run(scenario)
 
 
-def test_what_has_an_owner_of_a_kind_that_nobody_serves_is_left_alone_until_somebody_does() -> None:
-    async def scenario() -> None:
-        async with World("garbage-collector-controller") as world:
-            gone = "00000000-0000-0000-0000-00000000000{}"
-            refs = [
-                {"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": gone.format(1)},
-                {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": gone.format(2)},
-            ]
-            made = config_map("child", *refs)
-            await world.client.create(CONFIG_MAPS, {**made, "metadata": {**made["metadata"], "namespace": "ns"}})
-            await passes(60)
-            child = await world.client.get(CONFIG_MAPS, "child", "ns")
-            assert child["metadata"]["ownerReferences"] == refs
-            names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
-            schema = {"openAPIV3Schema": {"type": "object"}}
-            version = {"name": "v1", "served": True, "storage": True, "schema": schema}
-            spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
-            await world.client.create(DEFINITIONS, {"metadata": {"name": "widgets.example.com"}, "spec": spec})
-            await passes(60)
-            assert "child" not in [
-                each["metadata"]["name"] for each in (await world.client.list(CONFIG_MAPS, "ns"))["items"]
-            ]
-
-    run(scenario)
+async def test_what_has_an_owner_of_a_kind_that_nobody_serves_is_left_alone_until_somebody_does() -> None:
+    async with World("garbage-collector-controller") as world:
+        gone = "00000000-0000-0000-0000-00000000000{}"
+        refs = [
+            {"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": gone.format(1)},
+            {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": gone.format(2)},
+        ]
+        made = config_map("child", *refs)
+        await world.client.create(CONFIG_MAPS, {**made, "metadata": {**made["metadata"], "namespace": "ns"}})
+        await passes(60)
+        child = await world.client.get(CONFIG_MAPS, "child", "ns")
+        assert child["metadata"]["ownerReferences"] == refs
+        names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
+        schema = {"openAPIV3Schema": {"type": "object"}}
+        version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+        spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+        await world.client.create(DEFINITIONS, {"metadata": {"name": "widgets.example.com"}, "spec": spec})
+        await passes(60)
+        assert "child" not in [
+            each["metadata"]["name"] for each in (await world.client.list(CONFIG_MAPS, "ns"))["items"]
+        ]

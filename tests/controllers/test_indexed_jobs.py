@@ -8,68 +8,59 @@ from controllers.runtime.kinds import JOBS
 from controllers.workloads.jobs.indexes import first_pending, format_indexes, parse_indexes
 from tests.controllers.jobobjects import COMPONENT, a_job, conditions, end, index, numbers, set_phase, the_job, the_pods
 from tests.scheduler.world import World
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 
-def test_indexed_pods_have_an_index_each_and_the_job_lists_those_that_succeeded() -> None:
-    async def scenario() -> None:
-        async with World(COMPONENT) as world:
-            await world.create(JOBS, a_job(completions=4, parallelism=4, completionMode="Indexed"))
-            pods = await the_pods(world)
-            assert [index(pod) for pod in pods] == [0, 1, 2, 3]
-            assert [pod["spec"]["hostname"] for pod in pods] == ["j-0", "j-1", "j-2", "j-3"]
-            assert pods[2]["metadata"]["name"].startswith("j-2-")
-            assert pods[2]["spec"]["containers"][0]["env"][0]["name"] == "JOB_COMPLETION_INDEX"
-            for pod in (pods[0], pods[1], pods[3]):
-                await set_phase(world, pod, "Succeeded")
-            job = await the_job(world)
-            assert (job["status"]["completedIndexes"], numbers(job)) == ("0,1,3", (1, 3, 0))
-            # An elastic Job: fewer indexes than there were.
-            await world.client.patch(JOBS, "j", {"spec": {"completions": 2, "parallelism": 2}}, "ns")
-            job = await the_job(world)
-            assert (job["status"]["completedIndexes"], conditions(job)[-1][0]) == ("0,1", "Complete")
-
-    run(scenario)
+async def test_indexed_pods_have_an_index_each_and_the_job_lists_those_that_succeeded() -> None:
+    async with World(COMPONENT) as world:
+        await world.create(JOBS, a_job(completions=4, parallelism=4, completionMode="Indexed"))
+        pods = await the_pods(world)
+        assert [index(pod) for pod in pods] == [0, 1, 2, 3]
+        assert [pod["spec"]["hostname"] for pod in pods] == ["j-0", "j-1", "j-2", "j-3"]
+        assert pods[2]["metadata"]["name"].startswith("j-2-")
+        assert pods[2]["spec"]["containers"][0]["env"][0]["name"] == "JOB_COMPLETION_INDEX"
+        for pod in (pods[0], pods[1], pods[3]):
+            await set_phase(world, pod, "Succeeded")
+        job = await the_job(world)
+        assert (job["status"]["completedIndexes"], numbers(job)) == ("0,1,3", (1, 3, 0))
+        # An elastic Job: fewer indexes than there were.
+        await world.client.patch(JOBS, "j", {"spec": {"completions": 2, "parallelism": 2}}, "ns")
+        job = await the_job(world)
+        assert (job["status"]["completedIndexes"], conditions(job)[-1][0]) == ("0,1", "Complete")
 
 
-def test_an_index_that_failed_too_often_fails_alone() -> None:
-    async def scenario() -> None:
-        async with World(COMPONENT) as world:
-            spec = {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 1}
-            await world.create(JOBS, a_job(**spec))
-            await end(world, "Failed")
-            await passes(12)
-            first, second = sorted((p for p in await the_pods(world) if p["status"]["phase"] == "Pending"), key=index)
-            assert first["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] == "1"
-            await set_phase(world, first, "Failed", 1)
-            job = await the_job(world)
-            assert (job["status"]["failedIndexes"], conditions(job)) == ("0", [])
-            await set_phase(world, second, "Succeeded")
-            job = await the_job(world)
-            assert (job["status"]["completedIndexes"], conditions(job)[-1]) == (
-                "1",
-                ("Failed", "True", "FailedIndexes"),
-            )
-
-    run(scenario)
+async def test_an_index_that_failed_too_often_fails_alone() -> None:
+    async with World(COMPONENT) as world:
+        spec = {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 1}
+        await world.create(JOBS, a_job(**spec))
+        await end(world, "Failed")
+        await passes(12)
+        first, second = sorted((p for p in await the_pods(world) if p["status"]["phase"] == "Pending"), key=index)
+        assert first["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] == "1"
+        await set_phase(world, first, "Failed", 1)
+        job = await the_job(world)
+        assert (job["status"]["failedIndexes"], conditions(job)) == ("0", [])
+        await set_phase(world, second, "Succeeded")
+        job = await the_job(world)
+        assert (job["status"]["completedIndexes"], conditions(job)[-1]) == (
+            "1",
+            ("Failed", "True", "FailedIndexes"),
+        )
 
 
-def test_a_success_policy_ends_the_job_before_all_have_succeeded() -> None:
-    async def scenario() -> None:
-        async with World(COMPONENT) as world:
-            rules = [{"succeededIndexes": "2"}, {"succeededIndexes": "0-1", "succeededCount": 1}]
-            policy = {"successPolicy": {"rules": rules}, "completionMode": "Indexed"}
-            await world.create(JOBS, a_job(completions=3, parallelism=3, **policy))
-            await end(world, "Succeeded")
-            job = await the_job(world)
-            assert conditions(job) == [
-                ("SuccessCriteriaMet", "True", "SuccessPolicy"),
-                ("Complete", "True", "SuccessPolicy"),
-            ]
-            assert job["status"]["conditions"][0]["message"] == "Matched rules at index 1"
-            assert numbers(job) == (0, 1, 0)
-
-    run(scenario)
+async def test_a_success_policy_ends_the_job_before_all_have_succeeded() -> None:
+    async with World(COMPONENT) as world:
+        rules = [{"succeededIndexes": "2"}, {"succeededIndexes": "0-1", "succeededCount": 1}]
+        policy = {"successPolicy": {"rules": rules}, "completionMode": "Indexed"}
+        await world.create(JOBS, a_job(completions=3, parallelism=3, **policy))
+        await end(world, "Succeeded")
+        job = await the_job(world)
+        assert conditions(job) == [
+            ("SuccessCriteriaMet", "True", "SuccessPolicy"),
+            ("Complete", "True", "SuccessPolicy"),
+        ]
+        assert job["status"]["conditions"][0]["message"] == "Matched rules at index 1"
+        assert numbers(job) == (0, 1, 0)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import JOBS, POD_GROUPS, PODS, WORKLOADS
 from controllers.workloads.jobs.gangs import Gangs, group_name, is_gang, workload_name
 from tests.scheduler.world import World
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 
 def a_job(name: str = "train", **spec: Any) -> Json:
@@ -49,29 +49,26 @@ def test_long_names_share_the_room_that_there_is() -> None:
     assert lengths(60, 60)[:2] == (60, 60)
 
 
-def test_the_pods_of_a_job_that_run_together_are_a_group() -> None:
-    async def scenario() -> None:
-        async with a_world() as world:
-            job = await world.create(JOBS, a_job())
-            await passes(1)
-            (workload,) = (await world.client.list(WORKLOADS, "ns"))["items"]
-            (group,) = (await world.client.list(POD_GROUPS, "ns"))["items"]
-            assert workload["spec"]["controllerRef"]["name"] == "train"
-            assert group["spec"]["schedulingPolicy"] == {"gang": {"minCount": 3}}
-            owners = [(owner["kind"], owner.get("controller", False)) for owner in group["metadata"]["ownerReferences"]]
-            assert owners == [("Job", True), ("Workload", False)]
-            pods = (await world.client.list(PODS, "ns"))["items"]
-            assert [pod["spec"]["schedulingGroup"]["podGroupName"] for pod in pods] == [group["metadata"]["name"]] * 3
-            with pytest.raises(StatusError, match="cannot change parallelism for a Job referencing gang-scheduled"):
-                await world.client.patch(JOBS, "train", {"spec": {"parallelism": 2, "completions": 2}}, "ns")
-            await world.client.delete(PODS, pods[0]["metadata"]["name"], "ns", grace_period=0)
-            await passes(60)
-            again = (await world.client.list(PODS, "ns"))["items"]
-            assert {pod["spec"]["schedulingGroup"]["podGroupName"] for pod in again} == {group["metadata"]["name"]}
-            assert len((await world.client.list(WORKLOADS, "ns"))["items"]) == 1
-            assert job["metadata"]["uid"] == group["metadata"]["ownerReferences"][0]["uid"]
-
-    run(scenario)
+async def test_the_pods_of_a_job_that_run_together_are_a_group() -> None:
+    async with a_world() as world:
+        job = await world.create(JOBS, a_job())
+        await passes(1)
+        (workload,) = (await world.client.list(WORKLOADS, "ns"))["items"]
+        (group,) = (await world.client.list(POD_GROUPS, "ns"))["items"]
+        assert workload["spec"]["controllerRef"]["name"] == "train"
+        assert group["spec"]["schedulingPolicy"] == {"gang": {"minCount": 3}}
+        owners = [(owner["kind"], owner.get("controller", False)) for owner in group["metadata"]["ownerReferences"]]
+        assert owners == [("Job", True), ("Workload", False)]
+        pods = (await world.client.list(PODS, "ns"))["items"]
+        assert [pod["spec"]["schedulingGroup"]["podGroupName"] for pod in pods] == [group["metadata"]["name"]] * 3
+        with pytest.raises(StatusError, match="cannot change parallelism for a Job referencing gang-scheduled"):
+            await world.client.patch(JOBS, "train", {"spec": {"parallelism": 2, "completions": 2}}, "ns")
+        await world.client.delete(PODS, pods[0]["metadata"]["name"], "ns", grace_period=0)
+        await passes(60)
+        again = (await world.client.list(PODS, "ns"))["items"]
+        assert {pod["spec"]["schedulingGroup"]["podGroupName"] for pod in again} == {group["metadata"]["name"]}
+        assert len((await world.client.list(WORKLOADS, "ns"))["items"]) == 1
+        assert job["metadata"]["uid"] == group["metadata"]["ownerReferences"][0]["uid"]
 
 
 @pytest.mark.parametrize(
@@ -88,26 +85,23 @@ def test_only_indexed_jobs_that_run_all_at_once_and_name_no_group_are_gangs(spec
     assert is_gang(a_job(**spec)) == gang
 
 
-def test_a_job_that_has_begun_and_one_that_another_workload_is_about_have_no_group() -> None:
-    async def scenario() -> None:
-        async with a_world() as world:
-            template = {"name": "t", "schedulingPolicy": {"gang": {"minCount": 3}}}
-            reference = {"apiGroup": "batch", "kind": "Job", "name": "train"}
-            spec = {"controllerRef": reference, "podGroupTemplates": [template]}
-            await world.create(WORKLOADS, {"metadata": {"name": "w", "namespace": "ns"}, "spec": spec})
-            await passes(1)
-            await world.create(JOBS, a_job())
-            await passes(1)
-            pods = (await world.client.list(PODS, "ns"))["items"]
-            assert [pod["spec"].get("schedulingGroup") for pod in pods] == [None] * 3
-            informers = Informers(world.client)
-            gangs = Gangs(world.client, CoreEventRecorder(world.client, "test"), informers, lambda *made: made[-1])
-            await informers.read()
-            began = {**a_job(), "metadata": {"name": "old", "namespace": "ns", "uid": "u"}}
-            assert await gangs.group_of({**began, "status": {"startTime": "2026-01-01T00:00:00Z"}}, []) is None
-            suspended = {"conditions": [{"type": "Suspended", "status": "False"}]}
-            assert await gangs.group_of({**began, "status": suspended}, []) is None
-            assert await gangs.group_of(began, pods) is None
-            assert await gangs.group_of(began, []) is not None
-
-    run(scenario)
+async def test_a_job_that_has_begun_and_one_that_another_workload_is_about_have_no_group() -> None:
+    async with a_world() as world:
+        template = {"name": "t", "schedulingPolicy": {"gang": {"minCount": 3}}}
+        reference = {"apiGroup": "batch", "kind": "Job", "name": "train"}
+        spec = {"controllerRef": reference, "podGroupTemplates": [template]}
+        await world.create(WORKLOADS, {"metadata": {"name": "w", "namespace": "ns"}, "spec": spec})
+        await passes(1)
+        await world.create(JOBS, a_job())
+        await passes(1)
+        pods = (await world.client.list(PODS, "ns"))["items"]
+        assert [pod["spec"].get("schedulingGroup") for pod in pods] == [None] * 3
+        informers = Informers(world.client)
+        gangs = Gangs(world.client, CoreEventRecorder(world.client, "test"), informers, lambda *made: made[-1])
+        await informers.read()
+        began = {**a_job(), "metadata": {"name": "old", "namespace": "ns", "uid": "u"}}
+        assert await gangs.group_of({**began, "status": {"startTime": "2026-01-01T00:00:00Z"}}, []) is None
+        suspended = {"conditions": [{"type": "Suspended", "status": "False"}]}
+        assert await gangs.group_of({**began, "status": suspended}, []) is None
+        assert await gangs.group_of(began, pods) is None
+        assert await gangs.group_of(began, []) is not None

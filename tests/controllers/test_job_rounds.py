@@ -355,23 +355,20 @@ def test_pods_without_an_owner_are_adopted_and_counted_from_then_on() -> None:
     assert (name, body["metadata"]["finalizers"], look.numbers) == ("a", [FINALIZER], (1, 0, 0))
 
 
-def test_pods_that_end_with_our_finalizer_are_counted_as_they_come_and_go() -> None:
+async def test_pods_that_end_with_our_finalizer_are_counted_as_they_come_and_go() -> None:
     look = Look(job())
     held = "terminated_pods_tracking_finalizer_total"
 
-    async def scenario() -> None:
-        for before, after in (
-            (None, pod("a")), (pod("a"), pod("a", "Failed")), (pod("a", "Failed"), pod("a", "Failed", held=False)),
-            (pod("a", "Failed"), None),
-        ):  # fmt: skip
-            if before is None:
-                look.component._pod_added(after or {})
-            elif after is None:
-                look.component._pod_gone(before)
-            else:
-                look.component._pod_updated(before, after)
-
-    run(scenario)
+    for before, after in (
+        (None, pod("a")), (pod("a"), pod("a", "Failed")), (pod("a", "Failed"), pod("a", "Failed", held=False)),
+        (pod("a", "Failed"), None),
+    ):  # fmt: skip
+        if before is None:
+            look.component._pod_added(after or {})
+        elif after is None:
+            look.component._pod_gone(before)
+        else:
+            look.component._pod_updated(before, after)
     assert look.counted(held) == [f'{held}{{event="add"}} 1', f'{held}{{event="delete"}} 2']
 
 

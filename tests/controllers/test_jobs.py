@@ -27,31 +27,30 @@ from tests.controllers.jobobjects import (
     the_pods,
 )
 from tests.scheduler.world import World
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 
-def test_as_many_pods_as_may_run_at_once_until_enough_have_succeeded() -> None:
-    async def scenario() -> None:
-        async with World(COMPONENT) as world:
-            await world.create(JOBS, a_job(completions=3, parallelism=2))
-            assert numbers(await the_job(world)) == (2, 0, 0)
-            await end(world, "Succeeded", 2)
-            job = await the_job(world)
-            assert (numbers(job), job["status"]["uncountedTerminatedPods"]) == ((1, 2, 0), {})
-            await end(world, "Succeeded")
-            job = await the_job(world)
-            assert conditions(job) == [
-                ("SuccessCriteriaMet", "True", "CompletionsReached"), ("Complete", "True", "CompletionsReached"),
-            ]  # fmt: skip
-            assert (numbers(job), job["status"]["ready"], job["status"]["terminating"]) == ((0, 3, 0), 0, 0)
-            assert job["status"]["completionTime"] >= job["status"]["startTime"]
-            assert await the_pods(world) == []
-            assert {"SuccessfulCreate", "Completed"} == await reasons(world)
-
-    run(scenario)
+async def test_as_many_pods_as_may_run_at_once_until_enough_have_succeeded() -> None:
+    async with World(COMPONENT) as world:
+        await world.create(JOBS, a_job(completions=3, parallelism=2))
+        assert numbers(await the_job(world)) == (2, 0, 0)
+        await end(world, "Succeeded", 2)
+        job = await the_job(world)
+        assert (numbers(job), job["status"]["uncountedTerminatedPods"]) == ((1, 2, 0), {})
+        await end(world, "Succeeded")
+        job = await the_job(world)
+        assert conditions(job) == [
+            ("SuccessCriteriaMet", "True", "CompletionsReached"), ("Complete", "True", "CompletionsReached"),
+        ]  # fmt: skip
+        assert (numbers(job), job["status"]["ready"], job["status"]["terminating"]) == ((0, 3, 0), 0, 0)
+        assert job["status"]["completionTime"] >= job["status"]["startTime"]
+        assert await the_pods(world) == []
+        assert {"SuccessfulCreate", "Completed"} == await reasons(world)
 
 
-def test_every_pod_counts_once_although_what_happens_to_pods_is_seen_late(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_pod_counts_once_although_what_happens_to_pods_is_seen_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     apply_all, create_pod = Informer._apply_all, PodControl.create_pod
 
     async def late(informer: Informer, batch: list[Any]) -> None:
@@ -66,133 +65,109 @@ def test_every_pod_counts_once_although_what_happens_to_pods_is_seen_late(monkey
     monkeypatch.setattr(Informer, "_apply_all", late)
     monkeypatch.setattr(PodControl, "create_pod", slow)
 
-    async def scenario() -> None:
-        async with World(COMPONENT) as world:
-            await world.create(JOBS, a_job(completions=12, parallelism=4))
+    async with World(COMPONENT) as world:
+        await world.create(JOBS, a_job(completions=12, parallelism=4))
 
-            async def succeed() -> None:
-                async with aclosing(world.client.watch(PODS, "ns")) as batches:
-                    async for batch in batches:
-                        for number, event in enumerate(batch):
-                            if event.type == "ADDED":
-                                await asyncio.sleep(0.05 * number)
-                                await set_phase(world, event.object, "Succeeded")
+        async def succeed() -> None:
+            async with aclosing(world.client.watch(PODS, "ns")) as batches:
+                async for batch in batches:
+                    for number, event in enumerate(batch):
+                        if event.type == "ADDED":
+                            await asyncio.sleep(0.05 * number)
+                            await set_phase(world, event.object, "Succeeded")
 
-            ending = asyncio.create_task(succeed())
-            job = await world.until(JOBS, "ns/j", lambda job: job["status"].get("completionTime"))
-            ending.cancel()
-            assert numbers(job) == (0, 12, 0)
-            assert len(await the_pods(world, counted=True)) == 12
-
-    run(scenario)
+        ending = asyncio.create_task(succeed())
+        job = await world.until(JOBS, "ns/j", lambda job: job["status"].get("completionTime"))
+        ending.cancel()
+        assert numbers(job) == (0, 12, 0)
+        assert len(await the_pods(world, counted=True)) == 12
 
 
-def test_without_completions_one_success_is_enough_and_the_others_may_end() -> None:
-    async def scenario() -> None:
-        async with World(COMPONENT) as world:
-            job = a_job(parallelism=2)
-            await world.create(JOBS, job)
-            await end(world, "Succeeded")
-            assert numbers(await the_job(world)) == (1, 1, 0)
+async def test_without_completions_one_success_is_enough_and_the_others_may_end() -> None:
+    async with World(COMPONENT) as world:
+        job = a_job(parallelism=2)
+        await world.create(JOBS, job)
+        await end(world, "Succeeded")
+        assert numbers(await the_job(world)) == (1, 1, 0)
+        await end(world, "Failed")
+        assert conditions(await the_job(world))[-1][0] == "Complete"
+
+
+async def test_failed_pods_are_replaced_later_and_later_until_the_limit() -> None:
+    async with World(COMPONENT) as world:
+        await world.create(JOBS, a_job(backoffLimit=2))
+        for wait in (10, 20):
             await end(world, "Failed")
-            assert conditions(await the_job(world))[-1][0] == "Complete"
+            await passes(wait - 3)
+            assert await the_pods(world) == []
+            await passes(4)
+            assert len(await the_pods(world)) == 1
+        await end(world, "Failed")
+        job = await the_job(world)
+        assert conditions(job) == [
+            ("FailureTarget", "True", "BackoffLimitExceeded"), ("Failed", "True", "BackoffLimitExceeded"),
+        ]  # fmt: skip
+        assert numbers(job) == (0, 0, 3)
+        assert "BackoffLimitExceeded" in await reasons(world)
 
-    run(scenario)
+
+async def test_the_pods_of_a_job_that_fails_go_and_count_as_failed() -> None:
+    async with World(COMPONENT) as world:
+        await world.create(JOBS, a_job(completions=3, parallelism=3, backoffLimit=0))
+        await end(world, "Failed")
+        job = await the_job(world)
+        assert (conditions(job)[-1][0], numbers(job)) == ("Failed", (0, 0, 3))
+        assert len(await the_pods(world, counted=True)) == 1
 
 
-def test_failed_pods_are_replaced_later_and_later_until_the_limit() -> None:
-    async def scenario() -> None:
-        async with World(COMPONENT) as world:
-            await world.create(JOBS, a_job(backoffLimit=2))
-            for wait in (10, 20):
-                await end(world, "Failed")
-                await passes(wait - 3)
-                assert await the_pods(world) == []
-                await passes(4)
-                assert len(await the_pods(world)) == 1
-            await end(world, "Failed")
+async def test_a_job_has_ended_when_its_last_pod_has() -> None:
+    async with World(COMPONENT) as world:
+        await world.create(JOBS, a_job(completions=2, parallelism=2, backoffLimit=0))
+        first, other = await the_pods(world)
+        await world.client.bind("ns", other["metadata"]["name"], other["metadata"]["uid"], "n1")
+        await set_phase(world, other, "Running")
+        await set_phase(world, first, "Failed", 1)
+        job = await the_job(world)
+        assert (conditions(job), job["status"]["terminating"]) == (
+            [("FailureTarget", "True", "BackoffLimitExceeded")], 1,
+        )  # fmt: skip
+        await set_phase(world, other, "Failed", 137)
+        assert conditions(await the_job(world))[-1][0] == "Failed"
+
+
+async def test_a_job_may_be_active_for_so_long_only() -> None:
+    async with World(COMPONENT) as world:
+        await world.create(JOBS, a_job(activeDeadlineSeconds=30))
+        await passes(28)
+        assert numbers(await the_job(world)) == (1, 0, 0)
+        await passes(2)
+        assert conditions(await the_job(world))[-1] == ("Failed", "True", "DeadlineExceeded")
+
+
+async def test_restarts_in_a_pod_count_as_failures() -> None:
+    async with World(COMPONENT) as world:
+        await world.create(JOBS, a_job(restartPolicy="OnFailure", backoffLimit=2))
+        (pod,) = await the_pods(world)
+        for count, ended in ((1, 0), (2, 2)):
+            container = {"name": "c", "image": "i", "imageID": "", "ready": False, "restartCount": count}
+            fresh = await world.client.get(PODS, pod["metadata"]["name"], "ns")
+            status = {**fresh["status"], "phase": "Running", "containerStatuses": [{**container, "state": {}}]}
+            await world.client.update_status(PODS, {**fresh, "status": status})
+            assert len(conditions(await the_job(world))) == ended
+
+
+async def test_a_suspended_job_has_no_pods_and_starts_anew() -> None:
+    async with World(COMPONENT) as world:
+        await world.create(JOBS, a_job(suspend=True))
+        job = await the_job(world)
+        assert (conditions(job), numbers(job)) == ([("Suspended", "True", "JobSuspended")], (0, 0, 0))
+        assert "startTime" not in job["status"]
+        for suspend, active in ((False, 1), (True, 0)):
+            await world.client.patch(JOBS, "j", {"spec": {"suspend": suspend}}, "ns")
             job = await the_job(world)
-            assert conditions(job) == [
-                ("FailureTarget", "True", "BackoffLimitExceeded"), ("Failed", "True", "BackoffLimitExceeded"),
-            ]  # fmt: skip
-            assert numbers(job) == (0, 0, 3)
-            assert "BackoffLimitExceeded" in await reasons(world)
-
-    run(scenario)
-
-
-def test_the_pods_of_a_job_that_fails_go_and_count_as_failed() -> None:
-    async def scenario() -> None:
-        async with World(COMPONENT) as world:
-            await world.create(JOBS, a_job(completions=3, parallelism=3, backoffLimit=0))
-            await end(world, "Failed")
-            job = await the_job(world)
-            assert (conditions(job)[-1][0], numbers(job)) == ("Failed", (0, 0, 3))
-            assert len(await the_pods(world, counted=True)) == 1
-
-    run(scenario)
-
-
-def test_a_job_has_ended_when_its_last_pod_has() -> None:
-    async def scenario() -> None:
-        async with World(COMPONENT) as world:
-            await world.create(JOBS, a_job(completions=2, parallelism=2, backoffLimit=0))
-            first, other = await the_pods(world)
-            await world.client.bind("ns", other["metadata"]["name"], other["metadata"]["uid"], "n1")
-            await set_phase(world, other, "Running")
-            await set_phase(world, first, "Failed", 1)
-            job = await the_job(world)
-            assert (conditions(job), job["status"]["terminating"]) == (
-                [("FailureTarget", "True", "BackoffLimitExceeded")], 1,
-            )  # fmt: skip
-            await set_phase(world, other, "Failed", 137)
-            assert conditions(await the_job(world))[-1][0] == "Failed"
-
-    run(scenario)
-
-
-def test_a_job_may_be_active_for_so_long_only() -> None:
-    async def scenario() -> None:
-        async with World(COMPONENT) as world:
-            await world.create(JOBS, a_job(activeDeadlineSeconds=30))
-            await passes(28)
-            assert numbers(await the_job(world)) == (1, 0, 0)
-            await passes(2)
-            assert conditions(await the_job(world))[-1] == ("Failed", "True", "DeadlineExceeded")
-
-    run(scenario)
-
-
-def test_restarts_in_a_pod_count_as_failures() -> None:
-    async def scenario() -> None:
-        async with World(COMPONENT) as world:
-            await world.create(JOBS, a_job(restartPolicy="OnFailure", backoffLimit=2))
-            (pod,) = await the_pods(world)
-            for count, ended in ((1, 0), (2, 2)):
-                container = {"name": "c", "image": "i", "imageID": "", "ready": False, "restartCount": count}
-                fresh = await world.client.get(PODS, pod["metadata"]["name"], "ns")
-                status = {**fresh["status"], "phase": "Running", "containerStatuses": [{**container, "state": {}}]}
-                await world.client.update_status(PODS, {**fresh, "status": status})
-                assert len(conditions(await the_job(world))) == ended
-
-    run(scenario)
-
-
-def test_a_suspended_job_has_no_pods_and_starts_anew() -> None:
-    async def scenario() -> None:
-        async with World(COMPONENT) as world:
-            await world.create(JOBS, a_job(suspend=True))
-            job = await the_job(world)
-            assert (conditions(job), numbers(job)) == ([("Suspended", "True", "JobSuspended")], (0, 0, 0))
-            assert "startTime" not in job["status"]
-            for suspend, active in ((False, 1), (True, 0)):
-                await world.client.patch(JOBS, "j", {"spec": {"suspend": suspend}}, "ns")
-                job = await the_job(world)
-                assert (numbers(job), "startTime" in job["status"]) == ((active, 0, 0), not suspend)
-            assert await the_pods(world, counted=True) == []
-            assert {"Suspended", "Resumed"} <= await reasons(world)
-
-    run(scenario)
+            assert (numbers(job), "startTime" in job["status"]) == ((active, 0, 0), not suspend)
+        assert await the_pods(world, counted=True) == []
+        assert {"Suspended", "Resumed"} <= await reasons(world)
 
 
 @pytest.mark.parametrize(
@@ -204,84 +179,69 @@ def test_a_suspended_job_has_no_pods_and_starts_anew() -> None:
         ("Ignore", 1, 1, "BackoffLimitExceeded"),
     ],
 )
-def test_a_failure_policy_says_what_a_failure_means(action: str, code: int, failed: int, ended: str) -> None:
-    async def scenario() -> None:
-        async with World(COMPONENT) as world:
-            rule = {"action": action, "onExitCodes": {"operator": "In", "values": [42]}}
-            limit = 3 if action == "FailJob" else 0
-            await world.create(JOBS, a_job(podFailurePolicy={"rules": [rule]}, backoffLimit=limit))
-            (pod,) = await the_pods(world)
-            await set_phase(world, pod, "Failed", code)
-            job = await the_job(world)
-            assert numbers(job)[2] == failed
-            assert {reason for _, _, reason in conditions(job)} == ({ended} if ended else set())
-            if action == "FailJob":
-                name = pod["metadata"]["name"]
-                text = f"Container c for pod ns/{name} failed with exit code 42 matching FailJob rule at index 0"
-                assert job["status"]["conditions"][-1]["message"] == text
-
-    run(scenario)
+async def test_a_failure_policy_says_what_a_failure_means(action: str, code: int, failed: int, ended: str) -> None:
+    async with World(COMPONENT) as world:
+        rule = {"action": action, "onExitCodes": {"operator": "In", "values": [42]}}
+        limit = 3 if action == "FailJob" else 0
+        await world.create(JOBS, a_job(podFailurePolicy={"rules": [rule]}, backoffLimit=limit))
+        (pod,) = await the_pods(world)
+        await set_phase(world, pod, "Failed", code)
+        job = await the_job(world)
+        assert numbers(job)[2] == failed
+        assert {reason for _, _, reason in conditions(job)} == ({ended} if ended else set())
+        if action == "FailJob":
+            name = pod["metadata"]["name"]
+            text = f"Container c for pod ns/{name} failed with exit code 42 matching FailJob rule at index 0"
+            assert job["status"]["conditions"][-1]["message"] == text
 
 
 @pytest.mark.parametrize("policy", ["TerminatingOrFailed", "Failed"])
-def test_a_pod_that_is_going_is_replaced_at_once_or_when_it_has_gone(policy: str) -> None:
-    async def scenario() -> None:
-        async with World(COMPONENT) as world:
-            await world.create(JOBS, a_job(podReplacementPolicy=policy))
-            (pod,) = await the_pods(world)
-            await world.client.bind("ns", pod["metadata"]["name"], pod["metadata"]["uid"], "n1")
-            await set_phase(world, pod, "Running")
-            await world.client.delete(PODS, pod["metadata"]["name"], "ns")
-            job = await the_job(world)
-            waits = policy == "Failed"
-            assert (job["status"]["terminating"], numbers(job)) == (1, (0, 0, 0 if waits else 1))
-            await passes(12)
-            assert numbers(await the_job(world)) == ((0, 0, 0) if waits else (1, 0, 1))
-            await set_phase(world, pod, "Failed", 137)
-            await passes(12)
-            assert numbers(await the_job(world)) == (1, 0, 1)
-
-    run(scenario)
+async def test_a_pod_that_is_going_is_replaced_at_once_or_when_it_has_gone(policy: str) -> None:
+    async with World(COMPONENT) as world:
+        await world.create(JOBS, a_job(podReplacementPolicy=policy))
+        (pod,) = await the_pods(world)
+        await world.client.bind("ns", pod["metadata"]["name"], pod["metadata"]["uid"], "n1")
+        await set_phase(world, pod, "Running")
+        await world.client.delete(PODS, pod["metadata"]["name"], "ns")
+        job = await the_job(world)
+        waits = policy == "Failed"
+        assert (job["status"]["terminating"], numbers(job)) == (1, (0, 0, 0 if waits else 1))
+        await passes(12)
+        assert numbers(await the_job(world)) == ((0, 0, 0) if waits else (1, 0, 1))
+        await set_phase(world, pod, "Failed", 137)
+        await passes(12)
+        assert numbers(await the_job(world)) == (1, 0, 1)
 
 
-def test_a_job_of_another_controller_is_left_alone() -> None:
-    async def scenario() -> None:
-        async with World(COMPONENT) as world:
-            await world.create(JOBS, a_job(managedBy="example.com/queue"))
-            job = await the_job(world)
-            assert (job["status"], await the_pods(world)) == ({}, [])
-
-    run(scenario)
+async def test_a_job_of_another_controller_is_left_alone() -> None:
+    async with World(COMPONENT) as world:
+        await world.create(JOBS, a_job(managedBy="example.com/queue"))
+        job = await the_job(world)
+        assert (job["status"], await the_pods(world)) == ({}, [])
 
 
-def test_pods_that_no_job_counts_are_let_go() -> None:
-    async def scenario() -> None:
-        async with World(COMPONENT) as world:
-            await world.create(JOBS, a_job(parallelism=2, completions=2))
-            one, other = await the_pods(world)
-            await set_phase(world, one, "Running")
-            await world.client.patch(PODS, one["metadata"]["name"], {"metadata": {"labels": None}}, "ns", type="merge")
-            await passes(1)
-            assert [pod["metadata"]["name"] for pod in await the_pods(world)].count(one["metadata"]["name"]) == 0
-            await world.client.delete(JOBS, "j", "ns", propagation="Orphan")
-            await passes(1)
-            left = [pod for pod in await the_pods(world, counted=True) if pod["metadata"].get("finalizers")]
-            assert left == [] or all(FINALIZER not in pod["metadata"]["finalizers"] for pod in left)
-            assert other is not None
-
-    run(scenario)
+async def test_pods_that_no_job_counts_are_let_go() -> None:
+    async with World(COMPONENT) as world:
+        await world.create(JOBS, a_job(parallelism=2, completions=2))
+        one, other = await the_pods(world)
+        await set_phase(world, one, "Running")
+        await world.client.patch(PODS, one["metadata"]["name"], {"metadata": {"labels": None}}, "ns", type="merge")
+        await passes(1)
+        assert [pod["metadata"]["name"] for pod in await the_pods(world)].count(one["metadata"]["name"]) == 0
+        await world.client.delete(JOBS, "j", "ns", propagation="Orphan")
+        await passes(1)
+        left = [pod for pod in await the_pods(world, counted=True) if pod["metadata"].get("finalizers")]
+        assert left == [] or all(FINALIZER not in pod["metadata"]["finalizers"] for pod in left)
+        assert other is not None
 
 
-def test_pods_that_fail_together_are_counted_together_although_one_is_seen_first() -> None:
-    async def scenario() -> None:
-        async with World(COMPONENT) as world:
-            await world.create(JOBS, a_job(parallelism=3, completions=3, backoffLimit=0))
-            await passes(1)
-            for pod in await the_pods(world):
-                await set_phase(world, pod, "Failed", 1)
-                await passes(0.3)
-            job = await the_job(world)
-            assert (numbers(job), conditions(job)[-1][0]) == ((0, 0, 3), "Failed")
-            assert "SuccessfulDelete" not in await reasons(world)
-
-    run(scenario)
+async def test_pods_that_fail_together_are_counted_together_although_one_is_seen_first() -> None:
+    async with World(COMPONENT) as world:
+        await world.create(JOBS, a_job(parallelism=3, completions=3, backoffLimit=0))
+        await passes(1)
+        for pod in await the_pods(world):
+            await set_phase(world, pod, "Failed", 1)
+            await passes(0.3)
+        job = await the_job(world)
+        assert (numbers(job), conditions(job)[-1][0]) == ((0, 0, 3), "Failed")
+        assert "SuccessfulDelete" not in await reasons(world)

@@ -8,7 +8,7 @@ from controllers.runtime.times import go_time
 from tests.controllers.jobobjects import a_job
 from tests.scheduler.objects import a_pod
 from tests.scheduler.world import World
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 
 async def due(world: World) -> str:
@@ -39,50 +39,38 @@ async def running_pod(world: World, **annotations: str) -> None:
     await world.create(PODS, pod)
 
 
-def test_a_finished_job_that_is_deleted_has_no_time_to_live_left() -> None:
-    async def scenario() -> None:
-        async with World("ttl-after-finished-controller") as world:
-            await finished_job(world)
-            assert await due(world) == "ttl-after-finished-controller"
-            await remove(world, JOBS, "j")
-            assert await due(world) == ""
-
-    run(scenario)
+async def test_a_finished_job_that_is_deleted_has_no_time_to_live_left() -> None:
+    async with World("ttl-after-finished-controller") as world:
+        await finished_job(world)
+        assert await due(world) == "ttl-after-finished-controller"
+        await remove(world, JOBS, "j")
+        assert await due(world) == ""
 
 
-def test_a_cron_job_that_is_deleted_is_not_looked_at_when_it_would_have_been_due() -> None:
-    async def scenario() -> None:
-        async with World("cronjob-controller") as world:
-            template = {"spec": a_job()["spec"]}
-            spec = {"schedule": "0 0 1 1 *", "jobTemplate": template}
-            body = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c", "namespace": "ns"}}
-            await world.create(CRON_JOBS, {**body, "spec": spec})
-            assert await due(world) == "cronjob-controller"
-            await remove(world, CRON_JOBS, "c")
-            assert await due(world) == ""
-
-    run(scenario)
+async def test_a_cron_job_that_is_deleted_is_not_looked_at_when_it_would_have_been_due() -> None:
+    async with World("cronjob-controller") as world:
+        template = {"spec": a_job()["spec"]}
+        spec = {"schedule": "0 0 1 1 *", "jobTemplate": template}
+        body = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c", "namespace": "ns"}}
+        await world.create(CRON_JOBS, {**body, "spec": spec})
+        assert await due(world) == "cronjob-controller"
+        await remove(world, CRON_JOBS, "c")
+        assert await due(world) == ""
 
 
-def test_containers_of_a_pod_that_is_deleted_do_not_end_any_more() -> None:
-    async def scenario() -> None:
-        async with World("node-agent") as world:
-            await running_pod(world, **{"kubedra.dev/exit-after": "500"})
-            assert await due(world) == "node-agent"
-            await remove(world, PODS, "p")
-            assert await due(world) == ""
-
-    run(scenario)
+async def test_containers_of_a_pod_that_is_deleted_do_not_end_any_more() -> None:
+    async with World("node-agent") as world:
+        await running_pod(world, **{"kubedra.dev/exit-after": "500"})
+        assert await due(world) == "node-agent"
+        await remove(world, PODS, "p")
+        assert await due(world) == ""
 
 
-def test_a_pod_that_is_deleted_is_not_evicted_any_more() -> None:
-    async def scenario() -> None:
-        async with World("taint-eviction-controller") as world:
-            await running_pod(world)
-            taint = {"key": "k", "effect": "NoExecute"}
-            await world.client.patch(NODES, "n", {"spec": {"taints": [taint]}})
-            assert await due(world) == "taint-eviction-controller"
-            await remove(world, PODS, "p")
-            assert await due(world) == ""
-
-    run(scenario)
+async def test_a_pod_that_is_deleted_is_not_evicted_any_more() -> None:
+    async with World("taint-eviction-controller") as world:
+        await running_pod(world)
+        taint = {"key": "k", "effect": "NoExecute"}
+        await world.client.patch(NODES, "n", {"spec": {"taints": [taint]}})
+        assert await due(world) == "taint-eviction-controller"
+        await remove(world, PODS, "p")
+        assert await due(world) == ""

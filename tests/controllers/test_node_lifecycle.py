@@ -14,7 +14,7 @@ from controllers.runtime.kinds import CORE_EVENTS, LEASES, NODES, PODS
 from controllers.runtime.times import go_time, micro_time
 from tests.scheduler.objects import a_pod
 from tests.scheduler.world import World
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 COMPONENTS = ("node-lifecycle-controller", "taint-eviction-controller")
 
@@ -79,128 +79,113 @@ async def told(world: World) -> list[tuple[str, str]]:
     return [(event["reason"], event["message"]) for event in (await world.client.list(CORE_EVENTS))["items"]]
 
 
-def test_a_node_that_is_not_heard_of_becomes_unknown_and_its_pods_go_when_they_tolerate_it_no_longer() -> None:
-    async def scenario() -> None:
-        async with World(*COMPONENTS) as world:
-            await nodes(world, "up", "down")
+async def test_a_node_that_is_not_heard_of_becomes_unknown_and_its_pods_go_when_they_tolerate_it_no_longer() -> None:
+    async with World(*COMPONENTS) as world:
+        await nodes(world, "up", "down")
+        await pod(
+            world,
+            "a",
+            "down",
+            {
+                "key": "node.kubernetes.io/unreachable",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 60,
+            },
+        )
+        await pod(world, "daemon", "down", {"operator": "Exists"})
+        await alive(world, 50, "up", "down")
+        assert await ready(world, "down") == ("True", "")
+        await alive(world, 60, "up")
+        assert (await ready(world, "up"), await ready(world, "down")) == (
+            ("True", ""),
+            ("Unknown", "NodeStatusUnknown"),
+        )
+        assert await taints(world, "down") == ["unreachable:NoExecute", "unreachable:NoSchedule"]
+        assert (await world.client.get(PODS, "daemon", "ns"))["status"]["conditions"][0]["status"] == "False"
+        assert await going(world) == set()
+        await alive(world, 60, "up")
+        assert await going(world) == {"a"}
+        conditions = (await world.client.get(PODS, "a", "ns"))["status"]["conditions"]
+        assert [each.get("reason") for each in conditions if each["type"] == "DisruptionTarget"] == [
+            "DeletionByTaintManager"
+        ]
+        events = await told(world)
+        assert ("NodeNotReady", "Node down status is now: NodeNotReady") in events
+        assert ("TaintManagerEviction", "Marking for deletion Pod ns/a") in events
+        # It is heard of again.
+        node = await world.client.get(NODES, "down")
+        condition = {"type": "Ready", "status": "True", "lastHeartbeatTime": go_time(now())}
+        await world.client.update_status(NODES, {**node, "status": {"conditions": [condition]}})
+        await alive(world, 10, "up", "down")
+        assert await taints(world, "down") == []
+
+
+async def test_a_node_that_never_reports_is_unknown_after_a_minute() -> None:
+    async with World(*COMPONENTS) as world:
+        await world.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
+        await passes(59)
+        assert (await world.client.get(NODES, "n"))["status"].get("conditions") is None
+        await passes(7)
+        assert await ready(world, "n") == ("Unknown", "NodeStatusNeverUpdated")
+
+
+async def test_nodes_of_a_zone_are_tainted_one_after_the_other_and_none_where_all_are_silent() -> None:
+    async with World(*COMPONENTS) as world:
+        names = ("a", "b", "c", "d", "e")
+        await nodes(world, *names)
+        await alive(world, 20, *names)
+
+        async def evicting() -> int:
+            return sum([any("NoExecute" in taint for taint in await taints(world, name)) for name in names])
+
+        await alive(world, 40, "a", "b", "c")
+        assert await evicting() == 0
+        await alive(world, 10, "a", "b", "c")
+        assert await evicting() == 1
+        await alive(world, 10, "a", "b", "c")
+        assert await evicting() == 2
+        await alive(world, 70)
+        assert [await ready(world, name) for name in names] == [("Unknown", "NodeStatusUnknown")] * 5
+        assert await evicting() == 0
+
+
+async def test_an_eviction_is_cancelled_when_the_taint_goes_and_runs_from_when_it_was_seen() -> None:
+    async with World("taint-eviction-controller") as world:
+        await nodes(world, "n")
+        for name, seconds in (("short", 10), ("long", 100)):
             await pod(
                 world,
-                "a",
-                "down",
-                {
-                    "key": "node.kubernetes.io/unreachable",
-                    "operator": "Exists",
-                    "effect": "NoExecute",
-                    "tolerationSeconds": 60,
-                },
+                name,
+                "n",
+                {"key": "maintenance", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds},
             )
-            await pod(world, "daemon", "down", {"operator": "Exists"})
-            await alive(world, 50, "up", "down")
-            assert await ready(world, "down") == ("True", "")
-            await alive(world, 60, "up")
-            assert (await ready(world, "up"), await ready(world, "down")) == (
-                ("True", ""),
-                ("Unknown", "NodeStatusUnknown"),
-            )
-            assert await taints(world, "down") == ["unreachable:NoExecute", "unreachable:NoSchedule"]
-            assert (await world.client.get(PODS, "daemon", "ns"))["status"]["conditions"][0]["status"] == "False"
-            assert await going(world) == set()
-            await alive(world, 60, "up")
-            assert await going(world) == {"a"}
-            conditions = (await world.client.get(PODS, "a", "ns"))["status"]["conditions"]
-            assert [each.get("reason") for each in conditions if each["type"] == "DisruptionTarget"] == [
-                "DeletionByTaintManager"
-            ]
-            events = await told(world)
-            assert ("NodeNotReady", "Node down status is now: NodeNotReady") in events
-            assert ("TaintManagerEviction", "Marking for deletion Pod ns/a") in events
-            # It is heard of again.
-            node = await world.client.get(NODES, "down")
-            condition = {"type": "Ready", "status": "True", "lastHeartbeatTime": go_time(now())}
-            await world.client.update_status(NODES, {**node, "status": {"conditions": [condition]}})
-            await alive(world, 10, "up", "down")
-            assert await taints(world, "down") == []
-
-    run(scenario)
+        await pod(world, "none", "n")
+        for present in (True, False):
+            wanted = [{"key": "maintenance", "effect": "NoExecute"}] if present else None
+            await world.client.patch(NODES, "n", {"spec": {"taints": wanted}}, type="merge")
+            await passes(5)
+            assert "none" in await going(world)
+            await passes(6)
+        assert await going(world) == {"none", "short"}
+        assert ("TaintManagerEviction", "Cancelling deletion of Pod ns/long") in await told(world)
+        await passes(200)
+        assert "long" not in await going(world)
 
 
-def test_a_node_that_never_reports_is_unknown_after_a_minute() -> None:
-    async def scenario() -> None:
-        async with World(*COMPONENTS) as world:
-            await world.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
-            await passes(59)
-            assert (await world.client.get(NODES, "n"))["status"].get("conditions") is None
-            await passes(7)
-            assert await ready(world, "n") == ("Unknown", "NodeStatusNeverUpdated")
-
-    run(scenario)
-
-
-def test_nodes_of_a_zone_are_tainted_one_after_the_other_and_none_where_all_are_silent() -> None:
-    async def scenario() -> None:
-        async with World(*COMPONENTS) as world:
-            names = ("a", "b", "c", "d", "e")
-            await nodes(world, *names)
-            await alive(world, 20, *names)
-
-            async def evicting() -> int:
-                return sum([any("NoExecute" in taint for taint in await taints(world, name)) for name in names])
-
-            await alive(world, 40, "a", "b", "c")
-            assert await evicting() == 0
-            await alive(world, 10, "a", "b", "c")
-            assert await evicting() == 1
-            await alive(world, 10, "a", "b", "c")
-            assert await evicting() == 2
-            await alive(world, 70)
-            assert [await ready(world, name) for name in names] == [("Unknown", "NodeStatusUnknown")] * 5
-            assert await evicting() == 0
-
-    run(scenario)
-
-
-def test_an_eviction_is_cancelled_when_the_taint_goes_and_runs_from_when_it_was_seen() -> None:
-    async def scenario() -> None:
-        async with World("taint-eviction-controller") as world:
-            await nodes(world, "n")
-            for name, seconds in (("short", 10), ("long", 100)):
-                await pod(
-                    world,
-                    name,
-                    "n",
-                    {"key": "maintenance", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds},
-                )
-            await pod(world, "none", "n")
-            for present in (True, False):
-                wanted = [{"key": "maintenance", "effect": "NoExecute"}] if present else None
-                await world.client.patch(NODES, "n", {"spec": {"taints": wanted}}, type="merge")
-                await passes(5)
-                assert "none" in await going(world)
-                await passes(6)
-            assert await going(world) == {"none", "short"}
-            assert ("TaintManagerEviction", "Cancelling deletion of Pod ns/long") in await told(world)
-            await passes(200)
-            assert "long" not in await going(world)
-
-    run(scenario)
-
-
-def test_others_get_their_turn_while_all_nodes_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_others_get_their_turn_while_all_nodes_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here a look at one node is longer than anybody should wait for."""
     monkeypatch.setattr(turns, "SLICE", -1.0)
     names = [f"n{number}" for number in range(20)]
 
-    async def scenario() -> None:
-        async with World(COMPONENTS[0]) as world:
-            await nodes(world, *names)
-            await passes(10)
-            (component,) = world.manager.components
-            assert isinstance(component, NodeLifecycle)
-            looked = asyncio.ensure_future(component._monitor.check_all(""))
-            others = 0
-            while not looked.done():
-                others += 1
-                await asyncio.sleep(0)
-            assert others > 2 * len(names), "in the look for new nodes, and in that at their health"
-
-    run(scenario)
+    async with World(COMPONENTS[0]) as world:
+        await nodes(world, *names)
+        await passes(10)
+        (component,) = world.manager.components
+        assert isinstance(component, NodeLifecycle)
+        looked = asyncio.ensure_future(component._monitor.check_all(""))
+        others = 0
+        while not looked.done():
+            others += 1
+            await asyncio.sleep(0)
+        assert others > 2 * len(names), "in the look for new nodes, and in that at their health"

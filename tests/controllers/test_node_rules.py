@@ -26,7 +26,6 @@ from controllers.nodelifecycle.taints import has_taint, required_taints, swap_ta
 from controllers.options.options import Options
 from controllers.runtime.kinds import NODES, PODS
 from tests.controllers.oneround import Noted, Told, imagined
-from tests.support.virtual import run
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"
@@ -175,22 +174,19 @@ def test_taints_follow_what_is_said_of_a_node(found: Json, keys: set[str]) -> No
     assert required_taints(found) == keys
 
 
-def test_taints_of_one_effect_are_exchanged_and_others_stay() -> None:
-    async def scenario() -> None:
-        client = Noted()
-        found = node("True", NOW, taint("a"), taint("a", "NoExecute"), taint("mine"))
-        await swap_taints(client, found, {"c", "b"}, {"a"}, "NoSchedule")  # type: ignore[arg-type]
-        [(verb, _, (name, body))] = client.writes
-        assert (verb, name, body["metadata"]) == ("patch", "n", {"resourceVersion": "7"})
-        assert body["spec"]["taints"] == [
-            taint("a", "NoExecute"), taint("mine"), taint("b", timeAdded=NOW), taint("c", timeAdded=NOW),
-        ]  # fmt: skip
-        await swap_taints(client, found, (), (), "NoSchedule")  # type: ignore[arg-type]
-        assert len(client.writes) == 1
-        await swap_taints(client, node("True", NOW, taint("a")), (), {"a"}, "NoSchedule")  # type: ignore[arg-type]
-        assert client.writes[-1][2][1]["spec"]["taints"] is None
-
-    run(scenario)
+async def test_taints_of_one_effect_are_exchanged_and_others_stay() -> None:
+    client = Noted()
+    found = node("True", NOW, taint("a"), taint("a", "NoExecute"), taint("mine"))
+    await swap_taints(client, found, {"c", "b"}, {"a"}, "NoSchedule")  # type: ignore[arg-type]
+    [(verb, _, (name, body))] = client.writes
+    assert (verb, name, body["metadata"]) == ("patch", "n", {"resourceVersion": "7"})
+    assert body["spec"]["taints"] == [
+        taint("a", "NoExecute"), taint("mine"), taint("b", timeAdded=NOW), taint("c", timeAdded=NOW),
+    ]  # fmt: skip
+    await swap_taints(client, found, (), (), "NoSchedule")  # type: ignore[arg-type]
+    assert len(client.writes) == 1
+    await swap_taints(client, node("True", NOW, taint("a")), (), {"a"}, "NoSchedule")  # type: ignore[arg-type]
+    assert client.writes[-1][2][1]["spec"]["taints"] is None
     assert has_taint(node("True", NOW, taint("a")), "a", "NoSchedule")
     assert not has_taint(node("True", NOW, taint("a")), "a", "NoExecute")
     assert not has_taint({}, "a", "NoSchedule")
@@ -202,30 +198,27 @@ def lifecycle(client: Noted, found: Json, *pods: Json) -> NodeLifecycle:
     return NodeLifecycle(client, informers, Options())  # type: ignore[arg-type]
 
 
-def test_a_node_gets_its_taints_and_the_labels_that_older_clients_look_at() -> None:
-    async def scenario() -> None:
-        labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64", "beta.kubernetes.io/arch": "arm64"}
-        client = Noted()
-        tainted = node("False", NOW, taint(SILENT), taint(READY, "NoExecute"), taint("mine"), labels=labels)
-        component = lifecycle(client, tainted)
-        await component.reconcile("n")
-        await component.reconcile("another")
-        (_, _, (_, taints)), (_, _, (_, patch)) = client.writes
-        assert [(each["key"], each["effect"]) for each in taints["spec"]["taints"]] == [
-            (READY, "NoExecute"), ("mine", "NoSchedule"), (READY, "NoSchedule"),
-        ]  # fmt: skip
-        assert patch == {"metadata": {"labels": {"beta.kubernetes.io/os": "linux"}}}
-        quiet = Noted()
-        await lifecycle(quiet, node("True")).reconcile("n")
-        assert quiet.writes == []
-        gone = Noted()
-        gone.refuses["patch"] = (404, "NotFound")
+async def test_a_node_gets_its_taints_and_the_labels_that_older_clients_look_at() -> None:
+    labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64", "beta.kubernetes.io/arch": "arm64"}
+    client = Noted()
+    tainted = node("False", NOW, taint(SILENT), taint(READY, "NoExecute"), taint("mine"), labels=labels)
+    component = lifecycle(client, tainted)
+    await component.reconcile("n")
+    await component.reconcile("another")
+    (_, _, (_, taints)), (_, _, (_, patch)) = client.writes
+    assert [(each["key"], each["effect"]) for each in taints["spec"]["taints"]] == [
+        (READY, "NoExecute"), ("mine", "NoSchedule"), (READY, "NoSchedule"),
+    ]  # fmt: skip
+    assert patch == {"metadata": {"labels": {"beta.kubernetes.io/os": "linux"}}}
+    quiet = Noted()
+    await lifecycle(quiet, node("True")).reconcile("n")
+    assert quiet.writes == []
+    gone = Noted()
+    gone.refuses["patch"] = (404, "NotFound")
+    await lifecycle(gone, tainted).reconcile("n")
+    gone.refuses["patch"] = (409, "Conflict")
+    with pytest.raises(StatusError):
         await lifecycle(gone, tainted).reconcile("n")
-        gone.refuses["patch"] = (409, "Conflict")
-        with pytest.raises(StatusError):
-            await lifecycle(gone, tainted).reconcile("n")
-
-    run(scenario)
 
 
 def pod(ready: str | None = "True", on: str = "n", **spec: Any) -> Json:
@@ -235,28 +228,25 @@ def pod(ready: str | None = "True", on: str = "n", **spec: Any) -> Json:
             "status": {"phase": "Running", "conditions": conditions}}  # fmt: skip
 
 
-def test_a_pod_on_a_node_that_is_not_ready_is_not_ready() -> None:
-    async def scenario() -> None:
-        client = Noted()
-        await lifecycle(client, node("False"), pod()).set_unready("ns/p")
-        [(verb, _, written)] = client.writes
-        ready, other = written["status"]["conditions"]
-        assert (verb, ready["status"], other) == ("update/status", "False", {"type": "Other", "status": "True"})
-        assert ready["lastTransitionTime"]
-        for found, each in (
-            (node("True"), pod()), (node(), pod()), (node("False"), pod("False")), (node("False"), pod(None)),
-            (node("False"), pod(on="another")), (node("False"), pod(on="")),
-        ):  # fmt: skip
-            quiet = Noted()
-            await lifecycle(quiet, found, each).set_unready("ns/p")
-            assert quiet.writes == []
-        client.refuses["update/status"] = (404, "NotFound")
+async def test_a_pod_on_a_node_that_is_not_ready_is_not_ready() -> None:
+    client = Noted()
+    await lifecycle(client, node("False"), pod()).set_unready("ns/p")
+    [(verb, _, written)] = client.writes
+    ready, other = written["status"]["conditions"]
+    assert (verb, ready["status"], other) == ("update/status", "False", {"type": "Other", "status": "True"})
+    assert ready["lastTransitionTime"]
+    for found, each in (
+        (node("True"), pod()), (node(), pod()), (node("False"), pod("False")), (node("False"), pod(None)),
+        (node("False"), pod(on="another")), (node("False"), pod(on="")),
+    ):  # fmt: skip
+        quiet = Noted()
+        await lifecycle(quiet, found, each).set_unready("ns/p")
+        assert quiet.writes == []
+    client.refuses["update/status"] = (404, "NotFound")
+    await lifecycle(client, node("Unknown"), pod()).set_unready("ns/p")
+    client.refuses["update/status"] = (409, "Conflict")
+    with pytest.raises(StatusError):
         await lifecycle(client, node("Unknown"), pod()).set_unready("ns/p")
-        client.refuses["update/status"] = (409, "Conflict")
-        with pytest.raises(StatusError):
-            await lifecycle(client, node("Unknown"), pod()).set_unready("ns/p")
-
-    run(scenario)
 
 
 # --- evictions
@@ -308,64 +298,55 @@ class Evicting:
         return await self.component.reconcile("ns/p")
 
 
-def test_a_pod_is_marked_and_deleted_once_when_its_time_is_over() -> None:
-    async def scenario() -> None:
-        client = Noted()
-        evicting, patient = Evicting(client), pod(tolerations=[tolerates("a", 60)])
-        assert await evicting.look(patient) is None
-        assert await evicting.look(patient, "a") == timedelta(seconds=60)
-        await asyncio.sleep(20)
-        assert await evicting.look(patient, "a") == timedelta(seconds=40)
-        await asyncio.sleep(40)
-        assert await evicting.look(patient, "a") is None
-        (verb, _, (_, body)), (last, _, (name, more)) = client.writes
-        assert (verb, last, name, more["uid"]) == ("patch/status", "delete", "ns/p", "u")
-        [condition] = [each for each in body["status"]["conditions"] if each["type"] == "DisruptionTarget"]
-        assert condition["observedGeneration"] == 3
-        assert condition["reason"] == "DeletionByTaintManager"
-        assert body["metadata"] == {"uid": "u"}
-        await evicting.look(patient, "a", "b")
-        assert len(client.writes) == 2
-        assert [message for _, _, message in evicting.told.events] == ["Marking for deletion Pod ns/p"]
-        await evicting.look(None)
-        again = {**patient, "metadata": {**patient["metadata"], "uid": "v"}}
-        assert await evicting.look(again, "a") == timedelta(seconds=60)
-
-    run(scenario)
+async def test_a_pod_is_marked_and_deleted_once_when_its_time_is_over() -> None:
+    client = Noted()
+    evicting, patient = Evicting(client), pod(tolerations=[tolerates("a", 60)])
+    assert await evicting.look(patient) is None
+    assert await evicting.look(patient, "a") == timedelta(seconds=60)
+    await asyncio.sleep(20)
+    assert await evicting.look(patient, "a") == timedelta(seconds=40)
+    await asyncio.sleep(40)
+    assert await evicting.look(patient, "a") is None
+    (verb, _, (_, body)), (last, _, (name, more)) = client.writes
+    assert (verb, last, name, more["uid"]) == ("patch/status", "delete", "ns/p", "u")
+    [condition] = [each for each in body["status"]["conditions"] if each["type"] == "DisruptionTarget"]
+    assert condition["observedGeneration"] == 3
+    assert condition["reason"] == "DeletionByTaintManager"
+    assert body["metadata"] == {"uid": "u"}
+    await evicting.look(patient, "a", "b")
+    assert len(client.writes) == 2
+    assert [message for _, _, message in evicting.told.events] == ["Marking for deletion Pod ns/p"]
+    await evicting.look(None)
+    again = {**patient, "metadata": {**patient["metadata"], "uid": "v"}}
+    assert await evicting.look(again, "a") == timedelta(seconds=60)
 
 
-def test_an_eviction_is_cancelled_when_nothing_asks_for_it_any_more() -> None:
-    async def scenario() -> None:
-        evicting, patient = Evicting(Noted()), pod(tolerations=[tolerates("a", 60)])
-        await evicting.look(patient, "a")
-        await evicting.look(patient)
-        assert [message for _, _, message in evicting.told.events] == ["Cancelling deletion of Pod ns/p"]
-        await evicting.look(patient)
-        assert len(evicting.told.events) == 1
-        await evicting.look(patient, "a")
-        await evicting.look(None)
-        assert len(evicting.told.events) == 2
-        await evicting.look(patient, "a")
-        assert await evicting.look(patient, "a", "b") is None
-        assert "delete" in evicting.client.verbs
-
-    run(scenario)
+async def test_an_eviction_is_cancelled_when_nothing_asks_for_it_any_more() -> None:
+    evicting, patient = Evicting(Noted()), pod(tolerations=[tolerates("a", 60)])
+    await evicting.look(patient, "a")
+    await evicting.look(patient)
+    assert [message for _, _, message in evicting.told.events] == ["Cancelling deletion of Pod ns/p"]
+    await evicting.look(patient)
+    assert len(evicting.told.events) == 1
+    await evicting.look(patient, "a")
+    await evicting.look(None)
+    assert len(evicting.told.events) == 2
+    await evicting.look(patient, "a")
+    assert await evicting.look(patient, "a", "b") is None
+    assert "delete" in evicting.client.verbs
 
 
 @pytest.mark.parametrize(("refused", "raised"), [((404, "NotFound"), False), ((500, "InternalError"), True)])
-def test_a_pod_that_is_gone_needs_no_eviction(refused: tuple[int, str], raised: bool) -> None:
-    async def scenario() -> None:
-        client = Noted()
-        client.refuses["delete"] = refused
-        evicting = Evicting(client)
-        if raised:
-            with pytest.raises(StatusError):
-                await evicting.look(pod(), "a")
-        else:
+async def test_a_pod_that_is_gone_needs_no_eviction(refused: tuple[int, str], raised: bool) -> None:
+    client = Noted()
+    client.refuses["delete"] = refused
+    evicting = Evicting(client)
+    if raised:
+        with pytest.raises(StatusError):
             await evicting.look(pod(), "a")
-        client.writes.clear()
-        client.refuses.clear()
+    else:
         await evicting.look(pod(), "a")
-        assert ("delete" in client.verbs) is raised
-
-    run(scenario)
+    client.writes.clear()
+    client.refuses.clear()
+    await evicting.look(pod(), "a")
+    assert ("delete" in client.verbs) is raised

@@ -8,7 +8,7 @@ from collections import Counter
 from controllers.nodelifecycle.ttl import ANNOTATION
 from controllers.runtime.kinds import NODES
 from tests.scheduler.world import World
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 
 async def make(world: World, numbers: range, said: str | None = None) -> None:
@@ -27,33 +27,27 @@ async def seconds(world: World) -> Counter[str]:
     return Counter(node["metadata"].get("annotations", {}).get(ANNOTATION) for node in nodes)
 
 
-def test_nodes_say_how_long_kubelets_may_keep_things_and_an_edge_that_is_crossed_back_changes_nothing() -> None:
-    async def scenario() -> None:
-        async with World("ttl-controller") as world:
-            await make(world, range(100))
-            assert await seconds(world) == {"0": 100}
-            await make(world, range(100, 101))
-            assert await seconds(world) == {"15": 101}
-            await remove(world, range(90, 101))
-            assert await seconds(world) == {"15": 90}
-            await remove(world, range(89, 90))
-            assert await seconds(world) == {"0": 89}
-            versions = [node["metadata"]["resourceVersion"] for node in (await world.client.list(NODES))["items"]]
-            await passes(3600)
-            again = [node["metadata"]["resourceVersion"] for node in (await world.client.list(NODES))["items"]]
-            assert versions == again
-
-    run(scenario)
+async def test_nodes_say_how_long_kubelets_may_keep_things_and_an_edge_that_is_crossed_back_changes_nothing() -> None:
+    async with World("ttl-controller") as world:
+        await make(world, range(100))
+        assert await seconds(world) == {"0": 100}
+        await make(world, range(100, 101))
+        assert await seconds(world) == {"15": 101}
+        await remove(world, range(90, 101))
+        assert await seconds(world) == {"15": 90}
+        await remove(world, range(89, 90))
+        assert await seconds(world) == {"0": 89}
+        versions = [node["metadata"]["resourceVersion"] for node in (await world.client.list(NODES))["items"]]
+        await passes(3600)
+        again = [node["metadata"]["resourceVersion"] for node in (await world.client.list(NODES))["items"]]
+        assert versions == again
 
 
-def test_what_a_node_says_already_counts_by_its_number_and_what_is_none_is_replaced() -> None:
-    async def scenario() -> None:
-        async with World("ttl-controller") as world:
-            await make(world, range(1), "00")
-            await make(world, range(1, 2), "soon")
-            await make(world, range(2, 3), "15")
-            assert await seconds(world) == {"00": 1, "0": 2}
-            await world.client.patch(NODES, "n1", {"metadata": {"annotations": {ANNOTATION: None}}}, type="merge")
-            assert await seconds(world) == {"00": 1, "0": 2}
-
-    run(scenario)
+async def test_what_a_node_says_already_counts_by_its_number_and_what_is_none_is_replaced() -> None:
+    async with World("ttl-controller") as world:
+        await make(world, range(1), "00")
+        await make(world, range(1, 2), "soon")
+        await make(world, range(2, 3), "15")
+        assert await seconds(world) == {"00": 1, "0": 2}
+        await world.client.patch(NODES, "n1", {"metadata": {"annotations": {ANNOTATION: None}}}, type="merge")
+        assert await seconds(world) == {"00": 1, "0": 2}

@@ -10,7 +10,7 @@ from apiserver.api.objects import Json
 from controllers.runtime.kinds import PODS
 from tests.scheduler.objects import a_pod
 from tests.scheduler.world import World
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 pytestmark = pytest.mark.kube(clock="virtual")
 
@@ -54,16 +54,13 @@ def test_pods_that_are_being_deleted_on_a_node_out_of_service_go(kube):
     assert names(kube) == ["on-up", "stays-down", "stays-up"]
 
 
-def test_of_the_pods_that_ended_only_so_many_stay_and_evicted_ones_go_first() -> None:
-    async def scenario() -> None:
-        async with World("pod-garbage-collector-controller", options={"terminated_pod_gc_threshold": 2}) as world:
-            for name in ("a", "b", "c", "d"):
-                made = await world.create(PODS, a_pod(name))
-                status = {"phase": "Failed", **({"reason": "Evicted"} if name == "c" else {})}
-                await world.client.update_status(PODS, {**made, "status": status})
-                await passes(1)
-            await passes(21)
-            left = await world.client.list(PODS, "ns")
-            assert [each["metadata"]["name"] for each in left["items"]] == ["b", "d"]
-
-    run(scenario)
+async def test_of_the_pods_that_ended_only_so_many_stay_and_evicted_ones_go_first() -> None:
+    async with World("pod-garbage-collector-controller", options={"terminated_pod_gc_threshold": 2}) as world:
+        for name in ("a", "b", "c", "d"):
+            made = await world.create(PODS, a_pod(name))
+            status = {"phase": "Failed", **({"reason": "Evicted"} if name == "c" else {})}
+            await world.client.update_status(PODS, {**made, "status": status})
+            await passes(1)
+        await passes(21)
+        left = await world.client.list(PODS, "ns")
+        assert [each["metadata"]["name"] for each in left["items"]] == ["b", "d"]

@@ -167,14 +167,11 @@ def test_old_questions_are_deleted_now_and_every_ten_minutes(reason: str, caplog
     assert ("cannot delete" in caplog.text) is (reason == "Forbidden")
 
 
-def test_without_the_gate_nothing_is_followed() -> None:
-    async def scenario() -> None:
-        informers = Informers(Client(NoTransport()))
-        part = build(Noted(), informers, Options())  # type: ignore[arg-type]
-        assert not informers._informers
-        running = asyncio.create_task(part.run())
-        await asyncio.sleep(1)
-        assert not running.done()
-        running.cancel()
-
-    run(scenario)
+async def test_without_the_gate_nothing_is_followed() -> None:
+    informers = Informers(Client(NoTransport()))
+    part = build(Noted(), informers, Options())  # type: ignore[arg-type]
+    assert not informers._informers
+    running = asyncio.create_task(part.run())
+    await asyncio.sleep(1)
+    assert not running.done()
+    running.cancel()

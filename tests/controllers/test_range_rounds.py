@@ -126,15 +126,12 @@ def test_a_deleted_range_goes_after_ten_seconds_and_without_our_finalizer_withou
     assert looked("a", [cidr("a", "10.0.0.0/24", going=True, ours=False)])[0] == []
 
 
-def test_an_address_has_the_deleted_ranges_looked_at_that_it_keeps() -> None:
+async def test_an_address_has_the_deleted_ranges_looked_at_that_it_keeps() -> None:
     ranges = [GOING, cidr("b", "10.0.0.0/16"), cidr("c", "10.1.0.0/16", going=True)]
 
-    async def scenario() -> None:
-        part = ServiceRanges(Noted(), imagined(SERVICE_CIDRS, *ranges))  # type: ignore[arg-type]
-        assert part._deleted_ranges_of(address("10.0.0.5")) == ["a"]
-        assert part._deleted_ranges_of(address("10.2.0.5")) == []
-
-    run(scenario)
+    part = ServiceRanges(Noted(), imagined(SERVICE_CIDRS, *ranges))  # type: ignore[arg-type]
+    assert part._deleted_ranges_of(address("10.0.0.5")) == ["a"]
+    assert part._deleted_ranges_of(address("10.2.0.5")) == []
 
 
 # --- claims of ephemeral volumes

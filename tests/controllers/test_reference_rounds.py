@@ -145,14 +145,11 @@ def test_a_claim_is_looked_at_when_it_its_workload_or_its_pods_change(change: An
     assert Looked(claim(J), [change]).queued == queued
 
 
-def test_without_the_gate_nothing_is_followed() -> None:
-    async def scenario() -> None:
-        informers = Informers(Client(NoTransport()))
-        part = build(Noted(), informers, Options())  # type: ignore[arg-type]
-        assert not informers._informers
-        assert part.idle
-
-    run(scenario)
+async def test_without_the_gate_nothing_is_followed() -> None:
+    informers = Informers(Client(NoTransport()))
+    part = build(Noted(), informers, Options())  # type: ignore[arg-type]
+    assert not informers._informers
+    assert part.idle
 
 
 # --- scales

@@ -10,7 +10,7 @@ from controllers.runtime.kinds import PODS, REPLICA_SETS
 from controllers.runtime.times import go_time
 from controllers.workloads.replicaset.replicaset import MANY
 from tests.scheduler.world import World
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 pytestmark = pytest.mark.kube(clock="virtual")
 LABELS = {"app": "web"}
@@ -142,29 +142,24 @@ def _in_ns(obj: Json) -> Json:
     return {**obj, "metadata": {**obj["metadata"], "namespace": "ns"}}
 
 
-def test_what_happens_to_many_pods_is_looked_at_together() -> None:
-    async def scenario() -> None:
-        async with World("replicaset-controller") as world:
-            number = MANY * 2
-            await world.create(REPLICA_SETS, _in_ns(replica_set("many", number)))
-            await passes(2)
-            [component] = world.manager.components
-            looks = 0
-            sync = component.sync  # type: ignore[attr-defined]
+async def test_what_happens_to_many_pods_is_looked_at_together() -> None:
+    async with World("replicaset-controller") as world:
+        number = MANY * 2
+        await world.create(REPLICA_SETS, _in_ns(replica_set("many", number)))
+        await passes(2)
+        [component] = world.manager.components
+        looks = 0
+        sync = component.sync  # type: ignore[attr-defined]
 
-            async def counted(key: str, owner: Json) -> Any:
-                nonlocal looks
-                looks += 1
-                return await sync(key, owner)
+        async def counted(key: str, owner: Json) -> Any:
+            nonlocal looks
+            looks += 1
+            return await sync(key, owner)
 
-            component.sync = counted  # type: ignore[attr-defined]
-            for pod in (await world.client.list(PODS, "ns"))["items"]:
-                condition = {"type": "Ready", "status": "True", "lastTransitionTime": go_time(now())}
-                await world.client.update_status(
-                    PODS, {**pod, "status": {"phase": "Running", "conditions": [condition]}}
-                )
-            await passes(1)
-            assert (await world.client.get(REPLICA_SETS, "many", "ns"))["status"]["readyReplicas"] == number
-            assert looks < number / 10
-
-    run(scenario)
+        component.sync = counted  # type: ignore[attr-defined]
+        for pod in (await world.client.list(PODS, "ns"))["items"]:
+            condition = {"type": "Ready", "status": "True", "lastTransitionTime": go_time(now())}
+            await world.client.update_status(PODS, {**pod, "status": {"phase": "Running", "conditions": [condition]}})
+        await passes(1)
+        assert (await world.client.get(REPLICA_SETS, "many", "ns"))["status"]["readyReplicas"] == number
+        assert looks < number / 10

@@ -19,7 +19,6 @@ from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import DEVICE_TAINT_RULES, PODS
 from controllers.runtime.times import go_time
 from tests.controllers.oneround import Noted, Told, imagined
-from tests.support.virtual import run
 
 ITEM = "pod:p-uid:ns/p"
 
@@ -74,64 +73,52 @@ class World:
         return self.part._statuses._evicted["r-uid"]
 
 
-def test_a_pod_that_is_due_is_told_why_and_deleted() -> None:
-    async def scenario() -> None:
-        world = World(pod())
-        await asyncio.sleep(3)
-        assert await world.part.reconcile(ITEM) is None
-        (patched, _, (name, body)), (deleted, _, (key, how)) = world.client.writes
-        assert (patched, name, deleted, key, how["uid"]) == ("patch/status", "p", "delete", "ns/p", "p-uid")
-        [condition] = body["status"]["conditions"]
-        assert (condition["type"], condition["reason"]) == ("DisruptionTarget", "DeletionByDeviceTaintManager")
-        assert condition["lastTransitionTime"] == go_time(clock.now())
-        assert world.told.events == [("Normal", "DeviceTaintManagerEviction", "Marking for deletion")]
-        assert (world.evicted, world.part._deletions.value(), world.part._latencies.count()) == (1, 1, 1)
-        assert world.part._latencies.sample().sum == 3
-        assert ITEM not in world.part._due
-        world.part._due[ITEM] = Because(clock.now(), ())
-        world.client.writes = []
-        assert await world.part.reconcile(ITEM) is None
-        assert world.client.writes == [], "once"
-
-    run(scenario)
+async def test_a_pod_that_is_due_is_told_why_and_deleted() -> None:
+    world = World(pod())
+    await asyncio.sleep(3)
+    assert await world.part.reconcile(ITEM) is None
+    (patched, _, (name, body)), (deleted, _, (key, how)) = world.client.writes
+    assert (patched, name, deleted, key, how["uid"]) == ("patch/status", "p", "delete", "ns/p", "p-uid")
+    [condition] = body["status"]["conditions"]
+    assert (condition["type"], condition["reason"]) == ("DisruptionTarget", "DeletionByDeviceTaintManager")
+    assert condition["lastTransitionTime"] == go_time(clock.now())
+    assert world.told.events == [("Normal", "DeviceTaintManagerEviction", "Marking for deletion")]
+    assert (world.evicted, world.part._deletions.value(), world.part._latencies.count()) == (1, 1, 1)
+    assert world.part._latencies.sample().sum == 3
+    assert ITEM not in world.part._due
+    world.part._due[ITEM] = Because(clock.now(), ())
+    world.client.writes = []
+    assert await world.part.reconcile(ITEM) is None
+    assert world.client.writes == [], "once"
 
 
-def test_a_pod_that_is_not_due_yet_is_waited_for() -> None:
-    async def scenario() -> None:
-        world = World(pod(), seconds=7)
-        assert await world.part.reconcile(ITEM) == timedelta(seconds=7)
-        assert world.client.writes == []
-        del world.part._due[ITEM]
-        assert await world.part.reconcile(ITEM) is None
-
-    run(scenario)
+async def test_a_pod_that_is_not_due_yet_is_waited_for() -> None:
+    world = World(pod(), seconds=7)
+    assert await world.part.reconcile(ITEM) == timedelta(seconds=7)
+    assert world.client.writes == []
+    del world.part._due[ITEM]
+    assert await world.part.reconcile(ITEM) is None
 
 
 @pytest.mark.parametrize(
     ("there", "evicted"), [((), 0), ((pod(uid="another"),), 0), ((pod(deletionTimestamp="x"),), 1)]
 )
-def test_a_pod_that_goes_or_is_gone_is_not_deleted(there: tuple[Json, ...], evicted: int) -> None:
-    async def scenario() -> None:
-        world = World(*there)
-        assert await world.part.reconcile(ITEM) is None
-        assert (world.client.writes, world.told.events) == ([], [])
-        assert (world.evicted, world.part._deletions.value()) == (evicted, evicted)
-        assert (ITEM in world.part._due, "p-uid" in world.part._evicted) == (False, True)
-
-    run(scenario)
+async def test_a_pod_that_goes_or_is_gone_is_not_deleted(there: tuple[Json, ...], evicted: int) -> None:
+    world = World(*there)
+    assert await world.part.reconcile(ITEM) is None
+    assert (world.client.writes, world.told.events) == ([], [])
+    assert (world.evicted, world.part._deletions.value()) == (evicted, evicted)
+    assert (ITEM in world.part._due, "p-uid" in world.part._evicted) == (False, True)
 
 
-def test_a_deletion_that_fails_is_tried_again() -> None:
-    async def scenario() -> None:
-        world = World(pod(), refuses={"delete": (500, "InternalError")})
-        with pytest.raises(StatusError):
-            await world.part.reconcile(ITEM)
-        assert (world.evicted, ITEM in world.part._due) == (0, True)
-        gone = World(pod(), refuses={"delete": (404, "NotFound")})
-        assert await gone.part.reconcile(ITEM) is None
-        assert (gone.evicted, ITEM in gone.part._due) == (0, False)
-
-    run(scenario)
+async def test_a_deletion_that_fails_is_tried_again() -> None:
+    world = World(pod(), refuses={"delete": (500, "InternalError")})
+    with pytest.raises(StatusError):
+        await world.part.reconcile(ITEM)
+    assert (world.evicted, ITEM in world.part._due) == (0, True)
+    gone = World(pod(), refuses={"delete": (404, "NotFound")})
+    assert await gone.part.reconcile(ITEM) is None
+    assert (gone.evicted, ITEM in gone.part._due) == (0, False)
 
 
 # --- what a rule says
@@ -194,39 +181,33 @@ WOULD = (
         (rule("None"), ("a",), 0, ("False", "NoEffect", WOULD)),
     ],
 )  # fmt: skip
-def test_a_rule_says_what_it_does(found: Json, names: Any, evicted: int, said: tuple[str, str, str]) -> None:
-    async def scenario() -> None:
-        there = Statuses(found, *names, evicted=evicted)
-        assert await there.part.write("r", "r-uid") is None
-        assert there.said == [(*said, 2)]
-        [(verb, kind, (name, body))] = there.client.writes
-        assert (verb, kind, name, body["metadata"]["uid"]) == ("patch/status", "DeviceTaintRule", "r", "r-uid")
-        assert there.client.how == {"type": "apply", "subresource": "status", "force": True,
-                                    "field_manager": "device-taint-eviction-controller"}  # fmt: skip
-        there.part.remove("r-uid")
-        assert there.part._evicted["r-uid"] == 0
-
-    run(scenario)
+async def test_a_rule_says_what_it_does(found: Json, names: Any, evicted: int, said: tuple[str, str, str]) -> None:
+    there = Statuses(found, *names, evicted=evicted)
+    assert await there.part.write("r", "r-uid") is None
+    assert there.said == [(*said, 2)]
+    [(verb, kind, (name, body))] = there.client.writes
+    assert (verb, kind, name, body["metadata"]["uid"]) == ("patch/status", "DeviceTaintRule", "r", "r-uid")
+    assert there.client.how == {"type": "apply", "subresource": "status", "force": True,
+                                "field_manager": "device-taint-eviction-controller"}  # fmt: skip
+    there.part.remove("r-uid")
+    assert there.part._evicted["r-uid"] == 0
 
 
-def test_a_rule_says_it_at_most_every_ten_seconds_and_when_it_has_changed() -> None:
-    async def scenario() -> None:
-        started = {"status": "False", "reason": "NotStarted", "message": "", "lastTransitionTime": go_time(clock.now())}
-        same = Statuses(rule(observedGeneration=2, **started), "a")
-        assert await same.part.write("r", "r-uid") == timedelta(seconds=10)
-        await asyncio.sleep(9)
-        assert await same.part.write("r", "r-uid") == timedelta(seconds=1)
-        assert same.said == []
-        await asyncio.sleep(1)
-        assert await same.part.write("r", "r-uid") is None
-        assert len(same.said) == 1
-        changed = Statuses(rule(observedGeneration=1, **started), "a")
-        assert (await changed.part.write("r", "r-uid"), len(changed.said)) == (None, 1)
-        await asyncio.sleep(20)
-        told = Statuses(rule(observedGeneration=2, **started))
-        assert (await told.part.write("r", "r-uid"), told.said) == (None, []), "nothing new"
-        for found in (None, rule(uid="another")):
-            there = Statuses(found)
-            assert (await there.part.write("r", "r-uid"), there.said) == (None, [])
-
-    run(scenario)
+async def test_a_rule_says_it_at_most_every_ten_seconds_and_when_it_has_changed() -> None:
+    started = {"status": "False", "reason": "NotStarted", "message": "", "lastTransitionTime": go_time(clock.now())}
+    same = Statuses(rule(observedGeneration=2, **started), "a")
+    assert await same.part.write("r", "r-uid") == timedelta(seconds=10)
+    await asyncio.sleep(9)
+    assert await same.part.write("r", "r-uid") == timedelta(seconds=1)
+    assert same.said == []
+    await asyncio.sleep(1)
+    assert await same.part.write("r", "r-uid") is None
+    assert len(same.said) == 1
+    changed = Statuses(rule(observedGeneration=1, **started), "a")
+    assert (await changed.part.write("r", "r-uid"), len(changed.said)) == (None, 1)
+    await asyncio.sleep(20)
+    told = Statuses(rule(observedGeneration=2, **started))
+    assert (await told.part.write("r", "r-uid"), told.said) == (None, []), "nothing new"
+    for found in (None, rule(uid="another")):
+        there = Statuses(found)
+        assert (await there.part.write("r", "r-uid"), there.said) == (None, [])

@@ -12,7 +12,6 @@ from controllers.endpoints.zonehints import ZoneHints, shares_of
 from controllers.runtime.kinds import CORE_EVENTS, NODES, SERVICES
 from tests.controllers.test_endpoints import COMPONENTS, a_service, pod, slices
 from tests.scheduler.world import World
-from tests.support.virtual import run
 
 OVERLOADED = "Unable to allocate minimum required endpoints to each zone without exceeding overload threshold"
 AUTO = {"service.kubernetes.io/topology-mode": "Auto"}
@@ -122,27 +121,24 @@ def test_services_are_looked_at_again_when_nodes_leave_a_zone_too_little() -> No
     assert (zones.find_overloaded([]), zones.disable("ns/s", "IPv4")) == ([], None)
 
 
-def test_a_service_with_the_annotation_has_hints_until_a_zone_is_gone() -> None:
-    async def scenario() -> None:
-        async with World(*COMPONENTS) as world:
-            for zone in "ab":
-                made = await world.create(
-                    NODES,
-                    {"apiVersion": "v1", "kind": "Node",
-                     "metadata": {"name": f"n{zone}", "labels": {"topology.kubernetes.io/zone": zone}}},
-                )  # fmt: skip
-                await world.client.update_status(NODES, {**made, "status": a_node(zone, "1")["status"]})
-            web = a_service()
-            await world.create(SERVICES, {**web, "metadata": {**web["metadata"], "annotations": AUTO}})
-            for number in range(4):
-                await pod(world, f"p{number}", number + 1, on="na")
-            (one,) = await slices(world)
-            assert Counter(hinted(one)) == {"a": 2, "b": 2}
-            await world.client.delete(NODES, "nb")
-            (one,) = await slices(world)
-            assert hinted(one) == "----"
-            told = [event["reason"] for event in (await world.client.list(CORE_EVENTS, "ns"))["items"]]
-            assert told.count("TopologyAwareHintsEnabled") == 1
-            assert "TopologyAwareHintsDisabled" in told
-
-    run(scenario)
+async def test_a_service_with_the_annotation_has_hints_until_a_zone_is_gone() -> None:
+    async with World(*COMPONENTS) as world:
+        for zone in "ab":
+            made = await world.create(
+                NODES,
+                {"apiVersion": "v1", "kind": "Node",
+                 "metadata": {"name": f"n{zone}", "labels": {"topology.kubernetes.io/zone": zone}}},
+            )  # fmt: skip
+            await world.client.update_status(NODES, {**made, "status": a_node(zone, "1")["status"]})
+        web = a_service()
+        await world.create(SERVICES, {**web, "metadata": {**web["metadata"], "annotations": AUTO}})
+        for number in range(4):
+            await pod(world, f"p{number}", number + 1, on="na")
+        (one,) = await slices(world)
+        assert Counter(hinted(one)) == {"a": 2, "b": 2}
+        await world.client.delete(NODES, "nb")
+        (one,) = await slices(world)
+        assert hinted(one) == "----"
+        told = [event["reason"] for event in (await world.client.list(CORE_EVENTS, "ns"))["items"]]
+        assert told.count("TopologyAwareHintsEnabled") == 1
+        assert "TopologyAwareHintsDisabled" in told

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -156,13 +155,11 @@ def test_what_is_wrong_with_a_kubeconfig_is_told(tmp_path: Path, said: Json, say
         read_credentials(tmp_path / "users")
 
 
-def test_a_webhook_is_not_asked_with_a_token_that_is_gone(tmp_path: Path) -> None:
+@pytest.mark.real_time
+async def test_a_webhook_is_not_asked_with_a_token_that_is_gone(tmp_path: Path) -> None:
     shown = Credentials(token_file=str(tmp_path / "gone"))
     target = Target("https://127.0.0.1:1/", "127.0.0.1", 1, b"", None, shown)
     webhooks = Webhooks({}, lambda *_: False)
 
-    async def post() -> None:
-        with pytest.raises(WebhookError, match="the token of this server cannot be read"):
-            await webhooks.post(target, b"{}", seconds=5)
-
-    asyncio.run(post())
+    with pytest.raises(WebhookError, match="the token of this server cannot be read"):
+        await webhooks.post(target, b"{}", seconds=5)

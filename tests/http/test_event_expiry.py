@@ -50,27 +50,24 @@ async def names(made: Server) -> list[str]:
     return [item["metadata"]["name"] for item in (await ask(made, "GET", EVENTS))["items"]]
 
 
-def test_an_event_goes_an_hour_after_its_last_write_and_watches_see_it(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with server(tmp_path) as made:
-            await report(made, "first")
-            await passes(HOUR / 2)
-            await report(made, "second")
-            await ask(made, "PATCH", f"{EVENTS}/first", {"count": 2})
-            await report(made, "third")
-            await ask(made, "DELETE", f"{EVENTS}/third")
-            version = (await ask(made, "GET", EVENTS))["metadata"]["resourceVersion"]
-            await passes(HOUR - PACE)
-            assert await names(made) == ["first", "second"]
-            await passes(2 * PACE)
-            assert await names(made) == []
-            stream = await ask(made, "GET", EVENTS, query=f"watch=true&resourceVersion={version}")
-            seen = b""
-            while seen.count(b'"DELETED"') < 2:
-                seen += await anext(stream.chunks)
-            await stream.close()
-
-    run(scenario)
+async def test_an_event_goes_an_hour_after_its_last_write_and_watches_see_it(tmp_path: Path) -> None:
+    async with server(tmp_path) as made:
+        await report(made, "first")
+        await passes(HOUR / 2)
+        await report(made, "second")
+        await ask(made, "PATCH", f"{EVENTS}/first", {"count": 2})
+        await report(made, "third")
+        await ask(made, "DELETE", f"{EVENTS}/third")
+        version = (await ask(made, "GET", EVENTS))["metadata"]["resourceVersion"]
+        await passes(HOUR - PACE)
+        assert await names(made) == ["first", "second"]
+        await passes(2 * PACE)
+        assert await names(made) == []
+        stream = await ask(made, "GET", EVENTS, query=f"watch=true&resourceVersion={version}")
+        seen = b""
+        while seen.count(b'"DELETED"') < 2:
+            seen += await anext(stream.chunks)
+        await stream.close()
 
 
 def test_the_time_is_a_flag_and_zero_keeps_events_for_ever(tmp_path: Path) -> None:
@@ -108,25 +105,19 @@ def test_what_an_older_process_wrote_goes_by_its_last_write(tmp_path: Path) -> N
     run(after)
 
 
-def test_many_events_that_are_due_at_once_all_go(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with server(tmp_path) as made:
-            await asyncio.gather(*(report(made, f"e{number}") for number in range(600)))
-            await passes(HOUR + PACE)
-            assert await names(made) == []
-
-    run(scenario)
+async def test_many_events_that_are_due_at_once_all_go(tmp_path: Path) -> None:
+    async with server(tmp_path) as made:
+        await asyncio.gather(*(report(made, f"e{number}") for number in range(600)))
+        await passes(HOUR + PACE)
+        assert await names(made) == []
 
 
-def test_an_event_that_is_to_expire_leaves_nothing_to_wait_for(tmp_path: Path) -> None:
+async def test_an_event_that_is_to_expire_leaves_nothing_to_wait_for(tmp_path: Path) -> None:
     """`run_until_idle` does not run through the hour."""
 
-    async def scenario() -> None:
-        loop: Any = asyncio.get_running_loop()
-        async with server(tmp_path) as made:
-            await report(made, "only")
-            before = loop.time()
-            assert (await loop.run_until_idle()).idle
-            assert loop.time() == before
-
-    run(scenario)
+    loop: Any = asyncio.get_running_loop()
+    async with server(tmp_path) as made:
+        await report(made, "only")
+        before = loop.time()
+        assert (await loop.run_until_idle()).idle
+        assert loop.time() == before

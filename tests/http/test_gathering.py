@@ -31,7 +31,8 @@ def test_pieces_make_the_same_bytes_as_the_whole(key: str, media: str, pretty: b
     assert made == encode(media, {**WHOLE, key: items}, pretty=pretty)
 
 
-def test_others_get_their_turn_between_the_pieces() -> None:
+@pytest.mark.real_time
+async def test_others_get_their_turn_between_the_pieces() -> None:
     waits: list[float] = []
 
     async def others(done: asyncio.Event) -> None:
@@ -46,12 +47,9 @@ def test_others_get_their_turn_between_the_pieces() -> None:
             pass
         return item
 
-    async def main() -> None:
-        done = asyncio.Event()
-        other = asyncio.create_task(others(done))
-        await gather(JSON, WHOLE, "items", range(60), slow)
-        done.set()
-        await other
-
-    asyncio.run(main())
+    done = asyncio.Event()
+    other = asyncio.create_task(others(done))
+    await gather(JSON, WHOLE, "items", range(60), slow)
+    done.set()
+    await other
     assert len(waits) >= 10

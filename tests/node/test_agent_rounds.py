@@ -296,72 +296,68 @@ def test_a_nodes_faults_are_those_that_it_says_now() -> None:
     played(scenario)
 
 
-def test_containers_are_processes_where_that_was_said_and_one_socket_serves_all_nodes(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        run_as = Processes(directory=tmp_path / "run", announcements=tmp_path / "kubelets")
-        async with an_agent(run=run_as) as agent:
-            for name in ("n", "m"):
-                agent.put(NODES, node(name))
-                agent.kubelet(name)
-            agent.put(PODS, pod())
-            agent.put(PODS, pod("unbound", ""))
-            agent.put(PODS, pod("far", "away"))
-            found = agent.part._find_pod("p-uid")
-            assert found is not None
-            running = agent.part._kubelets["n"].containers
-            assert found == (pod(), running)
-            assert running is not agent.part._kubelets["m"].containers
-            assert (
-                agent.part._find_pod("unbound-uid"),
-                agent.part._find_pod("far-uid"),
-                agent.part._find_pod("x"),
-            ) == (None,) * 3
-            server = agent.part._run_server
-            assert server is not None
-            await become(lambda: len(server._announced) == 2, "both are announced")
-            assert sorted(each.name for each in (tmp_path / "kubelets").iterdir()) == ["m", "n"]
-            assert running is not None
-            running._changed(pod())
-            assert agent.queued() == ["pod:ns/p"]
-            await server.close()
-        async with an_agent() as plain:
-            plain.put(NODES, node())
-            plain.kubelet()
-            assert plain.part._kubelets["n"].containers is None
-            plain.put(PODS, pod())
-            assert plain.part._find_pod("p-uid") is None
-
-    asyncio.run(scenario())
+@pytest.mark.real_time
+async def test_containers_are_processes_where_that_was_said_and_one_socket_serves_all_nodes(tmp_path: Path) -> None:
+    run_as = Processes(directory=tmp_path / "run", announcements=tmp_path / "kubelets")
+    async with an_agent(run=run_as) as agent:
+        for name in ("n", "m"):
+            agent.put(NODES, node(name))
+            agent.kubelet(name)
+        agent.put(PODS, pod())
+        agent.put(PODS, pod("unbound", ""))
+        agent.put(PODS, pod("far", "away"))
+        found = agent.part._find_pod("p-uid")
+        assert found is not None
+        running = agent.part._kubelets["n"].containers
+        assert found == (pod(), running)
+        assert running is not agent.part._kubelets["m"].containers
+        assert (
+            agent.part._find_pod("unbound-uid"),
+            agent.part._find_pod("far-uid"),
+            agent.part._find_pod("x"),
+        ) == (None,) * 3
+        server = agent.part._run_server
+        assert server is not None
+        await become(lambda: len(server._announced) == 2, "both are announced")
+        assert sorted(each.name for each in (tmp_path / "kubelets").iterdir()) == ["m", "n"]
+        assert running is not None
+        running._changed(pod())
+        assert agent.queued() == ["pod:ns/p"]
+        await server.close()
+    async with an_agent() as plain:
+        plain.put(NODES, node())
+        plain.kubelet()
+        assert plain.part._kubelets["n"].containers is None
+        plain.put(PODS, pod())
+        assert plain.part._find_pod("p-uid") is None
 
 
-def test_the_node_with_plugin_directories_has_real_drivers(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        dirs = PluginDirs(plugins=tmp_path / "plugins", registry=tmp_path / "registry")
-        async with an_agent(plugin_dirs=dirs) as agent:
-            plugins = agent.part._plugins
-            assert plugins is not None
-            assert agent.kubelet("node-1").claims is plugins.claims
-            assert agent.kubelet("node-2").claims is not plugins.claims
-            before = asyncio.get_running_loop().time()
-            due = agent.part.due
-            assert due is not None
-            assert before <= due <= asyncio.get_running_loop().time(), "what drivers do cannot be foreseen"
-            assert len(agent.part.metrics) > len(Agent().part.metrics)
-            assert plugins._pods() is None, "nothing has been read yet"
-            agent.informers.of(PODS).settle()
-            agent.put(PODS, pod(on="node-1"))
-            agent.put(PODS, pod("q", "node-2"))
-            assert plugins._pods() == [pod(on="node-1")]
-            plugins._changed({"p-uid", "q-uid"})
-            assert agent.queued() == ["pod:ns/p"]
-            agent.put(NODES, node("node-1"))
-        async with an_agent(plugin_dirs=dirs, node="n") as one:
-            one.put(NODES, node(emulated=False))
-            await one.part.reconcile("node:n")
-            assert list(one.part._kubelets) == ["n"], "drivers register whether it has pods or not"
-        assert Agent().part.due is None
-
-    asyncio.run(scenario())
+@pytest.mark.real_time
+async def test_the_node_with_plugin_directories_has_real_drivers(tmp_path: Path) -> None:
+    dirs = PluginDirs(plugins=tmp_path / "plugins", registry=tmp_path / "registry")
+    async with an_agent(plugin_dirs=dirs) as agent:
+        plugins = agent.part._plugins
+        assert plugins is not None
+        assert agent.kubelet("node-1").claims is plugins.claims
+        assert agent.kubelet("node-2").claims is not plugins.claims
+        before = asyncio.get_running_loop().time()
+        due = agent.part.due
+        assert due is not None
+        assert before <= due <= asyncio.get_running_loop().time(), "what drivers do cannot be foreseen"
+        assert len(agent.part.metrics) > len(Agent().part.metrics)
+        assert plugins._pods() is None, "nothing has been read yet"
+        agent.informers.of(PODS).settle()
+        agent.put(PODS, pod(on="node-1"))
+        agent.put(PODS, pod("q", "node-2"))
+        assert plugins._pods() == [pod(on="node-1")]
+        plugins._changed({"p-uid", "q-uid"})
+        assert agent.queued() == ["pod:ns/p"]
+        agent.put(NODES, node("node-1"))
+    async with an_agent(plugin_dirs=dirs, node="n") as one:
+        one.put(NODES, node(emulated=False))
+        await one.part.reconcile("node:n")
+        assert list(one.part._kubelets) == ["n"], "drivers register whether it has pods or not"
+    assert Agent().part.due is None
 
 
 @pytest.mark.parametrize(
@@ -397,24 +393,22 @@ def test_what_gates_allow_of_claims() -> None:
     played(scenario)
 
 
-def test_claims_of_pods_that_are_gone_are_released_once_the_pods_are_known(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        dirs = PluginDirs(plugins=tmp_path / "plugins", registry=tmp_path / "registry")
-        plugins = Agent(plugin_dirs=dirs).part._plugins
-        assert plugins is not None
-        active: list[Any] = []
+@pytest.mark.real_time
+async def test_claims_of_pods_that_are_gone_are_released_once_the_pods_are_known(tmp_path: Path) -> None:
+    dirs = PluginDirs(plugins=tmp_path / "plugins", registry=tmp_path / "registry")
+    plugins = Agent(plugin_dirs=dirs).part._plugins
+    assert plugins is not None
+    active: list[Any] = []
 
-        async def release(found: Any) -> None:
-            active.append(sorted(found))
+    async def release(found: Any) -> None:
+        active.append(sorted(found))
 
-        plugins.claims.release_lost = release  # type: ignore[method-assign, assignment]
-        for pods in (
-            None,
-            [],
-            [pod(), pod("over", phase="Succeeded"), pod("failed", phase="Failed"), pod("q", phase="Running")],
-        ):
-            plugins._pods = lambda found=pods: found  # type: ignore[misc]
-            await plugins.release_lost()
-        assert active == [[], ["p-uid", "q-uid"]]
-
-    asyncio.run(scenario())
+    plugins.claims.release_lost = release  # type: ignore[method-assign, assignment]
+    for pods in (
+        None,
+        [],
+        [pod(), pod("over", phase="Succeeded"), pod("failed", phase="Failed"), pod("q", phase="Running")],
+    ):
+        plugins._pods = lambda found=pods: found  # type: ignore[misc]
+        await plugins.release_lost()
+    assert active == [[], ["p-uid", "q-uid"]]

@@ -149,19 +149,16 @@ def test_a_claim_that_was_deleted_or_changed_meanwhile_is_released_as_it_was_pre
     run(lambda: scenario("changed", lambda node: node.claim("b", "q", drivers=(NIC,))))
 
 
-def test_a_claim_recreated_while_its_pod_starts_is_not_taken_for_the_old_one(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        node = Node(tmp_path, GPU)
-        node.claim("a", "p")
-        node.claim("b", "p")
-        node.get(GPU).next = [{"b": None}]  # nothing is said of b: the pod does not start
-        with pytest.raises(DraError):
-            await node.manager.prepare(POD)
-        node.claim("b", "p", uid="another")
-        with pytest.raises(DraError, match="old ResourceClaim with same name b and different UID b-uid"):
-            await node.manager.prepare(POD)
-        await node.manager.unprepare(POD)
-        assert node.get(GPU).calls[-1] == ("unprepare", ["a", "b"])
-        assert node.held() == {}
-
-    run(scenario)
+async def test_a_claim_recreated_while_its_pod_starts_is_not_taken_for_the_old_one(tmp_path: Path) -> None:
+    node = Node(tmp_path, GPU)
+    node.claim("a", "p")
+    node.claim("b", "p")
+    node.get(GPU).next = [{"b": None}]  # nothing is said of b: the pod does not start
+    with pytest.raises(DraError):
+        await node.manager.prepare(POD)
+    node.claim("b", "p", uid="another")
+    with pytest.raises(DraError, match="old ResourceClaim with same name b and different UID b-uid"):
+        await node.manager.prepare(POD)
+    await node.manager.unprepare(POD)
+    assert node.get(GPU).calls[-1] == ("unprepare", ["a", "b"])
+    assert node.held() == {}

@@ -9,7 +9,7 @@ import pytest
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import CORE_EVENTS, DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.scheduler.world import World
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 DRIVER = "gpu.example.com"
 MARK = "kubedra.dev"
@@ -81,63 +81,54 @@ def names(devices: list[Json]) -> list[str]:
     return [device["name"] for device in devices]
 
 
-def test_a_slice_that_was_changed_or_deleted_comes_back_whole() -> None:
-    async def scenario() -> None:
-        async with Cluster() as world:
-            await world.begin()
-            (made,) = await world.slices()
-            spec = {**made["spec"], "devices": made["spec"]["devices"][:1]}
-            await world.client.update(RESOURCE_SLICES, {**made, "spec": spec})
+async def test_a_slice_that_was_changed_or_deleted_comes_back_whole() -> None:
+    async with Cluster() as world:
+        await world.begin()
+        (made,) = await world.slices()
+        spec = {**made["spec"], "devices": made["spec"]["devices"][:1]}
+        await world.client.update(RESOURCE_SLICES, {**made, "spec": spec})
+        await passes()
+        (found,) = await world.slices()
+        assert names(found["spec"]["devices"]) == ["gpu-0", "gpu-1"]
+        await world.client.delete(RESOURCE_SLICES, made["metadata"]["name"])
+        await passes()
+        (found,) = await world.slices()
+        assert names(found["spec"]["devices"]) == ["gpu-0", "gpu-1"]
+
+
+async def test_a_taint_that_somebody_set_stays_while_the_node_s_own_come_and_go() -> None:
+    async with Cluster() as world:
+        await world.begin(tainted_devices="gpu-0=own:NoSchedule")
+        (made,) = await world.slices()
+        first, second = made["spec"]["devices"]
+        first["taints"].append({"key": "theirs", "effect": "NoSchedule"})
+        await world.client.update(RESOURCE_SLICES, made)
+        since = []
+        for own in ("gpu-1=own:NoSchedule", None):
+            await passes(100)
+            await world.mark(tainted_devices=own)
             await passes()
             (found,) = await world.slices()
-            assert names(found["spec"]["devices"]) == ["gpu-0", "gpu-1"]
-            await world.client.delete(RESOURCE_SLICES, made["metadata"]["name"])
-            await passes()
-            (found,) = await world.slices()
-            assert names(found["spec"]["devices"]) == ["gpu-0", "gpu-1"]
-
-    run(scenario)
+            first, second = found["spec"]["devices"]
+            assert [taint["key"] for taint in first["taints"]] == ["theirs"]
+            since.append(first["taints"][0]["timeAdded"])
+            assert [taint["key"] for taint in second.get("taints", ())] == (["own"] if own else [])
+        assert since[0] == since[1]
 
 
-def test_a_taint_that_somebody_set_stays_while_the_node_s_own_come_and_go() -> None:
-    async def scenario() -> None:
-        async with Cluster() as world:
-            await world.begin(tainted_devices="gpu-0=own:NoSchedule")
-            (made,) = await world.slices()
-            first, second = made["spec"]["devices"]
-            first["taints"].append({"key": "theirs", "effect": "NoSchedule"})
-            await world.client.update(RESOURCE_SLICES, made)
-            since = []
-            for own in ("gpu-1=own:NoSchedule", None):
-                await passes(100)
-                await world.mark(tainted_devices=own)
-                await passes()
-                (found,) = await world.slices()
-                first, second = found["spec"]["devices"]
-                assert [taint["key"] for taint in first["taints"]] == ["theirs"]
-                since.append(first["taints"][0]["timeAdded"])
-                assert [taint["key"] for taint in second.get("taints", ())] == (["own"] if own else [])
-            assert since[0] == since[1]
+async def test_devices_are_lost_and_tainted_and_come_back() -> None:
+    async with Cluster() as world:
+        await world.begin(lost_devices="gpu-0")
+        await world.devices(lambda devices: names(devices) == ["gpu-1"])
+        await world.mark(lost_devices=None, tainted_devices=f"{DRIVER}/gpu-1=hot=very:NoExecute, gpu-0=odd")
 
-    run(scenario)
+        def tainted(devices: list[Json]) -> bool:
+            found = {d["name"]: [(t["key"], t["value"], t["effect"]) for t in d.get("taints", ())] for d in devices}
+            return found == {"gpu-0": [], "gpu-1": [("hot", "very", "NoExecute")]}
 
-
-def test_devices_are_lost_and_tainted_and_come_back() -> None:
-    async def scenario() -> None:
-        async with Cluster() as world:
-            await world.begin(lost_devices="gpu-0")
-            await world.devices(lambda devices: names(devices) == ["gpu-1"])
-            await world.mark(lost_devices=None, tainted_devices=f"{DRIVER}/gpu-1=hot=very:NoExecute, gpu-0=odd")
-
-            def tainted(devices: list[Json]) -> bool:
-                found = {d["name"]: [(t["key"], t["value"], t["effect"]) for t in d.get("taints", ())] for d in devices}
-                return found == {"gpu-0": [], "gpu-1": [("hot", "very", "NoExecute")]}
-
-            await world.devices(tainted)
-            await world.mark(tainted_devices=None)
-            await world.devices(lambda devices: len(devices) == 2 and not any("taints" in d for d in devices))
-
-    run(scenario)
+        await world.devices(tainted)
+        await world.mark(tainted_devices=None)
+        await world.devices(lambda devices: len(devices) == 2 and not any("taints" in d for d in devices))
 
 
 @pytest.mark.parametrize(
@@ -147,67 +138,55 @@ def test_devices_are_lost_and_tainted_and_come_back() -> None:
         ({"missing_drivers": DRIVER}, f"DRA driver {DRIVER} is not registered"),
     ],
 )
-def test_a_preparation_that_fails_is_tried_again_when_the_fault_is_gone(marks: dict[str, str], text: str) -> None:
-    async def scenario() -> None:
-        async with Cluster() as world:
-            await world.begin(**marks)
-            await world.pod()
-            assert (await world.refused()).endswith(text)
-            await world.mark(**dict.fromkeys(marks))
-            await world.running()
-
-    run(scenario)
+async def test_a_preparation_that_fails_is_tried_again_when_the_fault_is_gone(marks: dict[str, str], text: str) -> None:
+    async with Cluster() as world:
+        await world.begin(**marks)
+        await world.pod()
+        assert (await world.refused()).endswith(text)
+        await world.mark(**dict.fromkeys(marks))
+        await world.running()
 
 
-def test_a_claim_fails_alone_where_the_fault_is_of_its_device() -> None:
-    async def scenario() -> None:
-        async with Cluster() as world:
-            await world.begin(prepare_error="broken", prepare_error_devices="gpu-1")
-            await world.pod("bad", "gpu-1")
-            await world.pod("good", "gpu-0")
-            await world.running("good")
-            assert (await world.refused()).endswith("for ResourceClaim bad: broken")
-            assert (await world.client.get(PODS, "bad", "ns"))["status"]["phase"] == "Pending"
-
-    run(scenario)
+async def test_a_claim_fails_alone_where_the_fault_is_of_its_device() -> None:
+    async with Cluster() as world:
+        await world.begin(prepare_error="broken", prepare_error_devices="gpu-1")
+        await world.pod("bad", "gpu-1")
+        await world.pod("good", "gpu-0")
+        await world.running("good")
+        assert (await world.refused()).endswith("for ResourceClaim bad: broken")
+        assert (await world.client.get(PODS, "bad", "ns"))["status"]["phase"] == "Pending"
 
 
-def test_a_slow_driver_holds_up_its_pod_and_one_that_does_not_release_keeps_it() -> None:
-    async def scenario() -> None:
-        async with Cluster() as world:
-            await world.begin(prepare_takes="20s", unprepare_error="busy")
-            await world.pod()
-            pod = await world.running()
-            began = pod["status"]["startTime"][-4:-1], pod["status"]["containerStatuses"][0]["state"]["running"]
-            assert (int(began[1]["startedAt"][-3:-1]) - int(began[0][1:])) % 60 == 20
-            await world.client.delete(PODS, "p", "ns")
-            await world.until(PODS, "ns/p", lambda obj: "terminated" in obj["status"]["containerStatuses"][0]["state"])
-            assert (await world.client.get(PODS, "p", "ns"))["metadata"]["deletionTimestamp"]
-            await world.mark(unprepare_error=None)
-            await passes()
-            assert not (await world.client.list(PODS))["items"]
-
-    run(scenario)
+async def test_a_slow_driver_holds_up_its_pod_and_one_that_does_not_release_keeps_it() -> None:
+    async with Cluster() as world:
+        await world.begin(prepare_takes="20s", unprepare_error="busy")
+        await world.pod()
+        pod = await world.running()
+        began = pod["status"]["startTime"][-4:-1], pod["status"]["containerStatuses"][0]["state"]["running"]
+        assert (int(began[1]["startedAt"][-3:-1]) - int(began[0][1:])) % 60 == 20
+        await world.client.delete(PODS, "p", "ns")
+        await world.until(PODS, "ns/p", lambda obj: "terminated" in obj["status"]["containerStatuses"][0]["state"])
+        assert (await world.client.get(PODS, "p", "ns"))["metadata"]["deletionTimestamp"]
+        await world.mark(unprepare_error=None)
+        await passes()
+        assert not (await world.client.list(PODS))["items"]
 
 
-def test_the_health_of_devices_is_what_the_annotation_says_from_the_moment_that_it_is_there() -> None:
-    async def scenario() -> None:
-        async with Cluster() as world:
-            await world.begin()
-            await world.pod(device="gpu-1")
-            assert "allocatedResourcesStatus" not in (await world.running())["status"]["containerStatuses"][0]
+async def test_the_health_of_devices_is_what_the_annotation_says_from_the_moment_that_it_is_there() -> None:
+    async with Cluster() as world:
+        await world.begin()
+        await world.pod(device="gpu-1")
+        assert "allocatedResourcesStatus" not in (await world.running())["status"]["containerStatuses"][0]
 
-            async def becomes(said: str, *wanted: str) -> None:
-                def shown(pod: Json) -> bool:
-                    (entry,) = pod["status"]["containerStatuses"][0].get("allocatedResourcesStatus") or [{}]
-                    return [
-                        value for item in entry.get("resources", ()) for value in (item["health"], item.get("message"))
-                    ] == list(wanted)
+        async def becomes(said: str, *wanted: str) -> None:
+            def shown(pod: Json) -> bool:
+                (entry,) = pod["status"]["containerStatuses"][0].get("allocatedResourcesStatus") or [{}]
+                return [
+                    value for item in entry.get("resources", ()) for value in (item["health"], item.get("message"))
+                ] == list(wanted)
 
-                await world.mark(unhealthy_devices=said)
-                await world.until(PODS, "ns/p", shown)
+            await world.mark(unhealthy_devices=said)
+            await world.until(PODS, "ns/p", shown)
 
-            await becomes("gpu-1=too hot", "Unhealthy", "too hot")
-            await becomes("gpu-0", "Healthy", None)  # type: ignore[arg-type]
-
-    run(scenario)
+        await becomes("gpu-1=too hot", "Unhealthy", "too hot")
+        await becomes("gpu-0", "Healthy", None)  # type: ignore[arg-type]

@@ -19,7 +19,6 @@ from controllers.kubelet.pods.certificates import PodCertificates, make_key
 from controllers.runtime.times import go_time
 from kubedra.runtime import private_files as private
 from tests.node.test_kubelet_rounds import NODE, Node, at, pod
-from tests.support.virtual import run
 
 HERE: Json = {**NODE, "metadata": {**NODE["metadata"], "uid": "n-u"}}  # type: ignore[dict-item]
 #: What stands around a certificate does not come into files, nor does another name or form of it.
@@ -76,119 +75,102 @@ class Signed(Node):
         return str(self.pod["status"].get("phase"))
 
 
-def test_a_pod_starts_when_its_certificate_is_issued_and_finds_it_in_files(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        node = Signed(tmp_path, jitter=0.5)
-        again = await node.step(pod(spec=asking()), HERE)
-        assert (node.phase, node.told.reasons) == ("Pending", ["FailedMount"])
-        assert node.told.events[0][2] == 'MountVolume.SetUp failed for volume "v" : credential bundle is not issued yet'
-        assert again == timedelta(seconds=60)
-        [request] = node.requests.values()
-        assert request["metadata"]["ownerReferences"] == [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]
-        spec = dict(request["spec"])
-        stub = load_der_x509_csr(b64decode(spec.pop("stubPKCS10Request")))
-        assert spec == {
-            "signerName": "example.com/a", "podName": "p", "podUID": "u", "serviceAccountName": "runner",
-            "serviceAccountUID": "a-u", "nodeName": "n", "nodeUID": "n-u",
-        }  # fmt: skip
-        await node.step(node=HERE)
-        assert (node.phase, len(node.requests)) == ("Pending", 1), "it is asked for once"
-        node.issue(b"first")
-        renewal = await node.step(node=HERE)
-        assert node.phase == "Running"
-        assert renewal == 42.5 * MINUTES, "half of the five minutes over which renewals are spread"
-        place = tmp_path / "u/volumes/v"
-        key, chain = ((place / name).read_bytes() for name in ("in/key.pem", "chain.pem"))
-        assert chain == b"-----BEGIN CERTIFICATE-----\nZmlyc3Q=\n-----END CERTIFICATE-----\n"
-        assert ((place / "both.pem").read_bytes(), (place / "both.pem").stat().st_mode & 0o777) == (key + chain, 0o440)
-        form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        assert load_pem_private_key(key, None).public_key().public_bytes(*form) == stub.public_key().public_bytes(*form)
-        await asyncio.sleep(renewal.total_seconds())
-        await node.step(node=HERE)
-        assert (len(node.requests), (place / "in/key.pem").read_bytes()) == (2, key), "what is held stays until then"
-        node.issue(b"second")
-        await node.step(node=HERE)
-        assert (place / "in/key.pem").read_bytes() != key
-        assert b64encode(b"second") in (place / "chain.pem").read_bytes()
-        (held,) = [path for path in place.glob("..*") if not path.is_symlink()]
-        links = [place / name for name in ("in/key.pem", "chain.pem", "both.pem")]
-        assert all(path.resolve().is_relative_to(held) for path in links), "one change of a link replaces them all"
-
-    run(scenario)
+async def test_a_pod_starts_when_its_certificate_is_issued_and_finds_it_in_files(tmp_path: Path) -> None:
+    node = Signed(tmp_path, jitter=0.5)
+    again = await node.step(pod(spec=asking()), HERE)
+    assert (node.phase, node.told.reasons) == ("Pending", ["FailedMount"])
+    assert node.told.events[0][2] == 'MountVolume.SetUp failed for volume "v" : credential bundle is not issued yet'
+    assert again == timedelta(seconds=60)
+    [request] = node.requests.values()
+    assert request["metadata"]["ownerReferences"] == [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]
+    spec = dict(request["spec"])
+    stub = load_der_x509_csr(b64decode(spec.pop("stubPKCS10Request")))
+    assert spec == {
+        "signerName": "example.com/a", "podName": "p", "podUID": "u", "serviceAccountName": "runner",
+        "serviceAccountUID": "a-u", "nodeName": "n", "nodeUID": "n-u",
+    }  # fmt: skip
+    await node.step(node=HERE)
+    assert (node.phase, len(node.requests)) == ("Pending", 1), "it is asked for once"
+    node.issue(b"first")
+    renewal = await node.step(node=HERE)
+    assert node.phase == "Running"
+    assert renewal == 42.5 * MINUTES, "half of the five minutes over which renewals are spread"
+    place = tmp_path / "u/volumes/v"
+    key, chain = ((place / name).read_bytes() for name in ("in/key.pem", "chain.pem"))
+    assert chain == b"-----BEGIN CERTIFICATE-----\nZmlyc3Q=\n-----END CERTIFICATE-----\n"
+    assert ((place / "both.pem").read_bytes(), (place / "both.pem").stat().st_mode & 0o777) == (key + chain, 0o440)
+    form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    assert load_pem_private_key(key, None).public_key().public_bytes(*form) == stub.public_key().public_bytes(*form)
+    await asyncio.sleep(renewal.total_seconds())
+    await node.step(node=HERE)
+    assert (len(node.requests), (place / "in/key.pem").read_bytes()) == (2, key), "what is held stays until then"
+    node.issue(b"second")
+    await node.step(node=HERE)
+    assert (place / "in/key.pem").read_bytes() != key
+    assert b64encode(b"second") in (place / "chain.pem").read_bytes()
+    (held,) = [path for path in place.glob("..*") if not path.is_symlink()]
+    links = [place / name for name in ("in/key.pem", "chain.pem", "both.pem")]
+    assert all(path.resolve().is_relative_to(held) for path in links), "one change of a link replaces them all"
 
 
 @pytest.mark.parametrize(("kind", "says"), [("Denied", "was denied"), ("Failed", "failed")])
-def test_a_pod_whose_certificate_is_refused_never_starts(kind: str, says: str) -> None:
-    async def scenario() -> None:
-        node = Signed()
-        await node.step(pod(spec=asking()), HERE)
-        node.end(kind)
-        await node.step(node=HERE)
-        said = 'reason="No", message="not you"'
-        lasting = f"PodCertificateRequest was permanently {kind.lower()}: {said.replace(',', '')}"
-        assert node.told.events[1:] == [
-            ("Warning", kind, f"PodCertificateRequest ns/req-0 {says}, {said}"),
-            ("Warning", "FailedMount", f'MountVolume.SetUp failed for volume "v" : {lasting}'),
-        ]
-        await asyncio.sleep(3600)
-        await node.step(node=HERE)
-        assert (node.phase, len(node.requests)) == ("Pending", 1)
-
-    run(scenario)
+async def test_a_pod_whose_certificate_is_refused_never_starts(kind: str, says: str) -> None:
+    node = Signed()
+    await node.step(pod(spec=asking()), HERE)
+    node.end(kind)
+    await node.step(node=HERE)
+    said = 'reason="No", message="not you"'
+    lasting = f"PodCertificateRequest was permanently {kind.lower()}: {said.replace(',', '')}"
+    assert node.told.events[1:] == [
+        ("Warning", kind, f"PodCertificateRequest ns/req-0 {says}, {said}"),
+        ("Warning", "FailedMount", f'MountVolume.SetUp failed for volume "v" : {lasting}'),
+    ]
+    await asyncio.sleep(3600)
+    await node.step(node=HERE)
+    assert (node.phase, len(node.requests)) == ("Pending", 1)
 
 
-def test_a_request_that_is_gone_is_made_again() -> None:
-    async def scenario() -> None:
-        node = Signed()
-        await node.step(pod(spec=asking()), HERE)
-        node.requests["ns/gone"] = node.requests.pop("ns/req-0")
-        await asyncio.sleep(599)
-        await node.step(node=HERE)
-        assert len(node.requests) == 1, "it may not have been seen yet"
-        await asyncio.sleep(1)
-        await node.step(node=HERE)
-        assert len(node.requests) == 2
-        node.kubelet.remove(node.pod)
-        assert node.certificates.missing(node.pod) == {"v": "credential bundle is not issued yet"}
-
-    run(scenario)
+async def test_a_request_that_is_gone_is_made_again() -> None:
+    node = Signed()
+    await node.step(pod(spec=asking()), HERE)
+    node.requests["ns/gone"] = node.requests.pop("ns/req-0")
+    await asyncio.sleep(599)
+    await node.step(node=HERE)
+    assert len(node.requests) == 1, "it may not have been seen yet"
+    await asyncio.sleep(1)
+    await node.step(node=HERE)
+    assert len(node.requests) == 2
+    node.kubelet.remove(node.pod)
+    assert node.certificates.missing(node.pod) == {"v": "credential bundle is not issued yet"}
 
 
-def test_a_certificate_that_is_not_renewed_is_told_of_once() -> None:
-    async def scenario() -> None:
-        node = Signed()
-        await node.step(pod(spec=asking()), HERE)
-        node.issue(b"a", refresh=40 * MINUTES, ends=60 * MINUTES)
-        assert await node.step(node=HERE) == 40 * MINUTES
-        await asyncio.sleep(40 * 60)
-        await node.step(node=HERE)
-        due = []
-        for seconds in (0, 599, 1, 600, 3600):
-            await asyncio.sleep(seconds)
-            due.append(await node.step(node=HERE))
-        assert due == [10 * MINUTES, timedelta(seconds=1), 10 * MINUTES, None, None], (
-            "a request that is seen is not lost"
-        )
-        assert [event for event in node.told.events if event[0] == "Warning"][1:] == [
-            ("Warning", "CertificateOverdueForRefresh", "PodCertificate refresh overdue"),
-            ("Warning", "CertificateExpired", "PodCertificate expired"),
-        ]
-        assert len(node.requests) == 2
-        assert node.phase == "Running"
-
-    run(scenario)
+async def test_a_certificate_that_is_not_renewed_is_told_of_once() -> None:
+    node = Signed()
+    await node.step(pod(spec=asking()), HERE)
+    node.issue(b"a", refresh=40 * MINUTES, ends=60 * MINUTES)
+    assert await node.step(node=HERE) == 40 * MINUTES
+    await asyncio.sleep(40 * 60)
+    await node.step(node=HERE)
+    due = []
+    for seconds in (0, 599, 1, 600, 3600):
+        await asyncio.sleep(seconds)
+        due.append(await node.step(node=HERE))
+    assert due == [10 * MINUTES, timedelta(seconds=1), 10 * MINUTES, None, None], "a request that is seen is not lost"
+    assert [event for event in node.told.events if event[0] == "Warning"][1:] == [
+        ("Warning", "CertificateOverdueForRefresh", "PodCertificate refresh overdue"),
+        ("Warning", "CertificateExpired", "PodCertificate expired"),
+    ]
+    assert len(node.requests) == 2
+    assert node.phase == "Running"
 
 
-def test_what_cannot_be_asked_for_now_is_asked_for_a_second_later() -> None:
-    async def scenario() -> None:
-        node = Signed()
-        node.client.refuses["get"] = (500, "InternalError")
-        assert await node.step(pod(spec=asking()), HERE) == timedelta(seconds=1)
-        node.client.refuses.clear()
-        await node.step(node=HERE)
-        assert len(node.requests) == 1
-
-    run(scenario)
+async def test_what_cannot_be_asked_for_now_is_asked_for_a_second_later() -> None:
+    node = Signed()
+    node.client.refuses["get"] = (500, "InternalError")
+    assert await node.step(pod(spec=asking()), HERE) == timedelta(seconds=1)
+    node.client.refuses.clear()
+    await node.step(node=HERE)
+    assert len(node.requests) == 1
 
 
 @pytest.mark.parametrize("kind", ["ED25519", "ECDSAP256", "ECDSAP384", "ECDSAP521", "RSA3072"])
@@ -199,41 +181,35 @@ def test_keys_are_of_the_type_that_was_asked_for_and_the_server_takes_them(kind:
     assert kind == "ED25519" or loaded.key_size == int(kind.lstrip("ECDSAPR"))  # type: ignore[union-attr]
 
 
-def test_what_cannot_be_written_is_written_later_and_the_pod_waits_for_it(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        node = Signed(tmp_path)
-        await node.step(pod(spec=asking()), HERE)
-        node.issue(b"a")
-        (tmp_path / "u").write_text("in the way")
-        assert await node.step(node=HERE) == timedelta(seconds=1)
-        assert node.phase == "Pending"
-        (tmp_path / "u").unlink()
-        await node.step(node=HERE)
-        assert (node.phase, (tmp_path / "u/volumes/v/chain.pem").exists(), len(node.requests)) == ("Running", True, 1)
-
-    run(scenario)
+async def test_what_cannot_be_written_is_written_later_and_the_pod_waits_for_it(tmp_path: Path) -> None:
+    node = Signed(tmp_path)
+    await node.step(pod(spec=asking()), HERE)
+    node.issue(b"a")
+    (tmp_path / "u").write_text("in the way")
+    assert await node.step(node=HERE) == timedelta(seconds=1)
+    assert node.phase == "Pending"
+    (tmp_path / "u").unlink()
+    await node.step(node=HERE)
+    assert (node.phase, (tmp_path / "u/volumes/v/chain.pem").exists(), len(node.requests)) == ("Running", True, 1)
 
 
-def test_keys_that_a_killed_process_left_go_when_a_certificate_is_written_and_those_of_others_stay(
+async def test_keys_that_a_killed_process_left_go_when_a_certificate_is_written_and_those_of_others_stay(
     tmp_path: Path,
 ) -> None:
     """It may end when the files are written and nothing leads to them, or when nothing leads to those before any more."""
 
-    async def scenario() -> None:
-        place = tmp_path / "u/volumes/v"
-        for name in ("..certificate-1.abcd0123", "..certificate-1.abcd4567/in", "..certificate-10.abcd0123"):
-            (place / name).mkdir(parents=True)
-            (place / name / "key.pem").write_text("a key")
-        node = Signed(tmp_path)
-        await node.step(pod(spec=asking()), HERE)
-        node.issue(b"a")
-        await node.step(node=HERE)
-        assert node.phase == "Running"
-        held = (place / "..certificate-1").resolve().name
-        found = {path.name for path in place.glob("..*") if not path.is_symlink()}
-        assert found == {held, "..certificate-10.abcd0123"}
-
-    run(scenario)
+    place = tmp_path / "u/volumes/v"
+    for name in ("..certificate-1.abcd0123", "..certificate-1.abcd4567/in", "..certificate-10.abcd0123"):
+        (place / name).mkdir(parents=True)
+        (place / name / "key.pem").write_text("a key")
+    node = Signed(tmp_path)
+    await node.step(pod(spec=asking()), HERE)
+    node.issue(b"a")
+    await node.step(node=HERE)
+    assert node.phase == "Running"
+    held = (place / "..certificate-1").resolve().name
+    found = {path.name for path in place.glob("..*") if not path.is_symlink()}
+    assert found == {held, "..certificate-10.abcd0123"}
 
 
 def test_a_file_is_replaced_as_a_whole_also_where_it_may_not_be_written(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from apiserver.api.objects import Json
 from controllers.kubelet.emulation.publishing import EmulatedSlices
 from controllers.runtime.kinds import RESOURCE_SLICES, key_of
 from tests.controllers.oneround import Noted, imagined
-from tests.support.virtual import run
 
 DRIVER = "gpu.example.com"
 
@@ -56,130 +55,109 @@ def devices(item: Json) -> list[str]:
     return [each["name"] for each in item["spec"].get("devices") or ()]
 
 
-def test_a_node_publishes_what_it_is_told_to_and_no_more() -> None:
-    async def scenario() -> None:
-        there = Node()
-        assert await there.round(node()) == ["create"]
-        [made] = there.made
-        assert (made["spec"]["driver"], made["spec"]["nodeName"], len(devices(made))) == (DRIVER, "n", 2)
-        assert made["kind"] == "ResourceSlice"
-        there.shows()
-        assert there.changed == ["n"]
-        assert await there.round(node()) == []
-        assert await there.round(node("3")) == ["update"]
-        [changed] = there.made
-        assert (len(devices(changed)), changed["kind"], changed["apiVersion"]) == (
-            3,
-            "ResourceSlice",
-            "resource.k8s.io/v1",
-        )
-        assert await there.round(node(None)) == [], "nothing was said of devices"
-        assert await Node().round(node(None)) == []
-
-    run(scenario)
+async def test_a_node_publishes_what_it_is_told_to_and_no_more() -> None:
+    there = Node()
+    assert await there.round(node()) == ["create"]
+    [made] = there.made
+    assert (made["spec"]["driver"], made["spec"]["nodeName"], len(devices(made))) == (DRIVER, "n", 2)
+    assert made["kind"] == "ResourceSlice"
+    there.shows()
+    assert there.changed == ["n"]
+    assert await there.round(node()) == []
+    assert await there.round(node("3")) == ["update"]
+    [changed] = there.made
+    assert (len(devices(changed)), changed["kind"], changed["apiVersion"]) == (
+        3,
+        "ResourceSlice",
+        "resource.k8s.io/v1",
+    )
+    assert await there.round(node(None)) == [], "nothing was said of devices"
+    assert await Node().round(node(None)) == []
 
 
-def test_what_was_just_made_is_not_made_again_until_it_should_have_been_seen() -> None:
-    async def scenario() -> None:
-        there = Node()
-        await there.round(node())
-        assert await there.round(node()) == []
-        await asyncio.sleep(3600)
-        assert await there.round(node()) == ["create"], "it was taken away meanwhile"
-        there.part.remove(node(uid="another"))
-        assert await there.round(node()) == []
-        there.part.remove(node())
-        assert await there.round(node()) == ["create"], "it is another node"
-
-    run(scenario)
+async def test_what_was_just_made_is_not_made_again_until_it_should_have_been_seen() -> None:
+    there = Node()
+    await there.round(node())
+    assert await there.round(node()) == []
+    await asyncio.sleep(3600)
+    assert await there.round(node()) == ["create"], "it was taken away meanwhile"
+    there.part.remove(node(uid="another"))
+    assert await there.round(node()) == []
+    there.part.remove(node())
+    assert await there.round(node()) == ["create"], "it is another node"
 
 
-def test_slices_of_a_real_driver_are_left_alone() -> None:
-    async def scenario() -> None:
-        pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
-        spec = {"driver": DRIVER, "nodeName": "n", "pool": pool, "devices": []}
-        theirs = {"metadata": {"name": "made-by-hand", "uid": "x", "resourceVersion": "1"}, "spec": spec}
-        assert await Node(theirs).round(node()) == []
-        assert await Node({**theirs, "spec": {**spec, "driver": "other"}}).round(node()) == ["create"]
-        assert await Node({**theirs, "spec": {**spec, "nodeName": "m"}}).round(node()) == ["create"]
-        anywhere = {name: value for name, value in spec.items() if name != "nodeName"}
-        for_all = Node()
-        for_all.shows({**theirs, "spec": {**anywhere, "allNodes": True}})
-        assert (for_all.changed, await for_all.round(node())) == ([], ["create"])
-
-    run(scenario)
+async def test_slices_of_a_real_driver_are_left_alone() -> None:
+    pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": "n", "pool": pool, "devices": []}
+    theirs = {"metadata": {"name": "made-by-hand", "uid": "x", "resourceVersion": "1"}, "spec": spec}
+    assert await Node(theirs).round(node()) == []
+    assert await Node({**theirs, "spec": {**spec, "driver": "other"}}).round(node()) == ["create"]
+    assert await Node({**theirs, "spec": {**spec, "nodeName": "m"}}).round(node()) == ["create"]
+    anywhere = {name: value for name, value in spec.items() if name != "nodeName"}
+    for_all = Node()
+    for_all.shows({**theirs, "spec": {**anywhere, "allNodes": True}})
+    assert (for_all.changed, await for_all.round(node())) == ([], ["create"])
 
 
 @pytest.mark.parametrize(
     ("refusal", "fails"), [((404, "NotFound"), False), ((409, "Conflict"), False), ((403, "Forbidden"), True)]
 )
-def test_what_has_changed_meanwhile_comes_again(refusal: tuple[int, str], fails: bool) -> None:
-    async def scenario() -> None:
+async def test_what_has_changed_meanwhile_comes_again(refusal: tuple[int, str], fails: bool) -> None:
+    there = Node()
+    await there.round(node())
+    there.shows()
+    there.client.refuses["update"] = refusal
+    if fails:
+        with pytest.raises(StatusError):
+            await there.round(node("3"))
+    else:
+        assert await there.round(node("3")) == ["update"]
+
+
+async def test_taints_of_others_stay_and_ours_go_with_what_asked_for_them() -> None:
+    there = Node()
+    await there.round(node())
+    [made] = there.made
+    first, _ = devices(made)
+    tainted = node(tainted_devices=f"{first}=k=v:NoSchedule")
+    there.shows()
+    assert await there.round(tainted) == ["update"]
+    [ours] = there.made
+    assert [len(each.get("taints") or ()) for each in ours["spec"]["devices"]] == [1, 0]
+    foreign = {"key": "theirs", "effect": "NoExecute"}
+    both = [{**each, "taints": [*(each.get("taints") or ()), foreign]} for each in ours["spec"]["devices"]]
+    there.shows({**ours, "spec": {**ours["spec"], "devices": both}})
+    assert await there.round(tainted) == [], "theirs stays beside ours"
+    assert await there.round(node()) == ["update"]
+    [left] = there.made[-1:]
+    assert [each["taints"] for each in left["spec"]["devices"]] == [[foreign], [foreign]]
+
+
+async def test_a_profile_that_is_none_is_complained_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    there = Node()
+    for name, complaints in (("no-such", 1), ("no-such", 1), ("nor-this", 2), ("no-such", 3)):
+        await there.round(node("1", profile=name))
+        assert len([each for each in caplog.records if each.getMessage().startswith("node n: ")]) == complaints
+    there.part.remove(node())
+    await there.round(node(None, profile="no-such"))
+    assert len([each for each in caplog.records if each.getMessage().startswith("node n: ")]) == 4
+
+
+async def test_a_profiles_classes_come_with_its_devices() -> None:
+    for reason, fails in (("", False), ("AlreadyExists", False), ("Forbidden", True)):
         there = Node()
-        await there.round(node())
-        there.shows()
-        there.client.refuses["update"] = refusal
-        if fails:
+        if reason:
+            there.client.refuses["create"] = (400, reason)
+        profiled = node(None, profile="gaudi")
+        if fails or reason:
             with pytest.raises(StatusError):
-                await there.round(node("3"))
-        else:
-            assert await there.round(node("3")) == ["update"]
-
-    run(scenario)
-
-
-def test_taints_of_others_stay_and_ours_go_with_what_asked_for_them() -> None:
-    async def scenario() -> None:
-        there = Node()
-        await there.round(node())
-        [made] = there.made
-        first, _ = devices(made)
-        tainted = node(tainted_devices=f"{first}=k=v:NoSchedule")
-        there.shows()
-        assert await there.round(tainted) == ["update"]
-        [ours] = there.made
-        assert [len(each.get("taints") or ()) for each in ours["spec"]["devices"]] == [1, 0]
-        foreign = {"key": "theirs", "effect": "NoExecute"}
-        both = [{**each, "taints": [*(each.get("taints") or ()), foreign]} for each in ours["spec"]["devices"]]
-        there.shows({**ours, "spec": {**ours["spec"], "devices": both}})
-        assert await there.round(tainted) == [], "theirs stays beside ours"
-        assert await there.round(node()) == ["update"]
-        [left] = there.made[-1:]
-        assert [each["taints"] for each in left["spec"]["devices"]] == [[foreign], [foreign]]
-
-    run(scenario)
-
-
-def test_a_profile_that_is_none_is_complained_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
-        caplog.set_level(logging.WARNING)
-        there = Node()
-        for name, complaints in (("no-such", 1), ("no-such", 1), ("nor-this", 2), ("no-such", 3)):
-            await there.round(node("1", profile=name))
-            assert len([each for each in caplog.records if each.getMessage().startswith("node n: ")]) == complaints
-        there.part.remove(node())
-        await there.round(node(None, profile="no-such"))
-        assert len([each for each in caplog.records if each.getMessage().startswith("node n: ")]) == 4
-
-    run(scenario)
-
-
-def test_a_profiles_classes_come_with_its_devices() -> None:
-    async def scenario() -> None:
-        for reason, fails in (("", False), ("AlreadyExists", False), ("Forbidden", True)):
-            there = Node()
-            if reason:
-                there.client.refuses["create"] = (400, reason)
-            profiled = node(None, profile="gaudi")
-            if fails or reason:
-                with pytest.raises(StatusError):
-                    await there.round(profiled)
-                kinds = {kind for _, kind, _ in there.client.writes}
-                assert kinds == ({"DeviceClass"} if fails else {"DeviceClass", "ResourceSlice"})
-            else:
                 await there.round(profiled)
-                assert [kind for _, kind, _ in there.client.writes][:1] == ["DeviceClass"]
-                there.shows()
-                assert await there.round(profiled) == []
-
-    run(scenario)
+            kinds = {kind for _, kind, _ in there.client.writes}
+            assert kinds == ({"DeviceClass"} if fails else {"DeviceClass", "ResourceSlice"})
+        else:
+            await there.round(profiled)
+            assert [kind for _, kind, _ in there.client.writes][:1] == ["DeviceClass"]
+            there.shows()
+            assert await there.round(profiled) == []

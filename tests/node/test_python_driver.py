@@ -170,46 +170,42 @@ def test_a_driver_that_is_refused_learns_why(kube: Kube, tmp_path_factory: pytes
     assert not list((root / "registry").iterdir())
 
 
+@pytest.mark.real_time
 @pytest.mark.parametrize("turns", range(6))
-def test_a_connection_that_is_just_being_taken_ends_with_its_socket(tmp_path: Path, turns: int) -> None:
+async def test_a_connection_that_is_just_being_taken_ends_with_its_socket(tmp_path: Path, turns: int) -> None:
     path = tmp_path / "x.sock"
 
-    async def stop_soon_after_a_client_has_connected() -> None:
-        server = SocketServer(path, {})
-        await server.listen()
-        with socket.socket(socket.AF_UNIX) as client:
-            client.connect(str(path))
-            client.setblocking(False)
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            await server.stop()
-            async with patience(10):
-                with suppress(ConnectionResetError):
-                    while await asyncio.get_running_loop().sock_recv(client, 4096):
-                        pass
-
-    asyncio.run(stop_soon_after_a_client_has_connected())
-
-
-@pytest.mark.parametrize("turns", range(3))
-def test_a_socket_whose_opening_is_cancelled_is_closed(tmp_path: Path, turns: int) -> None:
-    path = tmp_path / "x.sock"
-
-    async def cancel_soon_after_the_socket_is_there() -> None:
-        server = SocketServer(path, {})
-        opening = asyncio.ensure_future(server.listen())
-        while not path.exists():
-            await asyncio.sleep(0)
+    server = SocketServer(path, {})
+    await server.listen()
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+        client.setblocking(False)
         for _ in range(turns):
             await asyncio.sleep(0)
-        opening.cancel()
-        await asyncio.wait((opening,))
-        if not opening.cancelled():
-            await server.stop()
-        with pytest.raises((FileNotFoundError, ConnectionRefusedError)):
-            await asyncio.open_unix_connection(path)
+        await server.stop()
+        async with patience(10):
+            with suppress(ConnectionResetError):
+                while await asyncio.get_running_loop().sock_recv(client, 4096):
+                    pass
 
-    asyncio.run(cancel_soon_after_the_socket_is_there())
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("turns", range(3))
+async def test_a_socket_whose_opening_is_cancelled_is_closed(tmp_path: Path, turns: int) -> None:
+    path = tmp_path / "x.sock"
+
+    server = SocketServer(path, {})
+    opening = asyncio.ensure_future(server.listen())
+    while not path.exists():
+        await asyncio.sleep(0)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    opening.cancel()
+    await asyncio.wait((opening,))
+    if not opening.cancelled():
+        await server.stop()
+    with pytest.raises((FileNotFoundError, ConnectionRefusedError)):
+        await asyncio.open_unix_connection(path)
 
 
 def test_what_is_said_of_devices_is_one_file_a_request_with_a_generation(tmp_path: Path) -> None:

@@ -107,14 +107,11 @@ def ready_node(**more: Any) -> Json:
         ({"addresses": []}, 0, True),
     ],
 )
-def test_a_node_that_is_well_is_reported_every_five_minutes(more: Json, ago: float, writes: bool) -> None:
-    async def scenario() -> None:
-        client, heard = Noted(), go_time(clock.now())
-        await asyncio.sleep(ago)
-        await registration(client).reconcile(ready_node(**{"conditions": healthy(heard=heard), **more}))
-        assert bool(written(client, "Node", "patch/status")) is writes
-
-    run(scenario)
+async def test_a_node_that_is_well_is_reported_every_five_minutes(more: Json, ago: float, writes: bool) -> None:
+    client, heard = Noted(), go_time(clock.now())
+    await asyncio.sleep(ago)
+    await registration(client).reconcile(ready_node(**{"conditions": healthy(heard=heard), **more}))
+    assert bool(written(client, "Node", "patch/status")) is writes
 
 
 def test_a_node_that_is_not_well_is_reported_and_what_has_not_changed_keeps_its_time() -> None:
@@ -153,24 +150,21 @@ def test_the_lease_is_renewed_every_ten_seconds_with_its_owner() -> None:
 
 
 @pytest.mark.parametrize(("code", "reason"), [(404, "NotFound"), (500, "InternalError")])
-def test_a_lease_that_is_not_there_is_made(code: int, reason: str) -> None:
+async def test_a_lease_that_is_not_there_is_made(code: int, reason: str) -> None:
     found = ready_node(conditions=healthy(heard="9999-01-01T00:00:00Z"))
 
-    async def scenario() -> None:
-        client = Noted()
-        client.refuses["patch"] = (code, reason)
-        if reason != "NotFound":
-            with pytest.raises(StatusError):
-                await registration(client).reconcile(found)
-            return
-        await registration(client).reconcile(found)
-        [made] = [what for verb, kind, what in client.writes if (verb, kind) == ("create", "Lease")]
-        assert (made["kind"], made["metadata"]["namespace"]) == ("Lease", "kube-node-lease")
-        assert made["spec"]["renewTime"] == micro_time(clock.now())
-        client.refuses["create"] = (409, "AlreadyExists")
-        await registration(client).reconcile(found)
-
-    run(scenario)
+    client = Noted()
+    client.refuses["patch"] = (code, reason)
+    if reason != "NotFound":
+        with pytest.raises(StatusError):
+            await registration(client).reconcile(found)
+        return
+    await registration(client).reconcile(found)
+    [made] = [what for verb, kind, what in client.writes if (verb, kind) == ("create", "Lease")]
+    assert (made["kind"], made["metadata"]["namespace"]) == ("Lease", "kube-node-lease")
+    assert made["spec"]["renewTime"] == micro_time(clock.now())
+    client.refuses["create"] = (409, "AlreadyExists")
+    await registration(client).reconcile(found)
 
 
 # --- which nodes there are

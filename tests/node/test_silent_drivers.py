@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from kubedra.driver.sockets import SocketServer
 METHOD = "/a.B/C"
 
 
+@pytest.mark.real_time
 @pytest.mark.parametrize(
     ("ends", "code", "text"),
     [
@@ -25,7 +25,7 @@ METHOD = "/a.B/C"
         (GRPCError(Status.NOT_FOUND, "gone"), "NotFound", "gone"),
     ],
 )
-def test_a_call_that_ends_without_an_answer_has_failed(
+async def test_a_call_that_ends_without_an_answer_has_failed(
     tmp_path: Path, ends: GRPCError | None, code: str, text: str
 ) -> None:
     async def end(stream: Any) -> None:
@@ -34,18 +34,15 @@ def test_a_call_that_ends_without_an_answer_has_failed(
         if ends is not None:
             raise ends
 
-    async def scenario() -> None:
-        path = tmp_path / "driver.sock"
-        # A method with one answer is not let end without one by the library, one with many is.
-        server = SocketServer(path, {METHOD: Handler(end, Cardinality.UNARY_STREAM, Empty, PluginInfo)})
-        await server.listen()
-        connection = Connection(str(path))
-        try:
-            with pytest.raises(DriverCallError, match=text) as caught:
-                await connection.call(METHOD, Empty(), PluginInfo, 30)
-            assert caught.value.code == code
-        finally:
-            await connection.close()
-            await server.stop()
-
-    asyncio.run(scenario())
+    path = tmp_path / "driver.sock"
+    # A method with one answer is not let end without one by the library, one with many is.
+    server = SocketServer(path, {METHOD: Handler(end, Cardinality.UNARY_STREAM, Empty, PluginInfo)})
+    await server.listen()
+    connection = Connection(str(path))
+    try:
+        with pytest.raises(DriverCallError, match=text) as caught:
+            await connection.call(METHOD, Empty(), PluginInfo, 30)
+        assert caught.value.code == code
+    finally:
+        await connection.close()
+        await server.stop()

@@ -32,48 +32,44 @@ def test_both_clients_have_the_same_methods_with_the_same_arguments():
         assert "Steps" not in str(awaited[name])
 
 
-def test_a_pod_runs_and_waits_go_on_side_by_side(kube):
-    async def scenario():
-        async with AsyncClient.from_kubeconfig(kube.kubeconfig) as client:
-            await client.add_node("worker", devices=1)
-            gone = asyncio.create_task(client.wait("pod/web", "phase=Running"))
-            other = asyncio.create_task(client.wait("pod/other", "create"))
-            await client.apply([POD, {**POD, "metadata": {"name": "other"}}])
-            assert (await gone)["spec"]["nodeName"] == "worker"
-            assert (await other)["metadata"]["name"] == "other"
-            assert len(await client.list("pods")) == 2
-            await client.delete("pod/other", grace_period=0)
-            await client.wait("pod/other", "delete")
-            events = [event async for event in client.watch("/api/v1/pods", timeout=5, timeoutSeconds="1")]
-            assert [event["object"]["metadata"]["name"] for event in events] == ["web"]
-            with pytest.raises(ApiError, match='pods "other" not found'):
-                await client.get("pod/other")
-
-    asyncio.run(scenario())
+@pytest.mark.real_time
+async def test_a_pod_runs_and_waits_go_on_side_by_side(kube):
+    async with AsyncClient.from_kubeconfig(kube.kubeconfig) as client:
+        await client.add_node("worker", devices=1)
+        gone = asyncio.create_task(client.wait("pod/web", "phase=Running"))
+        other = asyncio.create_task(client.wait("pod/other", "create"))
+        await client.apply([POD, {**POD, "metadata": {"name": "other"}}])
+        assert (await gone)["spec"]["nodeName"] == "worker"
+        assert (await other)["metadata"]["name"] == "other"
+        assert len(await client.list("pods")) == 2
+        await client.delete("pod/other", grace_period=0)
+        await client.wait("pod/other", "delete")
+        events = [event async for event in client.watch("/api/v1/pods", timeout=5, timeoutSeconds="1")]
+        assert [event["object"]["metadata"]["name"] for event in events] == ["web"]
+        with pytest.raises(ApiError, match='pods "other" not found'):
+            await client.get("pod/other")
 
 
-def test_a_control_plane_is_started_and_stopped_without_blocking_the_loop(tmp_path):
-    async def scenario():
-        turns = 0
+@pytest.mark.real_time
+async def test_a_control_plane_is_started_and_stopped_without_blocking_the_loop(tmp_path):
+    turns = 0
 
-        async def count():
-            nonlocal turns
-            while True:
-                await asyncio.sleep(0.01)
-                turns += 1
+    async def count():
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0.01)
+            turns += 1
 
-        counting = asyncio.create_task(count())
-        async with ControlPlane(controllers=False, clock="virtual", data_dir=tmp_path) as plane:
-            assert turns > 3
-            async with plane.async_client() as client:
-                assert repr(client) == f"<kubedra.AsyncClient {plane.url} namespace=default>"
-                clock = AsyncClock(client)
-                begin = await clock.now()
-                await clock.advance(minutes=5)
-                assert (await clock.now() - begin).total_seconds() == 300
-                await asyncio.to_thread(plane.stop)
-                with pytest.raises(ConnectionError, match="no server responds"):
-                    await client.list("pods")
-        counting.cancel()
-
-    asyncio.run(scenario())
+    counting = asyncio.create_task(count())
+    async with ControlPlane(controllers=False, clock="virtual", data_dir=tmp_path) as plane:
+        assert turns > 3
+        async with plane.async_client() as client:
+            assert repr(client) == f"<kubedra.AsyncClient {plane.url} namespace=default>"
+            clock = AsyncClock(client)
+            begin = await clock.now()
+            await clock.advance(minutes=5)
+            assert (await clock.now() - begin).total_seconds() == 300
+            await asyncio.to_thread(plane.stop)
+            with pytest.raises(ConnectionError, match="no server responds"):
+                await client.list("pods")
+    counting.cancel()

@@ -140,18 +140,16 @@ def test_a_variable_without_a_value_is_empty(program):
     assert (program.folder / "arguments").read_text() == "first \n"
 
 
-def test_an_event_loop_gets_the_error_of_a_program_not_an_expired_token(program):
+@pytest.mark.real_time
+async def test_an_event_loop_gets_the_error_of_a_program_not_an_expired_token(program):
     program.prints(timedelta(seconds=-1), token="one")
     credentials = read_kubeconfig(program.kubeconfig()).credentials
 
-    async def scenario() -> None:
-        source = CredentialHeaders()
-        assert await source.headers(credentials) == (("authorization", "Bearer one"),)
-        program.prints_text("trouble")
-        with pytest.raises(KubeconfigError, match="printed no ExecCredential"):
-            await source.headers(credentials)
-
-    asyncio.run(scenario())
+    source = CredentialHeaders()
+    assert await source.headers(credentials) == (("authorization", "Bearer one"),)
+    program.prints_text("trouble")
+    with pytest.raises(KubeconfigError, match="printed no ExecCredential"):
+        await source.headers(credentials)
 
 
 def test_a_token_that_is_rejected_for_a_watch_is_renewed(program, tmp_path):

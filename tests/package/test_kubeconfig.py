@@ -98,26 +98,24 @@ def test_a_token_file_is_read_again_when_it_was_written_again(server):
         assert client.request("POST", REVIEW, {})["status"]["userInfo"]["username"] == "plain"
 
 
-def test_a_component_shows_a_token_that_was_renewed(server, monkeypatch):
+@pytest.mark.real_time
+async def test_a_component_shows_a_token_that_was_renewed(server, monkeypatch):
     monkeypatch.setattr("kubedra.kubeconfig.credentials._CACHE_SECONDS", 0.0)
     path, file = server.kubeconfig({"tokenFile": "token"}), server.folder / "token"
     file.write_text("secret\n")
 
-    async def scenario() -> None:
-        client = ComponentClient(HttpTransport(read_kubeconfig(path)))
+    client = ComponentClient(HttpTransport(read_kubeconfig(path)))
 
-        async def name() -> str:
-            return str((await client.request("POST", REVIEW, body={}))["status"]["userInfo"]["username"])
+    async def name() -> str:
+        return str((await client.request("POST", REVIEW, body={}))["status"]["userInfo"]["username"])
 
-        file.unlink()
-        assert await name() == "root"
-        file.write_text("other")
-        assert await name() == "plain"
-        file.unlink()
-        assert await name() == "plain"
-        await client.close()
-
-    asyncio.run(scenario())
+    file.unlink()
+    assert await name() == "root"
+    file.write_text("other")
+    assert await name() == "plain"
+    file.unlink()
+    assert await name() == "plain"
+    await client.close()
 
 
 def test_a_user_acts_as_another(server):

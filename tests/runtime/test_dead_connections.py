@@ -21,7 +21,6 @@ from controllers.runtime.rate_limit import Paced
 from controllers.runtime.transport import TransportError
 from kubedra.kubeconfig.reader import Cluster
 from tests.support.patience import patience
-from tests.support.virtual import run, run_closed
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -77,67 +76,58 @@ def pending() -> list[tuple[Any, ...]]:
     return [*loop.pending()]
 
 
+@pytest.mark.closed_loop
 @pytest.mark.parametrize("answer", [b"", HEAD, HEAD + event("ADDED", 1)], ids=["at once", "after its head", "later"])
-def test_a_watch_of_a_server_that_goes_silent_breaks_soon_after_its_time(answer: bytes) -> None:
-    async def scenario() -> None:
-        async with Silent(answer).running() as transport:
-            client, loop = Client(Paced(transport, qps=50, burst=100)), asyncio.get_running_loop()
-            begin = loop.time()
-            with pytest.raises(TransportError, match="the answer has not ended after 11 seconds"):
-                await read(client.watch(PODS, lasting=timedelta(seconds=1)))
-            assert loop.time() - begin == pytest.approx(11, abs=0.01)
-
-    run_closed(scenario)
+async def test_a_watch_of_a_server_that_goes_silent_breaks_soon_after_its_time(answer: bytes) -> None:
+    async with Silent(answer).running() as transport:
+        client, loop = Client(Paced(transport, qps=50, burst=100)), asyncio.get_running_loop()
+        begin = loop.time()
+        with pytest.raises(TransportError, match="the answer has not ended after 11 seconds"):
+            await read(client.watch(PODS, lasting=timedelta(seconds=1)))
+        assert loop.time() - begin == pytest.approx(11, abs=0.01)
 
 
-def test_virtual_time_does_not_pass_for_the_end_of_a_watch() -> None:
-    async def scenario() -> None:
-        silent = Silent(HEAD)
-        async with silent.running() as transport:
-            watch = Client(transport).watch(PODS, lasting=timedelta(seconds=1))
-            watching = asyncio.ensure_future(anext(watch))
-            await silent.asked.wait()
-            assert pending() == []
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
-
-    run(scenario)
+async def test_virtual_time_does_not_pass_for_the_end_of_a_watch() -> None:
+    silent = Silent(HEAD)
+    async with silent.running() as transport:
+        watch = Client(transport).watch(PODS, lasting=timedelta(seconds=1))
+        watching = asyncio.ensure_future(anext(watch))
+        await silent.asked.wait()
+        assert pending() == []
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
 
 
-def test_an_informer_whose_connection_dies_goes_on_where_it_was() -> None:
-    async def scenario() -> None:
-        silent = Silent(HEAD + event("ADDED", 1) + END_OF_INITIAL, HEAD + event("DELETED", 8))
-        async with silent.running() as transport:
-            informer, gone = Informer(Client(transport), PODS), asyncio.Event()
-            informer.on(deleted=lambda _: gone.set())
-            task = asyncio.create_task(informer.run())
-            await gone.wait()
-            (first, _), (second, line) = silent.requests
-            assert 5 * 60 + 10 <= second - first <= 10 * 60 + 12
-            assert "resourceVersion=7" in line
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            assert not [timer for timer in pending() if "_expire" in timer[2]], "a watch that was given up has no end"
-
-    run_closed(scenario)
+@pytest.mark.closed_loop
+async def test_an_informer_whose_connection_dies_goes_on_where_it_was() -> None:
+    silent = Silent(HEAD + event("ADDED", 1) + END_OF_INITIAL, HEAD + event("DELETED", 8))
+    async with silent.running() as transport:
+        informer, gone = Informer(Client(transport), PODS), asyncio.Event()
+        informer.on(deleted=lambda _: gone.set())
+        task = asyncio.create_task(informer.run())
+        await gone.wait()
+        (first, _), (second, line) = silent.requests
+        assert 5 * 60 + 10 <= second - first <= 10 * 60 + 12
+        assert "resourceVersion=7" in line
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert not [timer for timer in pending() if "_expire" in timer[2]], "a watch that was given up has no end"
 
 
-def test_the_kernel_probes_connections_for_servers_that_are_gone() -> None:
-    async def scenario() -> None:
-        async with Silent(b"").running() as transport:
-            connection = await transport._connect()
-            assert connection._transport is not None
-            connected = connection._transport.get_extra_info("socket")
-            assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-            idle, gap, probes = (
-                connected.getsockopt(socket.IPPROTO_TCP, option)
-                for option in (
-                    getattr(socket, "TCP_KEEPIDLE", getattr(socket, "TCP_KEEPALIVE", 0)),
-                    socket.TCP_KEEPINTVL,
-                    socket.TCP_KEEPCNT,
-                )
+@pytest.mark.closed_loop
+async def test_the_kernel_probes_connections_for_servers_that_are_gone() -> None:
+    async with Silent(b"").running() as transport:
+        connection = await transport._connect()
+        assert connection._transport is not None
+        connected = connection._transport.get_extra_info("socket")
+        assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        idle, gap, probes = (
+            connected.getsockopt(socket.IPPROTO_TCP, option)
+            for option in (
+                getattr(socket, "TCP_KEEPIDLE", getattr(socket, "TCP_KEEPALIVE", 0)),
+                socket.TCP_KEEPINTVL,
+                socket.TCP_KEEPCNT,
             )
-            assert idle + gap * probes == 45, "client-go finds a dead connection after 45 s"
-            connection.close()
-
-    run_closed(scenario)
+        )
+        assert idle + gap * probes == 45, "client-go finds a dead connection after 45 s"
+        connection.close()

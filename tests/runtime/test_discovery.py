@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
+
+import pytest
 
 from controllers.runtime.client import Client
 from controllers.runtime.discovery import served_kinds
@@ -32,19 +33,17 @@ class OfAnOldServer:
     async def close(self) -> None: ...
 
 
-def test_old_and_new_servers_are_understood_alike() -> None:
-    async def scenario() -> None:
-        async with World() as world:
-            transport = world.client.transport
-            old = OfAnOldServer(transport)
-            kinds = await served_kinds(Client(transport), verbs=("list", "delete"))
-            assert kinds == await served_kinds(Client(old), verbs=("list", "delete"))
-            assert "/apis/resource.k8s.io/v1beta1" in old.asked
-            found = {str(kind): kind for kind in kinds}
-            assert kinds[0].group == ""
-            assert found["resourceclaims.resource.k8s.io"].version == "v1"
-            assert found["resourcepoolstatusrequests.resource.k8s.io"].version == "v1alpha3"
-            assert not found["nodes"].namespaced
-            assert "bindings" not in found
-
-    asyncio.run(scenario())
+@pytest.mark.real_time
+async def test_old_and_new_servers_are_understood_alike() -> None:
+    async with World() as world:
+        transport = world.client.transport
+        old = OfAnOldServer(transport)
+        kinds = await served_kinds(Client(transport), verbs=("list", "delete"))
+        assert kinds == await served_kinds(Client(old), verbs=("list", "delete"))
+        assert "/apis/resource.k8s.io/v1beta1" in old.asked
+        found = {str(kind): kind for kind in kinds}
+        assert kinds[0].group == ""
+        assert found["resourceclaims.resource.k8s.io"].version == "v1"
+        assert found["resourcepoolstatusrequests.resource.k8s.io"].version == "v1alpha3"
+        assert not found["nodes"].namespaced
+        assert "bindings" not in found

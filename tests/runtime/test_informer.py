@@ -263,36 +263,30 @@ GONE = a_status(410, "Expired")
     ],
     ids=["as an ERROR event", "as the answer", "after initial events", "in initial events", "nothing comes at all"],
 )
-def test_where_every_watch_is_gone_each_attempt_waits_twice_as_long_up_to_half_a_minute(
+async def test_where_every_watch_is_gone_each_attempt_waits_twice_as_long_up_to_half_a_minute(
     script: Callable[[], Refusing],
 ) -> None:
-    async def main() -> None:
-        refusing = script()
-        task = asyncio.create_task(Informer(Client(refusing), PODS).run())
-        await passes(119)
-        delays = [after - before for before, after in pairwise(refusing.times)]
-        for delay, least in zip(delays, (0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30), strict=False):
-            assert least <= delay <= 2 * least
-        assert 5 <= len(delays) <= 7
-        refusing.times.clear()
-        await passes(120)
-        delays = [after - before for before, after in pairwise(refusing.times)]
-        assert min(delays) <= 1.6, "after two minutes the delays begin again"
-        task.cancel()
-
-    run(main)
+    refusing = script()
+    task = asyncio.create_task(Informer(Client(refusing), PODS).run())
+    await passes(119)
+    delays = [after - before for before, after in pairwise(refusing.times)]
+    for delay, least in zip(delays, (0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30), strict=False):
+        assert least <= delay <= 2 * least
+    assert 5 <= len(delays) <= 7
+    refusing.times.clear()
+    await passes(120)
+    delays = [after - before for before, after in pairwise(refusing.times)]
+    assert min(delays) <= 1.6, "after two minutes the delays begin again"
+    task.cancel()
 
 
-def test_an_informer_whose_watches_end_after_each_event_lets_others_work() -> None:
-    async def main() -> None:
-        refusing = Refusing(line("ADDED", a_pod("a", 1)), end_of_initial(7))
-        task = asyncio.create_task(Informer(Client(refusing), PODS).run())
-        for _ in range(100):
-            await asyncio.sleep(0)
-        assert 1 < len(refusing.times) <= 100
-        task.cancel()
-
-    run(main)
+async def test_an_informer_whose_watches_end_after_each_event_lets_others_work() -> None:
+    refusing = Refusing(line("ADDED", a_pod("a", 1)), end_of_initial(7))
+    task = asyncio.create_task(Informer(Client(refusing), PODS).run())
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert 1 < len(refusing.times) <= 100
+    task.cancel()
 
 
 def test_others_have_their_turn_while_a_long_list_is_read() -> None:
@@ -331,63 +325,51 @@ def test_a_name_taken_by_another_object_while_no_watch_ran_is_a_deletion_and_an_
     assert calls[1:] == [("deleted", "a@1"), ("added", "a@9")]
 
 
-def test_an_index_follows_every_change() -> None:
-    async def main() -> None:
-        script = Script().answer(
-            line("ADDED", a_pod("a", 1, app="x")),
-            line("ADDED", a_pod("b", 2, app="x")),
-            end_of_initial(3),
-            line("MODIFIED", a_pod("a", 4, app="y")),
-            line("DELETED", a_pod("b", 5, app="x")),
-            stays_open=True,
-        )
-        informer = Informer(Client(script), PODS)
-        by_app = informer.index("app", lambda pod: [pod["metadata"]["labels"]["app"]])
-        task = asyncio.create_task(informer.run())
-        await asyncio.wait_for(script.drained.wait(), 5)
-        assert by_app.get("x") == []
-        assert by_app.keys("y") == ["ns/a"]
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    run(main)
+async def test_an_index_follows_every_change() -> None:
+    script = Script().answer(
+        line("ADDED", a_pod("a", 1, app="x")),
+        line("ADDED", a_pod("b", 2, app="x")),
+        end_of_initial(3),
+        line("MODIFIED", a_pod("a", 4, app="y")),
+        line("DELETED", a_pod("b", 5, app="x")),
+        stays_open=True,
+    )
+    informer = Informer(Client(script), PODS)
+    by_app = informer.index("app", lambda pod: [pod["metadata"]["labels"]["app"]])
+    task = asyncio.create_task(informer.run())
+    await asyncio.wait_for(script.drained.wait(), 5)
+    assert by_app.get("x") == []
+    assert by_app.keys("y") == ["ns/a"]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
-def test_an_error_answer_is_raised_with_its_code_reason_and_message() -> None:
-    async def main() -> None:
-        status = a_status(409, "Conflict")
-        client = Client(Script().answer(json.dumps(status).encode(), status=409))
-        with pytest.raises(StatusError, match="Conflict") as caught:
-            await client.update(PODS, a_pod("a", 1))
-        assert (caught.value.code, caught.value.reason) == (409, "Conflict")
-
-    run(main)
+async def test_an_error_answer_is_raised_with_its_code_reason_and_message() -> None:
+    status = a_status(409, "Conflict")
+    client = Client(Script().answer(json.dumps(status).encode(), status=409))
+    with pytest.raises(StatusError, match="Conflict") as caught:
+        await client.update(PODS, a_pod("a", 1))
+    assert (caught.value.code, caught.value.reason) == (409, "Conflict")
 
 
 @pytest.mark.parametrize(
     ("body", "said"), [(b"no such thing", "no such thing"), (b"", "the server answered with status 502")]
 )
-def test_an_error_that_is_no_status_is_what_was_written(body: bytes, said: str) -> None:
-    async def main() -> None:
-        client = Client(Script().answer(body, status=502))
-        with pytest.raises(StatusError) as caught:
-            await client.get(PODS, "a", "ns")
-        assert (str(caught.value), caught.value.code) == (said, 502)
-
-    run(main)
+async def test_an_error_that_is_no_status_is_what_was_written(body: bytes, said: str) -> None:
+    client = Client(Script().answer(body, status=502))
+    with pytest.raises(StatusError) as caught:
+        await client.get(PODS, "a", "ns")
+    assert (str(caught.value), caught.value.code) == (said, 502)
 
 
-def test_a_request_that_the_server_asks_to_repeat_is_repeated_after_the_time_it_names() -> None:
-    async def main() -> None:
-        script = Script().answer(b"", status=429).answer(json.dumps(a_pod("a", 1)).encode())
-        task = asyncio.create_task(Client(script).get(PODS, "a", "ns"))
-        await passes()
-        assert len(script.asked) == 1
-        await passes(1)
-        assert (await task)["metadata"]["name"] == "a"
-        assert script.asked[1][1] == "/api/v1/namespaces/ns/pods/a"
-
-    run(main)
+async def test_a_request_that_the_server_asks_to_repeat_is_repeated_after_the_time_it_names() -> None:
+    script = Script().answer(b"", status=429).answer(json.dumps(a_pod("a", 1)).encode())
+    task = asyncio.create_task(Client(script).get(PODS, "a", "ns"))
+    await passes()
+    assert len(script.asked) == 1
+    await passes(1)
+    assert (await task)["metadata"]["name"] == "a"
+    assert script.asked[1][1] == "/api/v1/namespaces/ns/pods/a"
 
 
 def test_paths_follow_group_and_scope() -> None:

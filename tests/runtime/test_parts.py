@@ -21,7 +21,6 @@ from controllers.runtime.newest import Newest
 from controllers.runtime.times import go_time, micro_time, parse_time
 from controllers.runtime.transport import NoTransport
 from controllers.runtime.workqueue import Resync, Workqueue
-from tests.support.virtual import run
 
 OLD, NOW = "2025-01-01T00:00:00Z", "2026-01-01T00:00:00Z"
 
@@ -113,67 +112,58 @@ def test_a_selector_is_written_as_go_does() -> None:
 # --- delays
 
 
-def test_a_client_waits_longer_each_time_and_begins_anew_after_two_minutes() -> None:
-    async def scenario() -> None:
-        backoff = Backoff(lambda: 0.5)
-        assert [backoff.next() for _ in range(8)] == pytest.approx([1.2, 2.4, 4.8, 9.6, 19.2, 38.4, 45, 45])
-        await asyncio.sleep(120)
-        assert backoff.next() == 45
-        await asyncio.sleep(0.001)
-        assert backoff.next() == pytest.approx(1.2)
-        assert backoff.next() == pytest.approx(2.4)
-        await asyncio.sleep(119)
-        assert backoff.next() == pytest.approx(4.8)
-
-    run(scenario)
+async def test_a_client_waits_longer_each_time_and_begins_anew_after_two_minutes() -> None:
+    backoff = Backoff(lambda: 0.5)
+    assert [backoff.next() for _ in range(8)] == pytest.approx([1.2, 2.4, 4.8, 9.6, 19.2, 38.4, 45, 45])
+    await asyncio.sleep(120)
+    assert backoff.next() == 45
+    await asyncio.sleep(0.001)
+    assert backoff.next() == pytest.approx(1.2)
+    assert backoff.next() == pytest.approx(2.4)
+    await asyncio.sleep(119)
+    assert backoff.next() == pytest.approx(4.8)
 
 
-def test_failures_are_counted_until_they_are_forgotten_and_waits_end_at_the_limit() -> None:
-    async def scenario() -> None:
-        queue = Workqueue(timedelta(seconds=1), timedelta(seconds=5))
-        loop, begun = asyncio.get_running_loop(), asyncio.get_running_loop().time()
-        waits = []
-        assert queue.retries("a") == 0
-        for number in range(4):
-            queue.retry("a")
-            assert queue.retries("a") == number + 1
-            waits.append(round((queue.due or 0) - loop.time()))
-            assert await queue.get() == "a"
-            queue.done("a")
-        assert waits == [1, 2, 4, 5]
-        assert loop.time() - begun == pytest.approx(12)
-        queue.forget("a")
-        queue.forget("never")
-        assert queue.retries("a") == 0
-        assert queue.due is None
-
-    run(scenario)
+async def test_failures_are_counted_until_they_are_forgotten_and_waits_end_at_the_limit() -> None:
+    queue = Workqueue(timedelta(seconds=1), timedelta(seconds=5))
+    loop, begun = asyncio.get_running_loop(), asyncio.get_running_loop().time()
+    waits = []
+    assert queue.retries("a") == 0
+    for number in range(4):
+        queue.retry("a")
+        assert queue.retries("a") == number + 1
+        waits.append(round((queue.due or 0) - loop.time()))
+        assert await queue.get() == "a"
+        queue.done("a")
+    assert waits == [1, 2, 4, 5]
+    assert loop.time() - begun == pytest.approx(12)
+    queue.forget("a")
+    queue.forget("never")
+    assert queue.retries("a") == 0
+    assert queue.due is None
 
 
-def test_upkeep_is_not_due_and_does_not_shorten_what_is() -> None:
-    async def scenario() -> None:
-        queue, loop = Workqueue(), asyncio.get_running_loop()
-        queue.add_after("a", Resync(seconds=1))
-        assert queue.due is None
-        queue.add_after("a", timedelta(seconds=5))
-        queue.add_after("b", timedelta(seconds=3))
-        assert queue.due == pytest.approx(loop.time() + 3)
-        begun, found = loop.time(), []
-        for _ in range(3):
-            key = await queue.get()
-            assert key is not None
-            found.append((key, round(loop.time() - begun)))
-            assert not queue.idle
-            queue.done(key)
-            assert queue.idle
-        assert found == [("a", 1), ("b", 3), ("a", 5)]
-        queue.add_after("c", timedelta(seconds=1))
-        queue.close()
-        queue.add("d")
-        queue.add_after("e", timedelta(seconds=1))
-        assert (await queue.get(), len(queue), queue.due) == (None, 0, None)
-
-    run(scenario)
+async def test_upkeep_is_not_due_and_does_not_shorten_what_is() -> None:
+    queue, loop = Workqueue(), asyncio.get_running_loop()
+    queue.add_after("a", Resync(seconds=1))
+    assert queue.due is None
+    queue.add_after("a", timedelta(seconds=5))
+    queue.add_after("b", timedelta(seconds=3))
+    assert queue.due == pytest.approx(loop.time() + 3)
+    begun, found = loop.time(), []
+    for _ in range(3):
+        key = await queue.get()
+        assert key is not None
+        found.append((key, round(loop.time() - begun)))
+        assert not queue.idle
+        queue.done(key)
+        assert queue.idle
+    assert found == [("a", 1), ("b", 3), ("a", 5)]
+    queue.add_after("c", timedelta(seconds=1))
+    queue.close()
+    queue.add("d")
+    queue.add_after("e", timedelta(seconds=1))
+    assert (await queue.get(), len(queue), queue.due) == (None, 0, None)
 
 
 # --- controllers
@@ -206,24 +196,21 @@ def test_a_controller_looks_at_what_an_object_was_and_is_about() -> None:
     assert looked_at(None) == {"b"}
 
 
-def test_a_component_of_several_is_idle_when_all_are_and_due_with_the_first() -> None:
-    async def scenario() -> None:
-        async def nothing(_: str) -> None:
-            pass
+async def test_a_component_of_several_is_idle_when_all_are_and_due_with_the_first() -> None:
+    async def nothing(_: str) -> None:
+        pass
 
-        one, other = Controller("one", nothing), Controller("other", nothing)
-        component = ComponentOfSeveral()
-        component._controllers = (one, other)
-        assert component.idle
-        assert component.due is None
-        other.queue.add_after("x", timedelta(seconds=5))
-        one.queue.add_after("y", timedelta(seconds=3))
-        assert component.due == one.queue.due
-        other.queue.add("z")
-        assert not component.idle
-        assert len(component.metrics) == len(one.metrics) + len(other.metrics)
-
-    run(scenario)
+    one, other = Controller("one", nothing), Controller("other", nothing)
+    component = ComponentOfSeveral()
+    component._controllers = (one, other)
+    assert component.idle
+    assert component.due is None
+    other.queue.add_after("x", timedelta(seconds=5))
+    one.queue.add_after("y", timedelta(seconds=3))
+    assert component.due == one.queue.due
+    other.queue.add("z")
+    assert not component.idle
+    assert len(component.metrics) == len(one.metrics) + len(other.metrics)
 
 
 def test_an_answer_to_an_update_counts_until_the_watch_shows_it_or_something_newer() -> None:
@@ -284,7 +271,8 @@ def test_a_component_says_how_it_is(request_line: str, status: int, body: str) -
     assert f"content-length: {length}" in lines
 
 
-def test_health_is_answered_over_a_socket_and_nowhere_without_an_address() -> None:
+@pytest.mark.real_time
+async def test_health_is_answered_over_a_socket_and_nowhere_without_an_address() -> None:
     async def ask(port: int, *lines: str) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write("".join(f"{line}\r\n" for line in lines).encode())
@@ -292,22 +280,16 @@ def test_health_is_answered_over_a_socket_and_nowhere_without_an_address() -> No
         writer.close()
         return found
 
-    async def scenario() -> None:
-        async with answering(("127.0.0.1", 0), lambda: "", lambda: "") as port:
-            assert (await ask(port, "GET /readyz HTTP/1.1", "Host: x", "")).endswith(b"\r\n\r\nok")
-        with pytest.raises(ConnectionRefusedError):
-            await ask(port, "")
-        async with answering(None, lambda: "", lambda: "") as nowhere:
-            assert nowhere == 0
-
-    asyncio.run(scenario())
+    async with answering(("127.0.0.1", 0), lambda: "", lambda: "") as port:
+        assert (await ask(port, "GET /readyz HTTP/1.1", "Host: x", "")).endswith(b"\r\n\r\nok")
+    with pytest.raises(ConnectionRefusedError):
+        await ask(port, "")
+    async with answering(None, lambda: "", lambda: "") as nowhere:
+        assert nowhere == 0
 
 
-def test_without_a_server_nothing_is_asked() -> None:
-    async def scenario() -> None:
-        for ask in (NoTransport().request, NoTransport().stream):
-            with pytest.raises(AssertionError, match=r"there is no server to .*: .*/x"):
-                await ask("GET", "/x", "", {}, b"")
-        await NoTransport().close()
-
-    run(scenario)
+async def test_without_a_server_nothing_is_asked() -> None:
+    for ask in (NoTransport().request, NoTransport().stream):
+        with pytest.raises(AssertionError, match=r"there is no server to .*: .*/x"):
+            await ask("GET", "/x", "", {}, b"")
+    await NoTransport().close()

@@ -14,7 +14,7 @@ import pytest
 from apiserver.runtime.clock import Timer, now, outside, purpose, stopwatch, timers
 from apiserver.runtime.virtual_loop import START, VirtualLoop
 from controllers.runtime.times import go_time, micro_time, parse_time
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 SECOND = timedelta(seconds=1)
 
@@ -35,13 +35,10 @@ def since_start() -> float:
     return (now() - START) / SECOND
 
 
-def test_time_passes_by_itself_when_nothing_is_left_to_do() -> None:
-    async def scenario() -> None:
-        await asyncio.sleep(3600)
-        assert since_start() == 3600
-        assert asyncio.get_running_loop().time() == 3600
-
-    run(scenario)
+async def test_time_passes_by_itself_when_nothing_is_left_to_do() -> None:
+    await asyncio.sleep(3600)
+    assert since_start() == 3600
+    assert asyncio.get_running_loop().time() == 3600
 
 
 def test_now_is_the_systems_time_where_no_virtual_loop_runs() -> None:
@@ -53,51 +50,42 @@ def test_now_is_the_systems_time_where_no_virtual_loop_runs() -> None:
             assert abs(datetime.now(UTC) - moment) < 60 * SECOND
 
 
-def test_timers_fire_in_order_of_time_and_then_of_making_and_see_their_own_due_time() -> None:
-    async def scenario() -> None:
-        loop = asyncio.get_running_loop()
-        fired: list[tuple[str, float]] = []
-        for name, seconds in (("late", 3), ("early", 1), ("second early", 1)):
-            loop.call_later(seconds, lambda name=name: fired.append((name, since_start())))  # type: ignore[misc]
-        cancelled = loop.call_later(2, fired.append, ("never", 2))
-        cancelled.cancel()
-        await passes(10)
-        assert fired == [("early", 1), ("second early", 1), ("late", 3)]
-
-    run(scenario)
+async def test_timers_fire_in_order_of_time_and_then_of_making_and_see_their_own_due_time() -> None:
+    loop = asyncio.get_running_loop()
+    fired: list[tuple[str, float]] = []
+    for name, seconds in (("late", 3), ("early", 1), ("second early", 1)):
+        loop.call_later(seconds, lambda name=name: fired.append((name, since_start())))  # type: ignore[misc]
+    cancelled = loop.call_later(2, fired.append, ("never", 2))
+    cancelled.cancel()
+    await passes(10)
+    assert fired == [("early", 1), ("second early", 1), ("late", 3)]
 
 
-def test_what_a_timer_causes_comes_to_rest_before_the_next_one_of_the_same_moment() -> None:
-    async def scenario() -> None:
-        done: list[str] = []
+async def test_what_a_timer_causes_comes_to_rest_before_the_next_one_of_the_same_moment() -> None:
+    done: list[str] = []
 
-        async def worker(name: str) -> None:
-            await asyncio.sleep(1)
-            for step in range(3):
-                done.append(f"{name}{step}")
-                await asyncio.sleep(0)
+    async def worker(name: str) -> None:
+        await asyncio.sleep(1)
+        for step in range(3):
+            done.append(f"{name}{step}")
+            await asyncio.sleep(0)
 
-        await asyncio.gather(worker("a"), worker("b"))
-        assert done == ["a0", "a1", "a2", "b0", "b1", "b2"]
-
-    run(scenario)
+    await asyncio.gather(worker("a"), worker("b"))
+    assert done == ["a0", "a1", "a2", "b0", "b1", "b2"]
 
 
-def test_an_advance_ends_after_all_that_fell_due_by_its_end() -> None:
-    async def scenario() -> None:
-        woken: list[float] = []
+async def test_an_advance_ends_after_all_that_fell_due_by_its_end() -> None:
+    woken: list[float] = []
 
-        async def sleeper() -> None:
-            for _ in range(3):
-                await asyncio.sleep(2)
-                woken.append(since_start())
+    async def sleeper() -> None:
+        for _ in range(3):
+            await asyncio.sleep(2)
+            woken.append(since_start())
 
-        task = asyncio.create_task(sleeper())
-        await passes(6)
-        assert woken == [2, 4, 6]
-        assert task.done()
-
-    run(scenario)
+    task = asyncio.create_task(sleeper())
+    await passes(6)
+    assert woken == [2, 4, 6]
+    assert task.done()
 
 
 def test_standing_time_moves_by_advance_alone() -> None:
@@ -248,12 +236,9 @@ def test_pending_timers_say_when_for_what_and_whom() -> None:
     standing(scenario)
 
 
-def test_no_time_passes_while_the_loop_works() -> None:
-    async def scenario() -> None:
-        elapsed = stopwatch()
-        assert elapsed() == elapsed()
-
-    run(scenario)
+async def test_no_time_passes_while_the_loop_works() -> None:
+    elapsed = stopwatch()
+    assert elapsed() == elapsed()
 
 
 def test_times_on_the_wire() -> None:
@@ -264,16 +249,13 @@ def test_times_on_the_wire() -> None:
     assert parse_time("2026-02-03T05:05:06+01:00") == moment.replace(microsecond=0)
 
 
-def test_whoever_waits_for_a_moment_until_it_has_come_gets_there() -> None:
+async def test_whoever_waits_for_a_moment_until_it_has_come_gets_there() -> None:
     """A sum of floating point numbers lies a hair beyond the microsecond that is meant."""
 
-    async def scenario() -> None:
-        loop = asyncio.get_running_loop()
-        for number in range(2000):
-            deadline, turns = loop.time() + number * 0.1 + 0.7, 0
-            while (now := loop.time()) < deadline:
-                await asyncio.sleep(deadline - now)
-                turns += 1
-                assert turns < 3
-
-    run(scenario)
+    loop = asyncio.get_running_loop()
+    for number in range(2000):
+        deadline, turns = loop.time() + number * 0.1 + 0.7, 0
+        while (now := loop.time()) < deadline:
+            await asyncio.sleep(deadline - now)
+            turns += 1
+            assert turns < 3

@@ -183,49 +183,43 @@ def test_a_queue_tells_how_long_keys_waited_and_were_in_hand() -> None:
     run(scenario)
 
 
-def test_a_reconcile_that_raises_is_called_again_and_one_that_asks_is_called_after_its_delay() -> None:
-    async def main() -> None:
-        calls: list[timedelta] = []
-        start = now()
+async def test_a_reconcile_that_raises_is_called_again_and_one_that_asks_is_called_after_its_delay() -> None:
+    calls: list[timedelta] = []
+    start = now()
 
-        async def reconcile(_: str) -> timedelta | None:
-            calls.append(now() - start)
-            if len(calls) == 1:
-                raise ValueError("not yet")
-            return timedelta(seconds=3) if len(calls) == 2 else None
+    async def reconcile(_: str) -> timedelta | None:
+        calls.append(now() - start)
+        if len(calls) == 1:
+            raise ValueError("not yet")
+        return timedelta(seconds=3) if len(calls) == 2 else None
 
-        controller = Controller("test", reconcile)
-        task = asyncio.create_task(controller.run())
-        controller.queue.add("a")
+    controller = Controller("test", reconcile)
+    task = asyncio.create_task(controller.run())
+    controller.queue.add("a")
+    await passes(60)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert calls == [timedelta(), 5 * MS, 5 * MS + timedelta(seconds=3)]
+
+
+async def test_work_that_has_to_wait_is_tried_again_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        calls.append(key)
+        if len(calls) < 3:
+            raise NotYetError("no template")
+
+    controller = Controller("test", reconcile)
+    task = asyncio.create_task(controller.run())
+    controller.queue.add("a")
+    with caplog.at_level("INFO"):
         await passes(60)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert calls == [timedelta(), 5 * MS, 5 * MS + timedelta(seconds=3)]
-
-    virtual.run(main)
-
-
-def test_work_that_has_to_wait_is_tried_again_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        calls: list[str] = []
-
-        async def reconcile(key: str) -> None:
-            calls.append(key)
-            if len(calls) < 3:
-                raise NotYetError("no template")
-
-        controller = Controller("test", reconcile)
-        task = asyncio.create_task(controller.run())
-        controller.queue.add("a")
-        with caplog.at_level("INFO"):
-            await passes(60)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert calls == ["a", "a", "a"]
-
-    virtual.run(main)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert calls == ["a", "a", "a"]
     assert [(record.levelname, record.getMessage(), record.exc_info) for record in caplog.records] == [
         ("INFO", "test: a: no template", None)
     ] * 2

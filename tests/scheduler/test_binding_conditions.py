@@ -12,7 +12,6 @@ from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.situations import priority_class
 from tests.scheduler.test_configuration import document, parse, profile
 from tests.scheduler.world import World, scheduled
-from tests.support.virtual import run
 
 CONDITIONS = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
 
@@ -39,86 +38,71 @@ async def report(world: World, claim: Json, condition: str) -> None:
     await world.client.update_status(RESOURCE_CLAIMS, {**claim, "status": {**claim["status"], "devices": [device]}})
 
 
-def test_the_pod_is_bound_when_its_device_is_ready_and_waits_until_then() -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            claim = await prepare(world)
-            [result] = claim["status"]["allocation"]["devices"]["results"]
-            assert {name: result[name] for name in CONDITIONS} == CONDITIONS
-            pending = await first_event(world, "BindingConditionsPending")
-            assert pending["note"] == "waiting for binding conditions for device on node n1"
-            assert not (await world.client.get(PODS, "p", "ns"))["spec"].get("nodeName")
-            await report(world, claim, "ready")
-            pod = await world.bound("p")
-            assert pod["spec"]["nodeName"] == "n1"
-
-    run(scenario)
+async def test_the_pod_is_bound_when_its_device_is_ready_and_waits_until_then() -> None:
+    async with World("scheduler") as world:
+        claim = await prepare(world)
+        [result] = claim["status"]["allocation"]["devices"]["results"]
+        assert {name: result[name] for name in CONDITIONS} == CONDITIONS
+        pending = await first_event(world, "BindingConditionsPending")
+        assert pending["note"] == "waiting for binding conditions for device on node n1"
+        assert not (await world.client.get(PODS, "p", "ns"))["spec"].get("nodeName")
+        await report(world, claim, "ready")
+        pod = await world.bound("p")
+        assert pod["spec"]["nodeName"] == "n1"
 
 
-def test_a_device_that_fails_makes_the_attempt_fail_and_is_given_up_for_another_try() -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            claim = await prepare(world)
-            await report(world, claim, "broken")
-            message = await world.unschedulable("p")
-            assert message == (
-                'running PreBind plugin "DynamicResources": device binding failed: claim=c, reason=R, message="M"'
-            )
-            pod = await world.client.get(PODS, "p", "ns")
-            assert scheduled(pod)["reason"] == "SchedulerError"
-            await world.until(RESOURCE_CLAIMS, "ns/c", lambda c: not c.get("status", {}).get("allocation"))
-            claim = await world.until(RESOURCE_CLAIMS, "ns/c", lambda c: c.get("status", {}).get("allocation"))
-            await report(world, claim, "ready")
-            await world.bound("p")
-
-    run(scenario)
+async def test_a_device_that_fails_makes_the_attempt_fail_and_is_given_up_for_another_try() -> None:
+    async with World("scheduler") as world:
+        claim = await prepare(world)
+        await report(world, claim, "broken")
+        message = await world.unschedulable("p")
+        assert message == (
+            'running PreBind plugin "DynamicResources": device binding failed: claim=c, reason=R, message="M"'
+        )
+        pod = await world.client.get(PODS, "p", "ns")
+        assert scheduled(pod)["reason"] == "SchedulerError"
+        await world.until(RESOURCE_CLAIMS, "ns/c", lambda c: not c.get("status", {}).get("allocation"))
+        claim = await world.until(RESOURCE_CLAIMS, "ns/c", lambda c: c.get("status", {}).get("allocation"))
+        await report(world, claim, "ready")
+        await world.bound("p")
 
 
-def test_a_device_that_is_not_ready_in_ten_minutes_is_given_up() -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await prepare(world)
-            message = await world.unschedulable("p", within=601)
-            assert message.startswith('running PreBind plugin "DynamicResources": device binding timeout: ')
-            await world.until(RESOURCE_CLAIMS, "ns/c", lambda c: not c.get("status", {}).get("allocation"))
-
-    run(scenario)
+async def test_a_device_that_is_not_ready_in_ten_minutes_is_given_up() -> None:
+    async with World("scheduler") as world:
+        await prepare(world)
+        message = await world.unschedulable("p", within=601)
+        assert message.startswith('running PreBind plugin "DynamicResources": device binding timeout: ')
+        await world.until(RESOURCE_CLAIMS, "ns/c", lambda c: not c.get("status", {}).get("allocation"))
 
 
 @pytest.mark.parametrize("seconds", [3, 5, 12])
-def test_a_device_has_the_whole_of_the_time_that_is_given(seconds: int) -> None:
-    async def scenario() -> None:
-        given = parse(document(profile(None, DynamicResources={"bindingTimeout": f"{seconds}s"})))
-        async with World("scheduler", configuration=given) as world:
-            await prepare(world)
-            began = asyncio.get_running_loop().time()
-            assert "device binding timeout: context deadline exceeded" in await world.unschedulable("p")
-            assert asyncio.get_running_loop().time() - began == pytest.approx(seconds, abs=0.1)
-
-    run(scenario)
+async def test_a_device_has_the_whole_of_the_time_that_is_given(seconds: int) -> None:
+    given = parse(document(profile(None, DynamicResources={"bindingTimeout": f"{seconds}s"})))
+    async with World("scheduler", configuration=given) as world:
+        await prepare(world)
+        began = asyncio.get_running_loop().time()
+        assert "device binding timeout: context deadline exceeded" in await world.unschedulable("p")
+        assert asyncio.get_running_loop().time() - began == pytest.approx(seconds, abs=0.1)
 
 
-def test_a_pod_that_waits_for_its_device_is_not_deleted_for_a_more_important_one_but_goes_elsewhere() -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await world.create(PRIORITY_CLASSES, priority_class("high", 100))
-            claim = await prepare(world)
-            await world.create(PODS, a_pod("high", requests={"cpu": "4"}, priorityClassName="high", **ON_FIRST))
-            assert (await world.bound("high"))["spec"]["nodeName"] == "n1"
-            preempted = await first_event(world, "Preempted")
-            assert preempted["regarding"]["name"] == "p"
-            assert preempted["note"].endswith(" on node n1 (in kube-scheduler memory).")
-            message = await world.unschedulable("p")
-            assert message == 'running PreBind plugin "DynamicResources": context canceled'
-            # Its device stays its own until it finds a node for which it is not good.
-            await world.add_nodes(a_node("n2"))
-            await world.create(RESOURCE_SLICES, a_slice("n2", 1))
-            assert (await world.bound("p"))["spec"]["nodeName"] == "n2"
-            left = await world.claim("c")
-            assert left["metadata"]["uid"] == claim["metadata"]["uid"]
-            assert [result["pool"] for result in left["status"]["allocation"]["devices"]["results"]] == ["n2"]
-
-    run(scenario)
+async def test_a_pod_that_waits_for_its_device_is_not_deleted_for_a_more_important_one_but_goes_elsewhere() -> None:
+    async with World("scheduler") as world:
+        await world.create(PRIORITY_CLASSES, priority_class("high", 100))
+        claim = await prepare(world)
+        await world.create(PODS, a_pod("high", requests={"cpu": "4"}, priorityClassName="high", **ON_FIRST))
+        assert (await world.bound("high"))["spec"]["nodeName"] == "n1"
+        preempted = await first_event(world, "Preempted")
+        assert preempted["regarding"]["name"] == "p"
+        assert preempted["note"].endswith(" on node n1 (in kube-scheduler memory).")
+        message = await world.unschedulable("p")
+        assert message == 'running PreBind plugin "DynamicResources": context canceled'
+        # Its device stays its own until it finds a node for which it is not good.
+        await world.add_nodes(a_node("n2"))
+        await world.create(RESOURCE_SLICES, a_slice("n2", 1))
+        assert (await world.bound("p"))["spec"]["nodeName"] == "n2"
+        left = await world.claim("c")
+        assert left["metadata"]["uid"] == claim["metadata"]["uid"]
+        assert [result["pool"] for result in left["status"]["allocation"]["devices"]["results"]] == ["n2"]
 
 
 async def first_event(world: World, reason: str) -> Json:

@@ -16,7 +16,7 @@ from controllers.runtime.kinds import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RES
 from controllers.scheduler.dra.claims import ClaimCache
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World, scheduled
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 DEVICE = ("gpu.example.com", "n", "gpu-0")
 
@@ -104,21 +104,18 @@ def test_a_deleted_claim_gives_back_its_devices() -> None:
     assert known.told[-1] == ("8", None)
 
 
-def test_one_can_wait_until_the_watch_shows_a_claim_but_not_for_ever() -> None:
-    async def scenario() -> None:
-        known, claim = Known(), a_claim("c")
-        waiting = asyncio.ensure_future(known.cache.wait_observed(claim, timedelta(seconds=5)))
-        await passes(4)
-        assert not waiting.done()
-        known.cache.added(claim)
-        await passes()
-        assert waiting.done()
-        await known.cache.wait_observed(claim, timedelta(seconds=5))
-        other = asyncio.ensure_future(known.cache.wait_observed(a_claim("d"), timedelta(seconds=5)))
-        await passes(5)
-        assert other.done()
-
-    run(scenario)
+async def test_one_can_wait_until_the_watch_shows_a_claim_but_not_for_ever() -> None:
+    known, claim = Known(), a_claim("c")
+    waiting = asyncio.ensure_future(known.cache.wait_observed(claim, timedelta(seconds=5)))
+    await passes(4)
+    assert not waiting.done()
+    known.cache.added(claim)
+    await passes()
+    assert waiting.done()
+    await known.cache.wait_observed(claim, timedelta(seconds=5))
+    other = asyncio.ensure_future(known.cache.wait_observed(a_claim("d"), timedelta(seconds=5)))
+    await passes(5)
+    assert other.done()
 
 
 # On a server that answers with conflicts
@@ -149,56 +146,51 @@ def refuses(monkeypatch: pytest.MonkeyPatch, method: str, times: int) -> list[st
 
 
 @pytest.mark.parametrize("method", ["update", "update_status"])
-def test_a_conflict_is_tried_again_with_the_newest_claim(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await with_a_device(world)
-            asked = refuses(monkeypatch, method, 1)
-            await world.create(PODS, a_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
-            await world.bound("p")
-            claim = await world.claim("c")
-            assert claim["status"]["reservedFor"][0]["name"] == "p"
-            assert len(asked) > 1
-
-    run(scenario)
+async def test_a_conflict_is_tried_again_with_the_newest_claim(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with World("scheduler") as world:
+        await with_a_device(world)
+        asked = refuses(monkeypatch, method, 1)
+        await world.create(PODS, a_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
+        await world.bound("p")
+        claim = await world.claim("c")
+        assert claim["status"]["reservedFor"][0]["name"] == "p"
+        assert len(asked) > 1
 
 
-def test_too_many_conflicts_fail_the_attempt_and_the_device_is_free_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await with_a_device(world)
-            refuses(monkeypatch, "update_status", 1000)
-            await world.create(PODS, a_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
-            pod = await world.until(PODS, "ns/p", lambda obj: scheduled(obj).get("reason") == "SchedulerError")
-            assert scheduled(pod)["message"].startswith(
-                'running PreBind plugin "DynamicResources": add allocation and reservation to claim ns/c: '
-            )
-            monkeypatch.undo()
-            await world.bound("p")
+async def test_too_many_conflicts_fail_the_attempt_and_the_device_is_free_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with World("scheduler") as world:
+        await with_a_device(world)
+        refuses(monkeypatch, "update_status", 1000)
+        await world.create(PODS, a_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
+        pod = await world.until(PODS, "ns/p", lambda obj: scheduled(obj).get("reason") == "SchedulerError")
+        assert scheduled(pod)["message"].startswith(
+            'running PreBind plugin "DynamicResources": add allocation and reservation to claim ns/c: '
+        )
+        monkeypatch.undo()
+        await world.bound("p")
 
-    run(scenario)
 
+async def test_a_claim_that_somebody_else_allocated_meanwhile_fails_the_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with World("scheduler") as world:
+        await with_a_device(world)
+        real = Client.update_status
+        taken = False
 
-def test_a_claim_that_somebody_else_allocated_meanwhile_fails_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await with_a_device(world)
-            real = Client.update_status
-            taken = False
+        async def write(self: Client, kind: Any, obj: Json, *rest: Any, **more: Any) -> Json:
+            nonlocal taken
+            if kind.plural == RESOURCE_CLAIMS.plural and not taken:
+                taken = True
+                await real(self, kind, {**obj, "status": {**obj["status"], "reservedFor": []}})
+                raise StatusError(409, "Conflict", "somebody was first")
+            answer: Json = await real(self, kind, obj, *rest, **more)
+            return answer
 
-            async def write(self: Client, kind: Any, obj: Json, *rest: Any, **more: Any) -> Json:
-                nonlocal taken
-                if kind.plural == RESOURCE_CLAIMS.plural and not taken:
-                    taken = True
-                    await real(self, kind, {**obj, "status": {**obj["status"], "reservedFor": []}})
-                    raise StatusError(409, "Conflict", "somebody was first")
-                answer: Json = await real(self, kind, obj, *rest, **more)
-                return answer
-
-            monkeypatch.setattr(Client, "update_status", write)
-            await world.create(PODS, a_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
-            pod = await world.until(PODS, "ns/p", lambda obj: scheduled(obj).get("reason") == "SchedulerError")
-            assert "claim ns/c got allocated elsewhere in the meantime" in scheduled(pod)["message"]
-            await world.bound("p")
-
-    run(scenario)
+        monkeypatch.setattr(Client, "update_status", write)
+        await world.create(PODS, a_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
+        pod = await world.until(PODS, "ns/p", lambda obj: scheduled(obj).get("reason") == "SchedulerError")
+        assert "claim ns/c got allocated elsewhere in the meantime" in scheduled(pod)["message"]
+        await world.bound("p")

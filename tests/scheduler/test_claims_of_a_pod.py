@@ -24,7 +24,6 @@ from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_claim, a_pod, info
 from tests.scheduler.test_evaluate import devices, with_claim
-from tests.support.virtual import run
 
 DRIVER = "gpu.example.com"
 LONG_AGO = "2020-01-01T00:00:00Z"
@@ -246,23 +245,20 @@ def test_a_request_of_no_known_type_ends_the_attempt() -> None:
         (False, {**allocated(NEEDS), "devices": [said(broken="True")]}, 0, True),
     ],
 )
-def test_an_allocation_whose_devices_failed_or_took_ten_minutes_is_no_use(
+async def test_an_allocation_whose_devices_failed_or_took_ten_minutes_is_no_use(
     conditions: bool, status: Json, age: int, there: bool
 ) -> None:
-    async def scenario() -> None:
-        cluster = devices(1)
-        cluster.devices.conditions = conditions
-        status["allocation"]["allocationTimestamp"] = go_time(clock.now())
-        cluster.claims.added(a_claim("claim", **status))
-        await asyncio.sleep(age)
-        state = cluster.devices.prefilter(with_claim())
-        assert isinstance(state, DynamicState)
-        [node] = cluster.cache.list()
-        refused = cluster.devices.rejection(with_claim(), state, node)
-        assert (refused is None) is there
-        assert state.unavailable == (set() if there else {0})
-
-    run(scenario)
+    cluster = devices(1)
+    cluster.devices.conditions = conditions
+    status["allocation"]["allocationTimestamp"] = go_time(clock.now())
+    cluster.claims.added(a_claim("claim", **status))
+    await asyncio.sleep(age)
+    state = cluster.devices.prefilter(with_claim())
+    assert isinstance(state, DynamicState)
+    [node] = cluster.cache.list()
+    refused = cluster.devices.rejection(with_claim(), state, node)
+    assert (refused is None) is there
+    assert state.unavailable == (set() if there else {0})
 
 
 def test_without_a_stamp_an_allocation_does_not_grow_old() -> None:

@@ -6,7 +6,6 @@ from apiserver.api.objects import Json
 from controllers.runtime.kinds import DEVICE_CLASSES, POD_GROUPS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World
-from tests.support.virtual import run
 
 GATES = "GenericWorkload=true,DRAWorkloadResourceClaims=true"
 ENTRY = {"name": "shared", "resourceClaimName": "c"}
@@ -38,65 +37,53 @@ def users(claim: Json) -> list[tuple[str, str]]:
     return [(user["resource"], user["name"]) for user in claim["status"].get("reservedFor") or ()]
 
 
-def test_a_claim_of_a_group_is_reserved_once_for_it_and_for_each_foreign_pod() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=GATES) as world:
-            await with_one_device(world)
-            await world.create(POD_GROUPS, a_group("g"))
-            await world.create(PODS, a_member("a"), a_member("b"), a_pod("foreign", resourceClaims=[ENTRY]))
-            for name in ("a", "b", "foreign"):
-                await world.bound(name)
-            assert sorted(users(await world.claim("c"))) == [("podgroups", "g"), ("pods", "foreign")]
-
-    run(scenario)
+async def test_a_claim_of_a_group_is_reserved_once_for_it_and_for_each_foreign_pod() -> None:
+    async with World("scheduler", gates=GATES) as world:
+        await with_one_device(world)
+        await world.create(POD_GROUPS, a_group("g"))
+        await world.create(PODS, a_member("a"), a_member("b"), a_pod("foreign", resourceClaims=[ENTRY]))
+        for name in ("a", "b", "foreign"):
+            await world.bound(name)
+        assert sorted(users(await world.claim("c"))) == [("podgroups", "g"), ("pods", "foreign")]
 
 
-def test_without_the_gate_each_pod_is_listed() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates="GenericWorkload=true") as world:
-            await with_one_device(world)
-            await world.create(PODS, a_member("a"), a_member("b"))
-            for name in "ab":
-                await world.bound(name)
-            assert sorted(users(await world.claim("c"))) == [("pods", "a"), ("pods", "b")]
-
-    run(scenario)
+async def test_without_the_gate_each_pod_is_listed() -> None:
+    async with World("scheduler", gates="GenericWorkload=true") as world:
+        await with_one_device(world)
+        await world.create(PODS, a_member("a"), a_member("b"))
+        for name in "ab":
+            await world.bound(name)
+        assert sorted(users(await world.claim("c"))) == [("pods", "a"), ("pods", "b")]
 
 
-def test_a_member_waits_for_its_group() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=GATES) as world:
-            await with_one_device(world)
-            await world.create(PODS, a_member("a"))
-            assert 'podgroup.scheduling.k8s.io "g" not found' in await world.unschedulable("a")
-            await world.create(POD_GROUPS, a_group("g"))
-            await world.bound("a")
-
-    run(scenario)
+async def test_a_member_waits_for_its_group() -> None:
+    async with World("scheduler", gates=GATES) as world:
+        await with_one_device(world)
+        await world.create(PODS, a_member("a"))
+        assert 'podgroup.scheduling.k8s.io "g" not found' in await world.unschedulable("a")
+        await world.create(POD_GROUPS, a_group("g"))
+        await world.bound("a")
 
 
-def test_a_group_without_a_place_gives_up_an_allocation_that_keeps_it_off_every_node() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=GATES) as world:
-            await with_one_device(world)
-            group = await world.create(POD_GROUPS, a_group("g"))
-            consumer = {
-                "apiGroup": "scheduling.k8s.io",
-                "resource": "podgroups",
-                "name": "g",
-                "uid": group["metadata"]["uid"],
-            }
-            result = {"request": "r", "driver": "gpu.example.com", "pool": "gone", "device": "gpu-0"}
-            status = {
-                "allocation": {"devices": {"results": [result]}, "nodeSelector": NOWHERE},
-                "reservedFor": [consumer],
-            }
-            await world.client.update_status(RESOURCE_CLAIMS, {**await world.claim("c"), "status": status})
-            await world.create(PODS, a_member("a"))
-            assert "ResourceClaim unreserved for PodGroup" in await world.unschedulable("a")
-            await world.bound("a")
-            claim = await world.claim("c")
-            assert users(claim) == [("podgroups", "g")]
-            assert claim["status"]["allocation"]["devices"]["results"][0]["pool"] == "n1"
-
-    run(scenario)
+async def test_a_group_without_a_place_gives_up_an_allocation_that_keeps_it_off_every_node() -> None:
+    async with World("scheduler", gates=GATES) as world:
+        await with_one_device(world)
+        group = await world.create(POD_GROUPS, a_group("g"))
+        consumer = {
+            "apiGroup": "scheduling.k8s.io",
+            "resource": "podgroups",
+            "name": "g",
+            "uid": group["metadata"]["uid"],
+        }
+        result = {"request": "r", "driver": "gpu.example.com", "pool": "gone", "device": "gpu-0"}
+        status = {
+            "allocation": {"devices": {"results": [result]}, "nodeSelector": NOWHERE},
+            "reservedFor": [consumer],
+        }
+        await world.client.update_status(RESOURCE_CLAIMS, {**await world.claim("c"), "status": status})
+        await world.create(PODS, a_member("a"))
+        assert "ResourceClaim unreserved for PodGroup" in await world.unschedulable("a")
+        await world.bound("a")
+        claim = await world.claim("c")
+        assert users(claim) == [("podgroups", "g")]
+        assert claim["status"]["allocation"]["devices"]["results"][0]["pool"] == "n1"

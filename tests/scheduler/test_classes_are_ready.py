@@ -10,12 +10,14 @@ from controllers.allocator.selectors import CelEvaluator
 from controllers.runtime.kinds import DEVICE_CLASSES
 from tests.scheduler.objects import a_class
 from tests.scheduler.world import World
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 FIRST, SECOND = "device.driver == 'gpu.example.com'", "device.driver == 'nic.example.com'"
 
 
-def test_selectors_of_a_class_are_compiled_when_it_comes_and_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_selectors_of_a_class_are_compiled_when_it_comes_and_when_it_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     compiled: list[str] = []
     original = CelEvaluator.compile
 
@@ -25,16 +27,13 @@ def test_selectors_of_a_class_are_compiled_when_it_comes_and_when_it_changes(mon
 
     monkeypatch.setattr(CelEvaluator, "compile", compile_one)
 
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            chosen = {**a_class(), "spec": {"selectors": [{"cel": {"expression": FIRST}}]}}
-            await world.create(DEVICE_CLASSES, chosen)
-            await passes()
-            assert compiled == [FIRST]
-            known = await world.client.get(DEVICE_CLASSES, "gpu")
-            both = [{"cel": {"expression": FIRST}}, {"cel": {"expression": SECOND}}]
-            await world.client.update(DEVICE_CLASSES, {**known, "spec": {**known["spec"], "selectors": both}})
-            await passes()
-            assert compiled == [FIRST, SECOND], "what is known is not compiled again"
-
-    run(scenario)
+    async with World("scheduler") as world:
+        chosen = {**a_class(), "spec": {"selectors": [{"cel": {"expression": FIRST}}]}}
+        await world.create(DEVICE_CLASSES, chosen)
+        await passes()
+        assert compiled == [FIRST]
+        known = await world.client.get(DEVICE_CLASSES, "gpu")
+        both = [{"cel": {"expression": FIRST}}, {"cel": {"expression": SECOND}}]
+        await world.client.update(DEVICE_CLASSES, {**known, "spec": {**known["spec"], "selectors": both}})
+        await passes()
+        assert compiled == [FIRST, SECOND], "what is known is not compiled again"

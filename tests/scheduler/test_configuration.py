@@ -23,7 +23,7 @@ from controllers.scheduler.framework.framework import Plugin
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_node, a_pod, info
 from tests.scheduler.world import World
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 from tests.support.wire import ROOT, command, environment
 
 ENABLED = Features().enabled
@@ -231,25 +231,22 @@ def test_arguments_of_devices_heed_their_gates() -> None:
         arguments({"DRADeviceBindingConditions": False}, DynamicResources={"bindingTimeout": "1m"})
 
 
-def test_each_profile_serves_the_pods_that_name_it_and_reports_under_its_name() -> None:
+async def test_each_profile_serves_the_pods_that_name_it_and_reports_under_its_name() -> None:
     packing = {"scoringStrategy": {"type": "MostAllocated"}}
     configuration = parse(document(profile(), profile(None, "packing", NodeResourcesFit=packing)))
 
-    async def scenario() -> None:
-        async with World("scheduler", configuration=configuration) as world:
-            await world.add_nodes(a_node("big", cpu="64", memory="64Gi"), a_node("small"))
-            for name, scheduler in (("spread", "default-scheduler"), ("packed", "packing")):
-                await world.create(PODS, a_pod(name, requests={"cpu": "1", "memory": "2Gi"}, schedulerName=scheduler))
-            assert (await world.bound("spread"))["spec"]["nodeName"] == "big"
-            assert (await world.bound("packed"))["spec"]["nodeName"] == "small"
-            await world.create(PODS, a_pod("foreign", schedulerName="another"))
-            await passes(1)
-            events = (await world.client.list(EVENTS, "ns"))["items"]
-            reporters = {event["regarding"]["name"]: event["reportingController"] for event in events}
-            assert reporters == {"spread": "default-scheduler", "packed": "packing"}
-            assert not (await world.client.get(PODS, "foreign", "ns"))["spec"].get("nodeName")
-
-    run(scenario)
+    async with World("scheduler", configuration=configuration) as world:
+        await world.add_nodes(a_node("big", cpu="64", memory="64Gi"), a_node("small"))
+        for name, scheduler in (("spread", "default-scheduler"), ("packed", "packing")):
+            await world.create(PODS, a_pod(name, requests={"cpu": "1", "memory": "2Gi"}, schedulerName=scheduler))
+        assert (await world.bound("spread"))["spec"]["nodeName"] == "big"
+        assert (await world.bound("packed"))["spec"]["nodeName"] == "small"
+        await world.create(PODS, a_pod("foreign", schedulerName="another"))
+        await passes(1)
+        events = (await world.client.list(EVENTS, "ns"))["items"]
+        reporters = {event["regarding"]["name"]: event["reportingController"] for event in events}
+        assert reporters == {"spread": "default-scheduler", "packed": "packing"}
+        assert not (await world.client.get(PODS, "foreign", "ns"))["spec"].get("nodeName")
 
 
 def test_nodes_without_a_label_of_given_constraints_are_the_worst() -> None:

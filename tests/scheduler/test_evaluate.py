@@ -300,8 +300,9 @@ def test_nodes_take_turns_by_zone() -> None:
     assert [node.name for node in cluster.cache.list()] == ["a1", "b1", "a2", "b2", "a3"]
 
 
+@pytest.mark.real_time
 @pytest.mark.parametrize("seed", range(2))
-def test_what_is_remembered_of_nodes_holds_however_they_change(seed: int) -> None:
+async def test_what_is_remembered_of_nodes_holds_however_they_change(seed: int) -> None:
     """Beside an evaluator that has just been made and remembers nothing."""
     cluster, choice = devices(2, 1, 0, 2), random.Random(seed)
     running: list[PodInfo] = []
@@ -334,14 +335,11 @@ def test_what_is_remembered_of_nodes_holds_however_they_change(seed: int) -> Non
         feasible = await evaluator._feasible(cycle, nodes, diagnosis)
         return [node.name for node in feasible], diagnosis.rejections
 
-    async def compare() -> None:
-        for _ in range(100):
-            change()
-            for pod in (with_claim(), with_claim("other"), info(requests={"cpu": "2"})):
-                fresh = Evaluator(cluster.cache, cluster.evaluator.plugins, cluster.reach, choice)
-                assert await verdicts(cluster.evaluator, pod) == await verdicts(fresh, pod)
-
-    asyncio.run(compare())
+    for _ in range(100):
+        change()
+        for pod in (with_claim(), with_claim("other"), info(requests={"cpu": "2"})):
+            fresh = Evaluator(cluster.cache, cluster.evaluator.plugins, cluster.reach, choice)
+            assert await verdicts(cluster.evaluator, pod) == await verdicts(fresh, pod)
 
 
 def _named(*names: str, operator: str = "In", key: str = "metadata.name") -> Json:

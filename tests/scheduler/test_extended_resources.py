@@ -18,7 +18,6 @@ from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, info
 from tests.scheduler.world import World
-from tests.support.virtual import run
 
 GPU = "example.com/gpu"
 IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
@@ -154,14 +153,11 @@ def test_what_the_node_lists_is_counted_as_ever_and_takes_no_devices() -> None:
     assert cluster.place(PodInfo(asking(2))) == "n"
 
 
-def test_with_the_gate_off_only_nodes_serve_extended_resources() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", component_gates={"DRAExtendedResource": False}) as world:
-            await cluster_with_devices(world)
-            await world.create(PODS, asking(name="p"))
-            assert f"1 Insufficient {GPU}" in await world.unschedulable("p")
-
-    run(scenario)
+async def test_with_the_gate_off_only_nodes_serve_extended_resources() -> None:
+    async with World("scheduler", component_gates={"DRAExtendedResource": False}) as world:
+        await cluster_with_devices(world)
+        await world.create(PODS, asking(name="p"))
+        assert f"1 Insufficient {GPU}" in await world.unschedulable("p")
 
 
 def test_pods_of_one_shape_share_verdicts_and_others_do_not() -> None:
@@ -219,97 +215,84 @@ async def claims(world: World) -> list[Json]:
     return found
 
 
-def test_the_claim_is_made_when_the_pod_is_bound_and_its_status_says_which_container_has_what() -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await cluster_with_devices(world, 2)
-            await world.create(PODS, asking(2, name="p"))
-            pod = await world.bound("p")
-            (claim,) = await claims(world)
-            metadata, uid = claim["metadata"], pod["metadata"]["uid"]
-            assert metadata["name"].startswith("p-extended-resources-")
-            assert metadata["annotations"] == {"resource.kubernetes.io/extended-resource-claim": "true"}
-            owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": True}
-            assert metadata["ownerReferences"] == [owner]
-            assert metadata["finalizers"] == ["resource.kubernetes.io/delete-protection"]
-            (request,) = claim["spec"]["devices"]["requests"]
-            exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}
-            assert request == {"name": "container-0-request-0", "exactly": exactly}
-            results = claim["status"]["allocation"]["devices"]["results"]
-            assert [result["device"] for result in results] == ["gpu-0", "gpu-1"]
-            assert claim["status"]["reservedFor"] == [{"resource": "pods", "name": "p", "uid": uid}]
-            mapping = {"containerName": "c", "resourceName": GPU, "requestName": "container-0-request-0"}
-            expected = {"requestMappings": [mapping], "resourceClaimName": metadata["name"]}
-            assert pod["status"]["extendedResourceClaimStatus"] == expected
-
-    run(scenario)
+async def test_the_claim_is_made_when_the_pod_is_bound_and_its_status_says_which_container_has_what() -> None:
+    async with World("scheduler") as world:
+        await cluster_with_devices(world, 2)
+        await world.create(PODS, asking(2, name="p"))
+        pod = await world.bound("p")
+        (claim,) = await claims(world)
+        metadata, uid = claim["metadata"], pod["metadata"]["uid"]
+        assert metadata["name"].startswith("p-extended-resources-")
+        assert metadata["annotations"] == {"resource.kubernetes.io/extended-resource-claim": "true"}
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": True}
+        assert metadata["ownerReferences"] == [owner]
+        assert metadata["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+        (request,) = claim["spec"]["devices"]["requests"]
+        exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}
+        assert request == {"name": "container-0-request-0", "exactly": exactly}
+        results = claim["status"]["allocation"]["devices"]["results"]
+        assert [result["device"] for result in results] == ["gpu-0", "gpu-1"]
+        assert claim["status"]["reservedFor"] == [{"resource": "pods", "name": "p", "uid": uid}]
+        mapping = {"containerName": "c", "resourceName": GPU, "requestName": "container-0-request-0"}
+        expected = {"requestMappings": [mapping], "resourceClaimName": metadata["name"]}
+        assert pod["status"]["extendedResourceClaimStatus"] == expected
 
 
-def test_a_pod_waits_for_devices_and_gets_those_of_a_finished_one_whose_claim_the_controller_removes() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", "resourceclaim-controller", "garbage-collector-controller") as world:
-            await cluster_with_devices(world)
-            await world.create(PODS, asking(name="first"))
-            first = await world.bound("first")
-            await world.create(PODS, asking(name="second"))
-            assert await world.unschedulable("second") == NO_DEVICES
-            done = {**first["status"], "phase": "Succeeded"}
-            await world.client.update_status(PODS, {**first, "status": done})
-            await world.bound("second")
-            names = {claim["metadata"]["ownerReferences"][0]["name"] for claim in await claims(world)}
-            assert "second" in names
-
-    run(scenario)
+async def test_a_pod_waits_for_devices_and_gets_those_of_a_finished_one_whose_claim_the_controller_removes() -> None:
+    async with World("scheduler", "resourceclaim-controller", "garbage-collector-controller") as world:
+        await cluster_with_devices(world)
+        await world.create(PODS, asking(name="first"))
+        first = await world.bound("first")
+        await world.create(PODS, asking(name="second"))
+        assert await world.unschedulable("second") == NO_DEVICES
+        done = {**first["status"], "phase": "Succeeded"}
+        await world.client.update_status(PODS, {**first, "status": done})
+        await world.bound("second")
+        names = {claim["metadata"]["ownerReferences"][0]["name"] for claim in await claims(world)}
+        assert "second" in names
 
 
-def test_a_class_that_gets_the_name_later_wakes_the_pod() -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await world.add_nodes(a_node("n"))
-            await world.create(RESOURCE_SLICES, a_slice("n", 1))
-            await world.create(PODS, asking(name="p"))
-            assert f"1 Insufficient {GPU}. no new claims to deallocate, preemption" in await world.unschedulable("p")
-            await world.create(DEVICE_CLASSES, {**a_class(), "spec": {"extendedResourceName": GPU}})
-            await world.bound("p")
-
-    run(scenario)
+async def test_a_class_that_gets_the_name_later_wakes_the_pod() -> None:
+    async with World("scheduler") as world:
+        await world.add_nodes(a_node("n"))
+        await world.create(RESOURCE_SLICES, a_slice("n", 1))
+        await world.create(PODS, asking(name="p"))
+        assert f"1 Insufficient {GPU}. no new claims to deallocate, preemption" in await world.unschedulable("p")
+        await world.create(DEVICE_CLASSES, {**a_class(), "spec": {"extendedResourceName": GPU}})
+        await world.bound("p")
 
 
-def test_a_pod_with_a_claim_of_its_own_on_a_node_that_has_the_resource_gets_no_further_claim() -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await cluster_with_devices(world, extra={GPU: "4"})
-            await world.create(RESOURCE_CLAIMS, a_claim("own"))
-            own = {"resourceClaims": [{"name": "g", "resourceClaimName": "own"}]}
-            await world.create(PODS, asking(name="p", **own))
-            pod = await world.bound("p")
-            assert [claim["metadata"]["name"] for claim in await claims(world)] == ["own"]
-            assert "extendedResourceClaimStatus" not in pod["status"]
-
-    run(scenario)
+async def test_a_pod_with_a_claim_of_its_own_on_a_node_that_has_the_resource_gets_no_further_claim() -> None:
+    async with World("scheduler") as world:
+        await cluster_with_devices(world, extra={GPU: "4"})
+        await world.create(RESOURCE_CLAIMS, a_claim("own"))
+        own = {"resourceClaims": [{"name": "g", "resourceClaimName": "own"}]}
+        await world.create(PODS, asking(name="p", **own))
+        pod = await world.bound("p")
+        assert [claim["metadata"]["name"] for claim in await claims(world)] == ["own"]
+        assert "extendedResourceClaimStatus" not in pod["status"]
 
 
-def test_a_pod_that_cannot_be_bound_leaves_no_claim_and_its_devices_are_free_again(
+async def test_a_pod_that_cannot_be_bound_leaves_no_claim_and_its_devices_are_free_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def refuse(*_: Any) -> None:
         raise StatusError(403, "Forbidden", "not here")
 
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await cluster_with_devices(world)
-            with monkeypatch.context() as patched:
-                patched.setattr(Client, "bind", refuse)
-                await world.create(PODS, asking(name="p"))
-                assert await world.unschedulable("p") == 'running Bind plugin "DefaultBinder": not here'
-                assert await claims(world) == []
-            await world.create(PODS, asking(name="q"))
-            await world.bound("q")
-
-    run(scenario)
+    async with World("scheduler") as world:
+        await cluster_with_devices(world)
+        with monkeypatch.context() as patched:
+            patched.setattr(Client, "bind", refuse)
+            await world.create(PODS, asking(name="p"))
+            assert await world.unschedulable("p") == 'running Bind plugin "DefaultBinder": not here'
+            assert await claims(world) == []
+        await world.create(PODS, asking(name="q"))
+        await world.bound("q")
 
 
-def test_a_claim_that_could_not_be_made_is_the_pods_problem_in_upstreams_words(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_claim_that_could_not_be_made_is_the_pods_problem_in_upstreams_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     create = Client.create
 
     async def refuse(self: Client, kind: Kind, obj: Json, **more: Any) -> Json:
@@ -317,29 +300,23 @@ def test_a_claim_that_could_not_be_made_is_the_pods_problem_in_upstreams_words(m
             raise StatusError(403, "Forbidden", "no claims today")
         return await create(self, kind, obj, **more)
 
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await cluster_with_devices(world)
-            monkeypatch.setattr(Client, "create", refuse)
-            await world.create(PODS, asking(name="p"))
-            text = 'running PreBind plugin "DynamicResources": create claim for extended resources ns/: no claims today'
-            assert await world.unschedulable("p") == text
-
-    run(scenario)
+    async with World("scheduler") as world:
+        await cluster_with_devices(world)
+        monkeypatch.setattr(Client, "create", refuse)
+        await world.create(PODS, asking(name="p"))
+        text = 'running PreBind plugin "DynamicResources": create claim for extended resources ns/: no claims today'
+        assert await world.unschedulable("p") == text
 
 
-def test_a_claim_left_from_an_earlier_attempt_is_deleted_and_the_pod_bound_with_another() -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await cluster_with_devices(world)
-            pod = await world.create(PODS, asking(name="p", schedulingGates=[{"name": "g"}]))
-            left = special_claim(pod, "")
-            del left["metadata"]["name"], left["metadata"]["uid"]
-            left["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
-            made = await world.client.create(RESOURCE_CLAIMS, {**left, "spec": a_claim("x")["spec"]})
-            await world.client.patch(PODS, "p", {"spec": {"schedulingGates": None}}, "ns", type="merge")
-            await world.bound("p")
-            (claim,) = await claims(world)
-            assert claim["metadata"]["uid"] != made["metadata"]["uid"]
-
-    run(scenario)
+async def test_a_claim_left_from_an_earlier_attempt_is_deleted_and_the_pod_bound_with_another() -> None:
+    async with World("scheduler") as world:
+        await cluster_with_devices(world)
+        pod = await world.create(PODS, asking(name="p", schedulingGates=[{"name": "g"}]))
+        left = special_claim(pod, "")
+        del left["metadata"]["name"], left["metadata"]["uid"]
+        left["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
+        made = await world.client.create(RESOURCE_CLAIMS, {**left, "spec": a_claim("x")["spec"]})
+        await world.client.patch(PODS, "p", {"spec": {"schedulingGates": None}}, "ns", type="merge")
+        await world.bound("p")
+        (claim,) = await claims(world)
+        assert claim["metadata"]["uid"] != made["metadata"]["uid"]

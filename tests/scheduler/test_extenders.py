@@ -84,8 +84,9 @@ STRANGE_ANSWERS = {
 }
 
 
+@pytest.mark.real_time
 @pytest.mark.parametrize("verb", STRANGE_ANSWERS)
-def test_an_answer_that_an_extender_may_not_give_is_an_error_that_says_so(verb: str) -> None:
+async def test_an_answer_that_an_extender_may_not_give_is_an_error_that_says_so(verb: str) -> None:
     answer, text = STRANGE_ANSWERS[verb]
     over = asyncio.Event()
 
@@ -99,18 +100,15 @@ def test_an_answer_that_an_extender_may_not_give_is_an_error_that_says_so(verb: 
         await writer.wait_closed()
         over.set()
 
-    async def scenario() -> None:
-        async with await asyncio.start_server(talk, "127.0.0.1", 0) as server:
-            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            one = {"urlPrefix": url, "filterVerb": verb, "nodeCacheCapable": True}
-            asked = extenders({**one, "httpTimeout": "50ms"} if verb == "silent" else one)
-            nodes = list(Cluster(a_node("n0")).cache.nodes.values())
-            with pytest.raises(ExtenderError, match=text):
-                await asked.filter(info(), nodes, {})
-            await asked.close()
-            await over.wait()
-
-    asyncio.run(scenario())
+    async with await asyncio.start_server(talk, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        one = {"urlPrefix": url, "filterVerb": verb, "nodeCacheCapable": True}
+        asked = extenders({**one, "httpTimeout": "50ms"} if verb == "silent" else one)
+        nodes = list(Cluster(a_node("n0")).cache.nodes.values())
+        with pytest.raises(ExtenderError, match=text):
+            await asked.filter(info(), nodes, {})
+        await asked.close()
+        await over.wait()
 
 
 def test_an_extender_of_some_resources_is_asked_about_pods_that_want_them() -> None:

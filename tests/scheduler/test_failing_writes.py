@@ -18,7 +18,7 @@ from controllers.scheduler.state.pod_info import PodInfo
 from controllers.scheduler.writes.pods import PodWriter
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World, scheduled
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 FAILED = "an error on the server prevented the request from succeeding"
@@ -49,23 +49,20 @@ async def one_gpu(world: World, *claims: str, **node: Any) -> None:
 
 
 @pytest.mark.parametrize(("conflicts", "works"), [(4, True), (5, False)])
-def test_a_conflict_at_a_claim_is_tried_again_with_the_claim_as_it_is_then_four_times(
+async def test_a_conflict_at_a_claim_is_tried_again_with_the_claim_as_it_is_then_four_times(
     conflicts: int, works: bool
 ) -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await one_gpu(world, "c")
-            rules = faults(world, fails("update", "resourceclaims/status", 409, conflicts))
-            await world.create(PODS, with_claim("p", "c"))
-            await world.bound("p")
-            conditions = [c["reason"] for c in (await reasons(world)) if "add allocation" in c["note"]]
-            assert (conditions == []) is works
-            assert rules.rules()[0].fired == conflicts
-            claim = await world.claim("c")
-            assert claim["metadata"]["finalizers"] == [FINALIZER]
-            assert [user["name"] for user in claim["status"]["reservedFor"]] == ["p"]
-
-    run(scenario)
+    async with World("scheduler") as world:
+        await one_gpu(world, "c")
+        rules = faults(world, fails("update", "resourceclaims/status", 409, conflicts))
+        await world.create(PODS, with_claim("p", "c"))
+        await world.bound("p")
+        conditions = [c["reason"] for c in (await reasons(world)) if "add allocation" in c["note"]]
+        assert (conditions == []) is works
+        assert rules.rules()[0].fired == conflicts
+        claim = await world.claim("c")
+        assert claim["metadata"]["finalizers"] == [FINALIZER]
+        assert [user["name"] for user in claim["status"]["reservedFor"]] == ["p"]
 
 
 async def reasons(world: World) -> list[Json]:
@@ -91,42 +88,36 @@ async def reasons(world: World) -> list[Json]:
         ("create", "pods/binding", f'running Bind plugin "DefaultBinder": {FAILED}'),
     ],
 )
-def test_a_write_that_fails_is_said_and_the_pod_is_tried_again_with_what_it_gave_back(
+async def test_a_write_that_fails_is_said_and_the_pod_is_tried_again_with_what_it_gave_back(
     verb: str, resource: str, text: str
 ) -> None:
     """The node has place for one pod, and there is one device: neither may stay taken."""
 
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await one_gpu(world, "c", cpu="1")
-            faults(world, fails(verb, resource))
-            await world.create(PODS, with_claim("p", "c", requests={"cpu": "1"}))
-            pod = await world.until(PODS, "ns/p", lambda p: scheduled(p).get("status") == "False")
-            assert scheduled(pod)["message"] == text
-            assert scheduled(pod)["reason"] == "SchedulerError"
-            assert not pod["status"].get("nominatedNodeName")
-            assert not (await world.claim("c")).get("status", {}).get("reservedFor")
-            assert (await world.bound("p"))["spec"]["nodeName"] == "n1"
-
-    run(scenario)
+    async with World("scheduler") as world:
+        await one_gpu(world, "c", cpu="1")
+        faults(world, fails(verb, resource))
+        await world.create(PODS, with_claim("p", "c", requests={"cpu": "1"}))
+        pod = await world.until(PODS, "ns/p", lambda p: scheduled(p).get("status") == "False")
+        assert scheduled(pod)["message"] == text
+        assert scheduled(pod)["reason"] == "SchedulerError"
+        assert not pod["status"].get("nominatedNodeName")
+        assert not (await world.claim("c")).get("status", {}).get("reservedFor")
+        assert (await world.bound("p"))["spec"]["nodeName"] == "n1"
 
 
-def test_a_pod_that_waits_for_the_place_of_one_that_could_not_be_bound_gets_it() -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await world.add_nodes(a_node("n1", cpu="1"))
-            # The first write of the binding takes a while, so that the second pod finds no place meanwhile.
-            slow = Rule(id="slow", match=Match(resource="pods/binding", name="a"), status=500, latency=20, count=1)
-            faults(world, slow)
-            await world.create(PODS, a_pod("a", requests={"cpu": "1"}))
-            await passes(1)
-            await world.create(PODS, a_pod("b", requests={"cpu": "1"}, priority=0))
-            assert "Insufficient cpu" in await world.unschedulable("b")
-            await world.client.patch(PODS, "a", {"metadata": {"finalizers": ["example.com/held"]}}, "ns")
-            await world.client.delete(PODS, "a", "ns")
-            assert (await world.bound("b"))["spec"]["nodeName"] == "n1"
-
-    run(scenario)
+async def test_a_pod_that_waits_for_the_place_of_one_that_could_not_be_bound_gets_it() -> None:
+    async with World("scheduler") as world:
+        await world.add_nodes(a_node("n1", cpu="1"))
+        # The first write of the binding takes a while, so that the second pod finds no place meanwhile.
+        slow = Rule(id="slow", match=Match(resource="pods/binding", name="a"), status=500, latency=20, count=1)
+        faults(world, slow)
+        await world.create(PODS, a_pod("a", requests={"cpu": "1"}))
+        await passes(1)
+        await world.create(PODS, a_pod("b", requests={"cpu": "1"}, priority=0))
+        assert "Insufficient cpu" in await world.unschedulable("b")
+        await world.client.patch(PODS, "a", {"metadata": {"finalizers": ["example.com/held"]}}, "ns")
+        await world.client.delete(PODS, "a", "ns")
+        assert (await world.bound("b"))["spec"]["nodeName"] == "n1"
 
 
 @pytest.mark.parametrize(
@@ -137,76 +128,66 @@ def test_a_pod_that_waits_for_the_place_of_one_that_could_not_be_bound_gets_it()
         ("gone", "get updated claim ns/c after conflict: "),
     ],
 )
-def test_a_claim_that_another_changed_meanwhile_is_not_written(change: str, text: str) -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await one_gpu(world, "c")
-            # What the scheduler writes first is refused as too old a second later: by then the claim has changed.
-            faults(world, Rule(id="slow", match=Match(verb="update", resource="resourceclaims/status"), status=409,
-                               latency=1, count=1))  # fmt: skip
-            await world.create(PODS, with_claim("p", "c"))
-            await passes(0.5)
-            claim = await world.claim("c")
-            assert claim["metadata"]["finalizers"] == [FINALIZER]
-            if change == "allocated":
-                result = {"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}
-                status = {"allocation": {"devices": {"results": [result]}}}
-                await world.client.patch(RESOURCE_CLAIMS, "c", {"status": status}, "ns", subresource="status")
-            else:
-                await world.client.delete(RESOURCE_CLAIMS, "c", "ns")
-                if change == "gone":
-                    claim = await world.claim("c")
-                    await world.client.update(
-                        RESOURCE_CLAIMS, {**claim, "metadata": {**claim["metadata"], "finalizers": []}}
-                    )
-            pod = await world.until(PODS, "ns/p", lambda p: text in scheduled(p).get("message", ""))
-            assert scheduled(pod)["reason"] == "SchedulerError"
-
-    run(scenario)
+async def test_a_claim_that_another_changed_meanwhile_is_not_written(change: str, text: str) -> None:
+    async with World("scheduler") as world:
+        await one_gpu(world, "c")
+        # What the scheduler writes first is refused as too old a second later: by then the claim has changed.
+        faults(world, Rule(id="slow", match=Match(verb="update", resource="resourceclaims/status"), status=409,
+                           latency=1, count=1))  # fmt: skip
+        await world.create(PODS, with_claim("p", "c"))
+        await passes(0.5)
+        claim = await world.claim("c")
+        assert claim["metadata"]["finalizers"] == [FINALIZER]
+        if change == "allocated":
+            result = {"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}
+            status = {"allocation": {"devices": {"results": [result]}}}
+            await world.client.patch(RESOURCE_CLAIMS, "c", {"status": status}, "ns", subresource="status")
+        else:
+            await world.client.delete(RESOURCE_CLAIMS, "c", "ns")
+            if change == "gone":
+                claim = await world.claim("c")
+                await world.client.update(
+                    RESOURCE_CLAIMS, {**claim, "metadata": {**claim["metadata"], "finalizers": []}}
+                )
+        pod = await world.until(PODS, "ns/p", lambda p: text in scheduled(p).get("message", ""))
+        assert scheduled(pod)["reason"] == "SchedulerError"
 
 
-def test_a_reservation_that_cannot_be_taken_back_stays_and_is_used_by_the_next_attempt() -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await one_gpu(world, "c")
-            faults(world, fails("create", "pods/binding"),
-                   Rule(id="g", match=Match(verb="patch", resource="resourceclaims/status"), status=500, count=1))  # fmt: skip
-            await world.create(PODS, with_claim("p", "c"))
-            await world.unschedulable("p")
-            assert [user["name"] for user in (await world.claim("c"))["status"]["reservedFor"]] == ["p"]
-            await world.bound("p")
-            assert len((await world.claim("c"))["status"]["reservedFor"]) == 1
-
-    run(scenario)
+async def test_a_reservation_that_cannot_be_taken_back_stays_and_is_used_by_the_next_attempt() -> None:
+    async with World("scheduler") as world:
+        await one_gpu(world, "c")
+        faults(world, fails("create", "pods/binding"),
+               Rule(id="g", match=Match(verb="patch", resource="resourceclaims/status"), status=500, count=1))  # fmt: skip
+        await world.create(PODS, with_claim("p", "c"))
+        await world.unschedulable("p")
+        assert [user["name"] for user in (await world.claim("c"))["status"]["reservedFor"]] == ["p"]
+        await world.bound("p")
+        assert len((await world.claim("c"))["status"]["reservedFor"]) == 1
 
 
 @pytest.mark.parametrize(("failures", "seconds"), [(1, 0.01), (2, 0.06), (3, 0.31)])
-def test_a_status_of_a_pod_is_written_again_after_pauses_that_grow_fivefold(failures: int, seconds: float) -> None:
-    async def scenario() -> None:
-        async with World() as world:
-            pod = await world.create(PODS, a_pod("p"))
-            faults(world, fails("patch", "pods/status", 503, failures))
-            loop = asyncio.get_running_loop()
-            before = loop.time()
-            await PodWriter(world.client).nominate(pod, "n1")
-            assert loop.time() - before == pytest.approx(seconds)
-            assert (await world.client.get(PODS, "p", "ns"))["status"]["nominatedNodeName"] == "n1"
-
-    run(scenario)
+async def test_a_status_of_a_pod_is_written_again_after_pauses_that_grow_fivefold(
+    failures: int, seconds: float
+) -> None:
+    async with World() as world:
+        pod = await world.create(PODS, a_pod("p"))
+        faults(world, fails("patch", "pods/status", 503, failures))
+        loop = asyncio.get_running_loop()
+        before = loop.time()
+        await PodWriter(world.client).nominate(pod, "n1")
+        assert loop.time() - before == pytest.approx(seconds)
+        assert (await world.client.get(PODS, "p", "ns"))["status"]["nominatedNodeName"] == "n1"
 
 
 @pytest.mark.parametrize(("status", "tries"), [(500, 4), (503, 4), (429, 4), (409, 1)])
-def test_a_status_of_a_pod_is_given_up_after_four_tries_or_at_once_where_another_helps_nothing(
+async def test_a_status_of_a_pod_is_given_up_after_four_tries_or_at_once_where_another_helps_nothing(
     status: int, tries: int
 ) -> None:
-    async def scenario() -> None:
-        async with World() as world:
-            pod = await world.create(PODS, a_pod("p"))
-            rules = faults(world, fails("patch", "pods/status", status, None))
-            await PodWriter(world.client).nominate(pod, "n1")
-            assert rules.rules()[0].fired == tries
-
-    run(scenario)
+    async with World() as world:
+        pod = await world.create(PODS, a_pod("p"))
+        rules = faults(world, fails("patch", "pods/status", status, None))
+        await PodWriter(world.client).nominate(pod, "n1")
+        assert rules.rules()[0].fired == tries
 
 
 class Reserving:
@@ -242,22 +223,19 @@ class Reserving:
         (ZeroDivisionError("by zero"), "SchedulerError", "unexpected ZeroDivisionError: by zero"),
     ],
 )
-def test_what_was_taken_is_given_back_when_a_later_plugin_says_no(
+async def test_what_was_taken_is_given_back_when_a_later_plugin_says_no(
     answer: Rejection | Exception, reason: str, text: str
 ) -> None:
-    async def scenario() -> None:
-        plugin = Reserving(answer)
-        # Not every plugin that takes something has something to give back.
-        light = Plugin(name="Light", pre_filter=lambda pod: pod.name, reserve=lambda *_: None)
-        async with World(plugins=(light, plugin.plugin)) as world:
-            await one_gpu(world, "c", cpu="1")
-            await world.create(PODS, with_claim("p", "c", requests={"cpu": "1"}))
-            pod = await world.until(PODS, "ns/p", lambda p: scheduled(p).get("status") == "False")
-            assert scheduled(pod)["reason"] == reason
-            assert scheduled(pod)["message"].startswith(text)
-            assert plugin.taken[:2] == ["p takes", "p gives back"]
-            # The place and the device are free again: the next attempt takes them.
-            assert (await world.bound("p"))["spec"]["nodeName"] == "n1"
-            assert plugin.taken[2:] == ["p takes"]
-
-    run(scenario)
+    plugin = Reserving(answer)
+    # Not every plugin that takes something has something to give back.
+    light = Plugin(name="Light", pre_filter=lambda pod: pod.name, reserve=lambda *_: None)
+    async with World(plugins=(light, plugin.plugin)) as world:
+        await one_gpu(world, "c", cpu="1")
+        await world.create(PODS, with_claim("p", "c", requests={"cpu": "1"}))
+        pod = await world.until(PODS, "ns/p", lambda p: scheduled(p).get("status") == "False")
+        assert scheduled(pod)["reason"] == reason
+        assert scheduled(pod)["message"].startswith(text)
+        assert plugin.taken[:2] == ["p takes", "p gives back"]
+        # The place and the device are free again: the next attempt takes them.
+        assert (await world.bound("p"))["spec"]["nodeName"] == "n1"
+        assert plugin.taken[2:] == ["p takes"]

@@ -8,7 +8,7 @@ from apiserver.api.objects import Json
 from controllers.runtime.kinds import DEVICE_CLASSES, NODES, POD_GROUPS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World, scheduled
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 GATES = "GenericWorkload=true,GangScheduling=true"
 TOPOLOGY = f"{GATES},TopologyAwareWorkloadScheduling=true"
@@ -42,147 +42,123 @@ async def nodes(world: World) -> dict[str, str | None]:
     }
 
 
-def test_of_a_gang_that_does_not_fit_no_pod_is_bound_until_all_can_be() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=GATES) as world:
-            await world.add_nodes(a_node("n1", cpu="2"))
-            await world.create(POD_GROUPS, group(count=3))
-            await world.create(PODS, member("a"), member("b"), member("c"))
-            await passes(30)
-            assert set((await nodes(world)).values()) == {None}
-            said = {name: scheduled(await world.client.get(PODS, name, "ns"))["message"] for name in "abc"}
-            assert sorted(said.values())[1:] == [TOO_FEW, TOO_FEW]
-            assert min(said.values()).startswith("0/1 nodes are available: 1 Insufficient cpu.")
-            found = await condition(world)
-            told = found["status"], found["reason"], found["message"]
-            assert told == ("False", "Unschedulable", "pod group is unschedulable")
-            # What was tried keeps nobody else from the node.
-            await world.create(PODS, a_pod("other", requests={"cpu": "2"}))
-            await world.bound("other")
-            await world.client.delete(PODS, "other", "ns", grace_period=0)
-            await world.add_nodes(a_node("n2", cpu="1"))
-            for name in "abc":
-                await world.bound(name)
-            assert (await condition(world))["status"] == "True"
-
-    run(scenario)
+async def test_of_a_gang_that_does_not_fit_no_pod_is_bound_until_all_can_be() -> None:
+    async with World("scheduler", gates=GATES) as world:
+        await world.add_nodes(a_node("n1", cpu="2"))
+        await world.create(POD_GROUPS, group(count=3))
+        await world.create(PODS, member("a"), member("b"), member("c"))
+        await passes(30)
+        assert set((await nodes(world)).values()) == {None}
+        said = {name: scheduled(await world.client.get(PODS, name, "ns"))["message"] for name in "abc"}
+        assert sorted(said.values())[1:] == [TOO_FEW, TOO_FEW]
+        assert min(said.values()).startswith("0/1 nodes are available: 1 Insufficient cpu.")
+        found = await condition(world)
+        told = found["status"], found["reason"], found["message"]
+        assert told == ("False", "Unschedulable", "pod group is unschedulable")
+        # What was tried keeps nobody else from the node.
+        await world.create(PODS, a_pod("other", requests={"cpu": "2"}))
+        await world.bound("other")
+        await world.client.delete(PODS, "other", "ns", grace_period=0)
+        await world.add_nodes(a_node("n2", cpu="1"))
+        for name in "abc":
+            await world.bound(name)
+        assert (await condition(world))["status"] == "True"
 
 
-def test_without_their_gate_gangs_start_one_by_one() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=GATES, component_gates={"GangScheduling": False}) as world:
-            await world.add_nodes(a_node("n1", cpu="2"))
-            await world.create(POD_GROUPS, group(count=3))
-            await world.create(PODS, member("a"))
-            await world.bound("a")
-            await world.create(PODS, member("b"), member("c"))
-            await passes(30)
-            assert sorted(filter(None, (await nodes(world)).values())) == ["n1", "n1"]
-            assert (await condition(world))["status"] == "True"
-
-    run(scenario)
+async def test_without_their_gate_gangs_start_one_by_one() -> None:
+    async with World("scheduler", gates=GATES, component_gates={"GangScheduling": False}) as world:
+        await world.add_nodes(a_node("n1", cpu="2"))
+        await world.create(POD_GROUPS, group(count=3))
+        await world.create(PODS, member("a"))
+        await world.bound("a")
+        await world.create(PODS, member("b"), member("c"))
+        await passes(30)
+        assert sorted(filter(None, (await nodes(world)).values())) == ["n1", "n1"]
+        assert (await condition(world))["status"] == "True"
 
 
-def test_pods_of_a_gang_wait_for_their_group_and_for_each_other() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=GATES) as world:
-            await world.add_nodes(a_node("n1"))
-            await world.create(PODS, member("a"))
-            await passes(30)
-            await world.create(POD_GROUPS, group(count=2))
-            await passes(30)
-            assert scheduled(await world.client.get(PODS, "a", "ns")) == {}
-            await world.create(PODS, member("b"))
-            await passes(1)
-            assert await nodes(world) == {"a": "n1", "b": "n1"}
-            # One that comes later finds as many placed as the gang needs.
-            await world.create(PODS, member("c"))
-            await world.bound("c")
-
-    run(scenario)
+async def test_pods_of_a_gang_wait_for_their_group_and_for_each_other() -> None:
+    async with World("scheduler", gates=GATES) as world:
+        await world.add_nodes(a_node("n1"))
+        await world.create(PODS, member("a"))
+        await passes(30)
+        await world.create(POD_GROUPS, group(count=2))
+        await passes(30)
+        assert scheduled(await world.client.get(PODS, "a", "ns")) == {}
+        await world.create(PODS, member("b"))
+        await passes(1)
+        assert await nodes(world) == {"a": "n1", "b": "n1"}
+        # One that comes later finds as many placed as the gang needs.
+        await world.create(PODS, member("c"))
+        await world.bound("c")
 
 
-def test_without_the_policy_of_a_gang_each_pod_goes_where_it_fits() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=GATES) as world:
-            await world.add_nodes(a_node("n1", cpu="2"))
-            await world.create(POD_GROUPS, group())
-            await world.create(PODS, member("a"), member("large", cpu="9"))
-            await world.bound("a")
-            assert "Insufficient cpu" in await world.unschedulable("large")
-            await passes(1)
-            assert (await condition(world))["status"] == "True"
-
-    run(scenario)
+async def test_without_the_policy_of_a_gang_each_pod_goes_where_it_fits() -> None:
+    async with World("scheduler", gates=GATES) as world:
+        await world.add_nodes(a_node("n1", cpu="2"))
+        await world.create(POD_GROUPS, group())
+        await world.create(PODS, member("a"), member("large", cpu="9"))
+        await world.bound("a")
+        assert "Insufficient cpu" in await world.unschedulable("large")
+        await passes(1)
+        assert (await condition(world))["status"] == "True"
 
 
-def test_members_share_a_claim_that_is_allocated_while_they_are_placed() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", "resourceclaim-controller", gates=GATES) as world:
-            await world.create(DEVICE_CLASSES, a_class())
-            await world.add_nodes(a_node("n1"), a_node("n2"))
-            await world.create(RESOURCE_SLICES, a_slice("n2", 1))
-            await world.create(RESOURCE_CLAIMS, a_claim("c"))
-            await world.create(POD_GROUPS, group(count=2))
-            entry = {"name": "shared", "resourceClaimName": "c"}
-            await world.create(PODS, *(member(name, resourceClaims=[entry]) for name in "ab"))
-            await passes(0.5)
-            assert await nodes(world) == {"a": "n2", "b": "n2"}
-            claim = await world.claim("c")
-            assert sorted(user["name"] for user in claim["status"]["reservedFor"]) == ["a", "b"]
-
-    run(scenario)
+async def test_members_share_a_claim_that_is_allocated_while_they_are_placed() -> None:
+    async with World("scheduler", "resourceclaim-controller", gates=GATES) as world:
+        await world.create(DEVICE_CLASSES, a_class())
+        await world.add_nodes(a_node("n1"), a_node("n2"))
+        await world.create(RESOURCE_SLICES, a_slice("n2", 1))
+        await world.create(RESOURCE_CLAIMS, a_claim("c"))
+        await world.create(POD_GROUPS, group(count=2))
+        entry = {"name": "shared", "resourceClaimName": "c"}
+        await world.create(PODS, *(member(name, resourceClaims=[entry]) for name in "ab"))
+        await passes(0.5)
+        assert await nodes(world) == {"a": "n2", "b": "n2"}
+        claim = await world.claim("c")
+        assert sorted(user["name"] for user in claim["status"]["reservedFor"]) == ["a", "b"]
 
 
-def test_devices_that_a_gang_tried_in_vain_are_free_for_others() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=GATES) as world:
-            await world.create(DEVICE_CLASSES, a_class())
-            await world.add_nodes(a_node("n1"))
-            await world.create(RESOURCE_SLICES, a_slice("n1", 1))
-            await world.create(RESOURCE_CLAIMS, a_claim("a"), a_claim("b"), a_claim("other"))
-            await world.create(POD_GROUPS, group(count=2))
-            for name in "ab":
-                await world.create(PODS, member(name, resourceClaims=[{"name": "d", "resourceClaimName": name}]))
-            await passes(20)
-            assert (await world.claim("a")).get("status", {}).get("allocation") is None
-            await world.create(PODS, a_pod("other", resourceClaims=[{"name": "d", "resourceClaimName": "other"}]))
-            await world.bound("other")
-
-    run(scenario)
+async def test_devices_that_a_gang_tried_in_vain_are_free_for_others() -> None:
+    async with World("scheduler", gates=GATES) as world:
+        await world.create(DEVICE_CLASSES, a_class())
+        await world.add_nodes(a_node("n1"))
+        await world.create(RESOURCE_SLICES, a_slice("n1", 1))
+        await world.create(RESOURCE_CLAIMS, a_claim("a"), a_claim("b"), a_claim("other"))
+        await world.create(POD_GROUPS, group(count=2))
+        for name in "ab":
+            await world.create(PODS, member(name, resourceClaims=[{"name": "d", "resourceClaimName": name}]))
+        await passes(20)
+        assert (await world.claim("a")).get("status", {}).get("allocation") is None
+        await world.create(PODS, a_pod("other", resourceClaims=[{"name": "d", "resourceClaimName": "other"}]))
+        await world.bound("other")
 
 
-def test_a_group_goes_to_the_part_of_the_cluster_that_takes_most_of_it_and_stays_there() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=TOPOLOGY) as world:
-            await world.add_nodes(
-                a_node("a1", cpu="9"), a_node("b1", cpu="2", labels={"rack": "b"}),
-                a_node("c1", cpu="2", labels={"rack": "c"}), a_node("c2", cpu="1", labels={"rack": "c"}),
-            )  # fmt: skip
-            await world.create(PODS, *(member(name) for name in "pqr"))
-            await world.create(POD_GROUPS, group(count=2, schedulingConstraints={"topology": [{"key": "rack"}]}))
-            await passes(1)
-            assert set((await nodes(world)).values()) == {"c1", "c2"}
-            await world.create(PODS, member("s"))
-            text = await world.unschedulable("s")
-            assert text.startswith("0/2 nodes are available: 2 Insufficient cpu.")
-            node = await world.client.get(NODES, "c2")
-            more = {name: {**node["status"][name], "cpu": "2"} for name in ("allocatable", "capacity")}
-            await world.client.update_status(NODES, {**node, "status": {**node["status"], **more}})
-            assert (await world.bound("s"))["spec"]["nodeName"] == "c2"
-
-    run(scenario)
+async def test_a_group_goes_to_the_part_of_the_cluster_that_takes_most_of_it_and_stays_there() -> None:
+    async with World("scheduler", gates=TOPOLOGY) as world:
+        await world.add_nodes(
+            a_node("a1", cpu="9"), a_node("b1", cpu="2", labels={"rack": "b"}),
+            a_node("c1", cpu="2", labels={"rack": "c"}), a_node("c2", cpu="1", labels={"rack": "c"}),
+        )  # fmt: skip
+        await world.create(PODS, *(member(name) for name in "pqr"))
+        await world.create(POD_GROUPS, group(count=2, schedulingConstraints={"topology": [{"key": "rack"}]}))
+        await passes(1)
+        assert set((await nodes(world)).values()) == {"c1", "c2"}
+        await world.create(PODS, member("s"))
+        text = await world.unschedulable("s")
+        assert text.startswith("0/2 nodes are available: 2 Insufficient cpu.")
+        node = await world.client.get(NODES, "c2")
+        more = {name: {**node["status"][name], "cpu": "2"} for name in ("allocatable", "capacity")}
+        await world.client.update_status(NODES, {**node, "status": {**node["status"], **more}})
+        assert (await world.bound("s"))["spec"]["nodeName"] == "c2"
 
 
-def test_a_group_that_fits_in_no_part_says_in_how_many_it_was_tried() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=TOPOLOGY) as world:
-            await world.add_nodes(*(a_node(name, cpu="1", labels={"rack": name}) for name in "ab"))
-            await world.create(POD_GROUPS, group(count=2, schedulingConstraints={"topology": [{"key": "rack"}]}))
-            await world.create(PODS, member("p"), member("q"))
-            await passes(10)
-            text = "0/2 placements are available, first placement status: pod group is unschedulable"
-            assert (await condition(world))["message"] == text
-            assert set((await nodes(world)).values()) == {None}
-
-    run(scenario)
+async def test_a_group_that_fits_in_no_part_says_in_how_many_it_was_tried() -> None:
+    async with World("scheduler", gates=TOPOLOGY) as world:
+        await world.add_nodes(*(a_node(name, cpu="1", labels={"rack": name}) for name in "ab"))
+        await world.create(POD_GROUPS, group(count=2, schedulingConstraints={"topology": [{"key": "rack"}]}))
+        await world.create(PODS, member("p"), member("q"))
+        await passes(10)
+        text = "0/2 placements are available, first placement status: pod group is unschedulable"
+        assert (await condition(world))["message"] == text
+        assert set((await nodes(world)).values()) == {None}

@@ -12,7 +12,7 @@ from tests.scheduler.objects import a_node
 from tests.scheduler.test_configuration import document, parse, profile
 from tests.scheduler.test_gangs import GATES, TOPOLOGY, condition, group, member, nodes
 from tests.scheduler.world import World, scheduled
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 ONE_RACK = {"topology": [{"key": "rack"}]}
 UNKNOWN = "cannot determine domain for already scheduled pods: "
@@ -41,42 +41,36 @@ async def told(world: World, *names: str) -> dict[str, tuple[str, str]]:
         (ZeroDivisionError("by zero"), "unexpected ZeroDivisionError: by zero"),
     ],
 )
-def test_an_error_at_one_member_is_the_error_of_all_and_none_stays_on_its_node(error: Exception, text: str) -> None:
-    async def scenario() -> None:
-        async with World(gates=GATES, plugins=(fails_for("b", error),)) as world:
-            await world.add_nodes(a_node("n1", cpu="3"))
-            await world.create(POD_GROUPS, group(count=3))
-            await world.create(PODS, member("a"), member("b"), member("c"))
-            await passes(0.5)
-            other = f"failed to schedule other pod from a pod group: {text}"
-            said = await told(world, "a", "b", "c")
-            assert said["b"] == ("SchedulerError", text)
-            assert {said["a"], said["c"]} == {("SchedulerError", other)}
-            found = await condition(world)
-            assert (found["status"], found["reason"], found["message"]) == ("False", "SchedulerError", other)
-            assert set((await nodes(world)).values()) == {None}
-            await passes(20)
-            assert set((await nodes(world)).values()) == {"n1"}
-            assert (await condition(world))["status"] == "True"
+async def test_an_error_at_one_member_is_the_error_of_all_and_none_stays_on_its_node(
+    error: Exception, text: str
+) -> None:
+    async with World(gates=GATES, plugins=(fails_for("b", error),)) as world:
+        await world.add_nodes(a_node("n1", cpu="3"))
+        await world.create(POD_GROUPS, group(count=3))
+        await world.create(PODS, member("a"), member("b"), member("c"))
+        await passes(0.5)
+        other = f"failed to schedule other pod from a pod group: {text}"
+        said = await told(world, "a", "b", "c")
+        assert said["b"] == ("SchedulerError", text)
+        assert {said["a"], said["c"]} == {("SchedulerError", other)}
+        found = await condition(world)
+        assert (found["status"], found["reason"], found["message"]) == ("False", "SchedulerError", other)
+        assert set((await nodes(world)).values()) == {None}
+        await passes(20)
+        assert set((await nodes(world)).values()) == {"n1"}
+        assert (await condition(world))["status"] == "True"
 
-    run(scenario)
 
-
-def test_all_members_have_to_name_one_scheduler() -> None:
-    async def scenario() -> None:
-        configuration = parse(document(profile(), profile(None, "second"), profile(None, "third")))
-        async with World("scheduler", gates=GATES, configuration=configuration) as world:
-            await world.add_nodes(a_node("n1"))
-            await world.create(PODS, *(member(n, schedulerName=s) for n, s in (("a", "third"), ("b", "second"))))
-            await world.create(POD_GROUPS, group(count=2))
-            await passes(30)
-            text = (
-                'all pods in a single pod group should have the same .spec.schedulerName set, got: "second" and "third"'
-            )
-            assert await told(world, "a", "b") == dict.fromkeys("ab", ("SchedulerError", text))
-            assert set((await nodes(world)).values()) == {None}
-
-    run(scenario)
+async def test_all_members_have_to_name_one_scheduler() -> None:
+    configuration = parse(document(profile(), profile(None, "second"), profile(None, "third")))
+    async with World("scheduler", gates=GATES, configuration=configuration) as world:
+        await world.add_nodes(a_node("n1"))
+        await world.create(PODS, *(member(n, schedulerName=s) for n, s in (("a", "third"), ("b", "second"))))
+        await world.create(POD_GROUPS, group(count=2))
+        await passes(30)
+        text = 'all pods in a single pod group should have the same .spec.schedulerName set, got: "second" and "third"'
+        assert await told(world, "a", "b") == dict.fromkeys("ab", ("SchedulerError", text))
+        assert set((await nodes(world)).values()) == {None}
 
 
 @pytest.mark.parametrize(
@@ -87,57 +81,48 @@ def test_all_members_have_to_name_one_scheduler() -> None:
         ({"n1": "x", "n2": "x"}, ""),
     ],
 )
-def test_a_group_whose_members_are_not_in_one_place_gets_no_more(racks: dict[str, str], text: str) -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=TOPOLOGY) as world:
-            await world.add_nodes(
-                *(a_node(name, labels={"rack": racks[name]} if name in racks else {}) for name in ("n1", "n2")),
-                a_node("n3", labels={"rack": "x"}),
-            )
-            for name, node in (("p", "n1"), ("q", "n2"))[: 2 if racks else 1]:
-                await world.create(PODS, member(name, nodeName=node))
-            await world.create(POD_GROUPS, group(count=1, schedulingConstraints=ONE_RACK))
-            await world.create(PODS, member("new"))
-            await passes(5)
-            found = await condition(world)
-            if text:
-                assert (found["reason"], found["message"]) == ("SchedulerError", text)
-                assert await told(world, "new") == {"new": ("SchedulerError", text)}
-            else:
-                assert (await nodes(world))["new"] is not None
-
-    run(scenario)
+async def test_a_group_whose_members_are_not_in_one_place_gets_no_more(racks: dict[str, str], text: str) -> None:
+    async with World("scheduler", gates=TOPOLOGY) as world:
+        await world.add_nodes(
+            *(a_node(name, labels={"rack": racks[name]} if name in racks else {}) for name in ("n1", "n2")),
+            a_node("n3", labels={"rack": "x"}),
+        )
+        for name, node in (("p", "n1"), ("q", "n2"))[: 2 if racks else 1]:
+            await world.create(PODS, member(name, nodeName=node))
+        await world.create(POD_GROUPS, group(count=1, schedulingConstraints=ONE_RACK))
+        await world.create(PODS, member("new"))
+        await passes(5)
+        found = await condition(world)
+        if text:
+            assert (found["reason"], found["message"]) == ("SchedulerError", text)
+            assert await told(world, "new") == {"new": ("SchedulerError", text)}
+        else:
+            assert (await nodes(world))["new"] is not None
 
 
-def test_a_group_that_no_node_has_a_place_for_waits_until_one_has() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=TOPOLOGY) as world:
-            await world.add_nodes(a_node("n1"))
-            await world.create(POD_GROUPS, group(count=1, schedulingConstraints=ONE_RACK))
-            await world.create(PODS, member("p"))
-            await passes(5)
-            found = await condition(world)
-            assert (found["reason"], found["message"]) == ("Unschedulable", "no feasible placements found")
-            assert (await told(world, "p"))["p"] == ("Unschedulable", "no feasible placements found")
-            node = await world.client.get(NODES, "n1")
-            labels = {**node["metadata"]["labels"], "rack": "x"}
-            await world.client.update(NODES, {**node, "metadata": {**node["metadata"], "labels": labels}})
-            assert (await world.bound("p"))["spec"]["nodeName"] == "n1"
-
-    run(scenario)
+async def test_a_group_that_no_node_has_a_place_for_waits_until_one_has() -> None:
+    async with World("scheduler", gates=TOPOLOGY) as world:
+        await world.add_nodes(a_node("n1"))
+        await world.create(POD_GROUPS, group(count=1, schedulingConstraints=ONE_RACK))
+        await world.create(PODS, member("p"))
+        await passes(5)
+        found = await condition(world)
+        assert (found["reason"], found["message"]) == ("Unschedulable", "no feasible placements found")
+        assert (await told(world, "p"))["p"] == ("Unschedulable", "no feasible placements found")
+        node = await world.client.get(NODES, "n1")
+        labels = {**node["metadata"]["labels"], "rack": "x"}
+        await world.client.update(NODES, {**node, "metadata": {**node["metadata"], "labels": labels}})
+        assert (await world.bound("p"))["spec"]["nodeName"] == "n1"
 
 
-def test_a_member_that_is_being_deleted_is_not_tried_with_the_others() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=GATES) as world:
-            for name in ("a", "b"):
-                made = member(name)
-                await world.create(PODS, {**made, "metadata": {**made["metadata"], "finalizers": ["example.com/held"]}})
-            await world.client.delete(PODS, "a", "ns")
-            await world.create(POD_GROUPS, group(count=1))
-            await world.add_nodes(a_node("n1"))
-            assert (await world.bound("b"))["spec"]["nodeName"] == "n1"
-            await passes(30)
-            assert (await nodes(world))["a"] is None
-
-    run(scenario)
+async def test_a_member_that_is_being_deleted_is_not_tried_with_the_others() -> None:
+    async with World("scheduler", gates=GATES) as world:
+        for name in ("a", "b"):
+            made = member(name)
+            await world.create(PODS, {**made, "metadata": {**made["metadata"], "finalizers": ["example.com/held"]}})
+        await world.client.delete(PODS, "a", "ns")
+        await world.create(POD_GROUPS, group(count=1))
+        await world.add_nodes(a_node("n1"))
+        assert (await world.bound("b"))["spec"]["nodeName"] == "n1"
+        await passes(30)
+        assert (await nodes(world))["a"] is None

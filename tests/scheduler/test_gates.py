@@ -36,22 +36,19 @@ RULES = "DRADeviceTaintRules"
 CLAIMING = {"resourceClaims": [{"name": "g", "resourceClaimName": "nowhere"}]}
 
 
-def test_without_dynamic_resource_allocation_a_pod_with_claims_is_scheduled_as_if_it_had_none() -> None:
-    async def scenario() -> None:
-        names = ("DynamicResourceAllocation", "DRAAdminAccess", "DRAPrioritizedList", "DRASchedulerFilterTimeout")
-        gates = dict.fromkeys(names, False)
-        async with World("scheduler", release="1.34", component_gates=gates) as world:
-            await world.add_nodes(a_node("n"))
-            await world.create(PODS, a_pod("p", **CLAIMING))
-            assert (await world.bound("p"))["spec"]["nodeName"] == "n"
-            await world.create(PODS, a_pod("big", requests={"cpu": "99"}, **CLAIMING))
-            # Nothing of devices is in the text either.
-            assert await world.unschedulable("big") == (
-                "0/1 nodes are available: 1 Insufficient cpu. "
-                "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
-            )
-
-    run(scenario)
+async def test_without_dynamic_resource_allocation_a_pod_with_claims_is_scheduled_as_if_it_had_none() -> None:
+    names = ("DynamicResourceAllocation", "DRAAdminAccess", "DRAPrioritizedList", "DRASchedulerFilterTimeout")
+    gates = dict.fromkeys(names, False)
+    async with World("scheduler", release="1.34", component_gates=gates) as world:
+        await world.add_nodes(a_node("n"))
+        await world.create(PODS, a_pod("p", **CLAIMING))
+        assert (await world.bound("p"))["spec"]["nodeName"] == "n"
+        await world.create(PODS, a_pod("big", requests={"cpu": "99"}, **CLAIMING))
+        # Nothing of devices is in the text either.
+        assert await world.unschedulable("big") == (
+            "0/1 nodes are available: 1 Insufficient cpu. "
+            "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+        )
 
 
 def test_with_it_the_pod_waits_for_its_claim() -> None:
@@ -61,23 +58,20 @@ def test_with_it_the_pod_waits_for_its_claim() -> None:
 
 
 @pytest.mark.parametrize("on", [True, False])
-def test_rules_that_taint_devices_are_followed_only_if_the_gate_is_on(on: bool) -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates="DRADeviceTaintRules=true", component_gates={RULES: on}) as world:
-            await world.add_nodes(a_node("n"))
-            taint = {"key": "k", "effect": "NoSchedule"}
-            spec = {"deviceSelector": {"driver": "gpu.example.com"}, "taint": taint}
-            await world.create(DEVICE_TAINT_RULES, {"metadata": {"name": "r"}, "spec": spec})
-            await world.create(DEVICE_CLASSES, a_class())
-            await world.create(RESOURCE_SLICES, a_slice("n", 1))
-            await world.create(RESOURCE_CLAIMS, a_claim("c"))
-            await world.create(PODS, a_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
-            if on:
-                assert "cannot allocate all claims" in await world.unschedulable("p")
-            else:
-                assert (await world.bound("p"))["spec"]["nodeName"] == "n"
-
-    run(scenario)
+async def test_rules_that_taint_devices_are_followed_only_if_the_gate_is_on(on: bool) -> None:
+    async with World("scheduler", gates="DRADeviceTaintRules=true", component_gates={RULES: on}) as world:
+        await world.add_nodes(a_node("n"))
+        taint = {"key": "k", "effect": "NoSchedule"}
+        spec = {"deviceSelector": {"driver": "gpu.example.com"}, "taint": taint}
+        await world.create(DEVICE_TAINT_RULES, {"metadata": {"name": "r"}, "spec": spec})
+        await world.create(DEVICE_CLASSES, a_class())
+        await world.create(RESOURCE_SLICES, a_slice("n", 1))
+        await world.create(RESOURCE_CLAIMS, a_claim("c"))
+        await world.create(PODS, a_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
+        if on:
+            assert "cannot allocate all claims" in await world.unschedulable("p")
+        else:
+            assert (await world.bound("p"))["spec"]["nodeName"] == "n"
 
 
 def test_a_node_must_declare_the_features_that_a_pod_needs_if_the_gate_is_on() -> None:
@@ -95,43 +89,37 @@ def test_a_node_must_declare_the_features_that_a_pod_needs_if_the_gate_is_on() -
 
 
 @pytest.mark.parametrize("on", [True, False])
-def test_what_a_pod_requests_as_a_whole_counts_if_the_gate_is_on(on: bool) -> None:
-    async def scenario() -> None:
-        gates = {"PodLevelResources": on, "InPlacePodLevelResourcesVerticalScaling": on}
-        async with World("scheduler", component_gates=gates) as world:
-            await world.add_nodes(a_node("n", cpu="2"))
-            await world.create(PODS, a_pod("p", requests={"cpu": "1"}, resources={"requests": {"cpu": "2"}}))
-            await world.bound("p")
-            await world.create(PODS, a_pod("q", requests={"cpu": "500m"}, resources={"requests": {"cpu": "3"}}))
-            if on:
-                assert "Insufficient cpu" in await world.unschedulable("q")
-            else:
-                await world.bound("q")
-
-    run(scenario)
+async def test_what_a_pod_requests_as_a_whole_counts_if_the_gate_is_on(on: bool) -> None:
+    gates = {"PodLevelResources": on, "InPlacePodLevelResourcesVerticalScaling": on}
+    async with World("scheduler", component_gates=gates) as world:
+        await world.add_nodes(a_node("n", cpu="2"))
+        await world.create(PODS, a_pod("p", requests={"cpu": "1"}, resources={"requests": {"cpu": "2"}}))
+        await world.bound("p")
+        await world.create(PODS, a_pod("q", requests={"cpu": "500m"}, resources={"requests": {"cpu": "3"}}))
+        if on:
+            assert "Insufficient cpu" in await world.unschedulable("q")
+        else:
+            await world.bound("q")
 
 
-def test_what_a_gate_forbids_is_said_where_pods_would_have_to_go_first() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", component_gates={"DRAConsumableCapacity": False}) as world:
-            await world.add_nodes(a_node("n", cpu="1"))
-            await world.create(PRIORITY_CLASSES, priority_class("low", 1), priority_class("high", 2))
-            await world.create(PODS, a_pod("p", requests={"cpu": "1"}, priorityClassName="low"))
-            await world.bound("p")
-            await world.create(DEVICE_CLASSES, a_class())
-            await world.create(RESOURCE_SLICES, a_slice("n", 1))
-            claim = a_claim("c")
-            claim["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {"requests": {"memory": "1"}}
-            await world.create(RESOURCE_CLAIMS, claim)
-            named = [{"name": "g", "resourceClaimName": "c"}]
-            pod = a_pod("q", requests={"cpu": "1"}, priorityClassName="high", resourceClaims=named)
-            await world.create(PODS, pod)
-            assert await world.unschedulable("q") == (
-                '0/1 nodes are available: 1 Insufficient cpu. preemption: running "DynamicResources" filter plugin: claim'
-                " ns/c, request r: has capacity requests, but the DRAConsumableCapacity feature is disabled"
-            )
-
-    run(scenario)
+async def test_what_a_gate_forbids_is_said_where_pods_would_have_to_go_first() -> None:
+    async with World("scheduler", component_gates={"DRAConsumableCapacity": False}) as world:
+        await world.add_nodes(a_node("n", cpu="1"))
+        await world.create(PRIORITY_CLASSES, priority_class("low", 1), priority_class("high", 2))
+        await world.create(PODS, a_pod("p", requests={"cpu": "1"}, priorityClassName="low"))
+        await world.bound("p")
+        await world.create(DEVICE_CLASSES, a_class())
+        await world.create(RESOURCE_SLICES, a_slice("n", 1))
+        claim = a_claim("c")
+        claim["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {"requests": {"memory": "1"}}
+        await world.create(RESOURCE_CLAIMS, claim)
+        named = [{"name": "g", "resourceClaimName": "c"}]
+        pod = a_pod("q", requests={"cpu": "1"}, priorityClassName="high", resourceClaims=named)
+        await world.create(PODS, pod)
+        assert await world.unschedulable("q") == (
+            '0/1 nodes are available: 1 Insufficient cpu. preemption: running "DynamicResources" filter plugin: claim'
+            " ns/c, request r: has capacity requests, but the DRAConsumableCapacity feature is disabled"
+        )
 
 
 def prioritized(cluster: Cluster) -> PodInfo:
@@ -232,15 +220,12 @@ def test_tolerations_compare_numbers_if_the_gate_is_on(on: bool) -> None:
 
 
 @pytest.mark.parametrize("on", [True, False])
-def test_a_compared_number_keeps_a_pod_on_its_node_if_the_gate_is_on(on: bool) -> None:
-    async def scenario() -> None:
-        gates, component_gates = f"{COMPARISON_GATE}=true", {COMPARISON_GATE: on}
-        async with World("taint-eviction-controller", gates=gates, component_gates=component_gates) as world:
-            await world.add_nodes(a_node("n", taints=[{"key": "latency", "value": "20", "effect": "NoExecute"}]))
-            below = {"key": "latency", "operator": "Lt", "value": "30"}
-            await world.create(PODS, a_pod("p", nodeName="n", tolerations=[below]))
-            await passes(5)
-            pods = (await world.client.list(PODS, "ns"))["items"]
-            assert any("deletionTimestamp" in pod["metadata"] for pod in pods) is not on
-
-    run(scenario)
+async def test_a_compared_number_keeps_a_pod_on_its_node_if_the_gate_is_on(on: bool) -> None:
+    gates, component_gates = f"{COMPARISON_GATE}=true", {COMPARISON_GATE: on}
+    async with World("taint-eviction-controller", gates=gates, component_gates=component_gates) as world:
+        await world.add_nodes(a_node("n", taints=[{"key": "latency", "value": "20", "effect": "NoExecute"}]))
+        below = {"key": "latency", "operator": "Lt", "value": "30"}
+        await world.create(PODS, a_pod("p", nodeName="n", tolerations=[below]))
+        await passes(5)
+        pods = (await world.client.list(PODS, "ns"))["items"]
+        assert any("deletionTimestamp" in pod["metadata"] for pod in pods) is not on

@@ -76,9 +76,10 @@ async def scheduled_by(directory: Path, name: str, *scheduler: str) -> AsyncIter
             ended(process)
 
 
+@pytest.mark.real_time
 @pytest.mark.parametrize("on", [True, False], ids=["on", "off"])
 @pytest.mark.parametrize("gate", GATES)
-def test_both_schedulers_heed_a_gate_alike(gate: str, on: bool, tmp_path: Path) -> None:
+async def test_both_schedulers_heed_a_gate_alike(gate: str, on: bool, tmp_path: Path) -> None:
     given = {**dict(item.split("=") for item in ALPHA.split(",")), gate: str(on).lower()}
     if not on:
         given |= {also: "false" for also in GATES[gate].split(",") if also}
@@ -95,17 +96,14 @@ def test_both_schedulers_heed_a_gate_alike(gate: str, on: bool, tmp_path: Path) 
     ours = (sys.executable, "-P", "-m", "controllers", "--controllers=scheduler", gates)
     theirs = (KUBE_SCHEDULER, "--secure-port=0", gates)
 
-    async def scenario() -> None:
-        compared = 0
-        async with (
-            scheduled_by(tmp_path, "ours", *ours) as mine,
-            scheduled_by(tmp_path, "theirs", *theirs) as real,
-        ):
-            for number, situation in enumerate(situations):
-                found, expected = await asyncio.gather(played(mine, situation), played(real, situation))
-                for client in (mine, real):
-                    await client.request("POST", "/-/reset", "", None)
-                compared += same(found, expected, f"situation {number}")
-        assert compared >= sum(len(situation.pods) for situation in situations) * 0.5
-
-    asyncio.run(scenario())
+    compared = 0
+    async with (
+        scheduled_by(tmp_path, "ours", *ours) as mine,
+        scheduled_by(tmp_path, "theirs", *theirs) as real,
+    ):
+        for number, situation in enumerate(situations):
+            found, expected = await asyncio.gather(played(mine, situation), played(real, situation))
+            for client in (mine, real):
+                await client.request("POST", "/-/reset", "", None)
+            compared += same(found, expected, f"situation {number}")
+    assert compared >= sum(len(situation.pods) for situation in situations) * 0.5

@@ -17,7 +17,7 @@ from controllers.runtime.kinds import (
 )
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod
 from tests.scheduler.world import World
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 TEMPLATE = {
     "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "t", "namespace": "ns"},
@@ -33,53 +33,44 @@ async def claims(world: World) -> list[str]:
     return [claim["metadata"]["name"] for claim in (await world.client.list(RESOURCE_CLAIMS, "ns"))["items"]]
 
 
-def test_the_deleted_claim_of_a_pod_that_waits_is_made_again_within_a_second() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", "resourceclaim-controller") as world:
-            await world.create(DEVICE_CLASSES, a_class())
-            await world.add_nodes(a_node("n1"))
-            await world.create(RESOURCE_CLAIM_TEMPLATES, TEMPLATE)
-            await world.create(PODS, user("p"))
-            await passes(3)
-            for _ in range(2):
-                (before,) = await claims(world)
-                await world.client.delete(RESOURCE_CLAIMS, before, "ns")
-                await passes(1)
-                (after,) = await claims(world)
-                assert after != before
-                (named,) = (await world.client.get(PODS, "p", "ns"))["status"]["resourceClaimStatuses"]
-                assert named["resourceClaimName"] == after
-
-    run(scenario)
-
-
-def test_what_keeps_a_claim_from_being_made_is_told_to_the_pod_in_upstreams_words() -> None:
-    async def scenario() -> None:
-        async with World("resourceclaim-controller") as world:
-            await world.create(RESOURCE_CLAIM_TEMPLATES, TEMPLATE)
-            hard = {"count/resourceclaims.resource.k8s.io": "0"}
-            quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "ns"}}
-            made = await world.create(RESOURCE_QUOTAS, {**quota, "spec": {"hard": hard}})
-            await world.client.update_status(RESOURCE_QUOTAS, {**made, "status": {"hard": hard, "used": hard}})
-            await world.create(PODS, user("p"))
+async def test_the_deleted_claim_of_a_pod_that_waits_is_made_again_within_a_second() -> None:
+    async with World("scheduler", "resourceclaim-controller") as world:
+        await world.create(DEVICE_CLASSES, a_class())
+        await world.add_nodes(a_node("n1"))
+        await world.create(RESOURCE_CLAIM_TEMPLATES, TEMPLATE)
+        await world.create(PODS, user("p"))
+        await passes(3)
+        for _ in range(2):
+            (before,) = await claims(world)
+            await world.client.delete(RESOURCE_CLAIMS, before, "ns")
             await passes(1)
-            event = (await world.client.list(CORE_EVENTS, "ns"))["items"][0]
-            assert event["reason"] == "FailedResourceClaimCreation"
-            start = 'PodResourceClaim d: create ResourceClaim : resourceclaims.resource.k8s.io "p-d-'
-            assert event["message"].startswith(start)
-            assert "exceeded quota: q" in event["message"]
-
-    run(scenario)
+            (after,) = await claims(world)
+            assert after != before
+            (named,) = (await world.client.get(PODS, "p", "ns"))["status"]["resourceClaimStatuses"]
+            assert named["resourceClaimName"] == after
 
 
-def test_a_pod_that_is_put_on_a_node_by_hand_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
-        async with World("resourceclaim-controller") as world:
-            await world.add_nodes(a_node("n1"))
-            await world.create(RESOURCE_CLAIM_TEMPLATES, TEMPLATE)
-            await world.create(PODS, user("p", nodeName="n1"))
-            await passes(3)
-            assert len(await claims(world)) == 1
+async def test_what_keeps_a_claim_from_being_made_is_told_to_the_pod_in_upstreams_words() -> None:
+    async with World("resourceclaim-controller") as world:
+        await world.create(RESOURCE_CLAIM_TEMPLATES, TEMPLATE)
+        hard = {"count/resourceclaims.resource.k8s.io": "0"}
+        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "ns"}}
+        made = await world.create(RESOURCE_QUOTAS, {**quota, "spec": {"hard": hard}})
+        await world.client.update_status(RESOURCE_QUOTAS, {**made, "status": {"hard": hard, "used": hard}})
+        await world.create(PODS, user("p"))
+        await passes(1)
+        event = (await world.client.list(CORE_EVENTS, "ns"))["items"][0]
+        assert event["reason"] == "FailedResourceClaimCreation"
+        start = 'PodResourceClaim d: create ResourceClaim : resourceclaims.resource.k8s.io "p-d-'
+        assert event["message"].startswith(start)
+        assert "exceeded quota: q" in event["message"]
 
-    run(scenario)
+
+async def test_a_pod_that_is_put_on_a_node_by_hand_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    async with World("resourceclaim-controller") as world:
+        await world.add_nodes(a_node("n1"))
+        await world.create(RESOURCE_CLAIM_TEMPLATES, TEMPLATE)
+        await world.create(PODS, user("p", nodeName="n1"))
+        await passes(3)
+        assert len(await claims(world)) == 1
     assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []

@@ -22,7 +22,7 @@ from controllers.scheduler import Scheduler
 from tests.scheduler.books import Books
 from tests.scheduler.objects import a_claim, a_pod
 from tests.scheduler.world import World
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 PROCESSES = (
     ("scheduler",),
@@ -155,23 +155,20 @@ async def play(world: World) -> None:
 
 
 @pytest.mark.parametrize("first", [1, 4])
-def test_of_components_that_are_killed_at_their_writes_nothing_is_left(first: int) -> None:
-    async def scenario() -> None:
-        books = Books()
-        async with World("garbage-collector-controller") as world, living(world, first) as processes:
-            world.server.log.subscribe(books.read)
-            await play(world)
-            await passes(200)
-            assert not books.problems
-            assert not books.leaks()
-            await world.client.delete(RESOURCE_CLAIMS, "shared", "ns")
-            await passes(60)
-            assert not (await world.client.list(RESOURCE_CLAIMS))["items"]
-            assert books.checked > WAVES * PODS_OF_WAVE * 6
-            assert all(process.lives > 5 for process in processes)
-            [scheduler] = processes[0].manager.components
-            assert isinstance(scheduler, Scheduler)
-            assert not scheduler.allocator.allocated.exclusive
-            assert not scheduler.queue.pods
-
-    run(scenario)
+async def test_of_components_that_are_killed_at_their_writes_nothing_is_left(first: int) -> None:
+    books = Books()
+    async with World("garbage-collector-controller") as world, living(world, first) as processes:
+        world.server.log.subscribe(books.read)
+        await play(world)
+        await passes(200)
+        assert not books.problems
+        assert not books.leaks()
+        await world.client.delete(RESOURCE_CLAIMS, "shared", "ns")
+        await passes(60)
+        assert not (await world.client.list(RESOURCE_CLAIMS))["items"]
+        assert books.checked > WAVES * PODS_OF_WAVE * 6
+        assert all(process.lives > 5 for process in processes)
+        [scheduler] = processes[0].manager.components
+        assert isinstance(scheduler, Scheduler)
+        assert not scheduler.allocator.allocated.exclusive
+        assert not scheduler.queue.pods

@@ -13,7 +13,7 @@ from tests.scheduler.objects import a_class, a_node, a_pod, a_slice
 from tests.scheduler.situations import priority_class
 from tests.scheduler.test_failing_writes import fails, faults
 from tests.scheduler.world import World
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 GATE = "DRANodeAllocatableResources=true"
 TWO_CORES = {"cpu": {"allocationMultiplier": "2"}}
@@ -47,166 +47,138 @@ def taken(pod: Json) -> Any:
     return pod["status"].get(CLAIM_STATUSES)
 
 
-def test_what_a_claim_takes_of_the_node_counts_and_stands_in_the_pod() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=GATE) as world:
-            await cluster(world, TWO_CORES)
-            await claim(world, "c")
-            await world.create(PODS, using("p", "c", "1"))
-            assert taken(await world.bound("p")) == [
-                {"resourceClaimName": "c", "containers": ["c"], "resources": {"cpu": "2"}}
-            ]
-            # One of four cores is left, for pods without claims as well.
-            await world.create(PODS, a_pod("q", requests={"cpu": "1500m"}))
-            assert (await world.unschedulable("q")).startswith(LACKS)
-            await world.create(PODS, a_pod("r", requests={"cpu": "1"}))
-            await world.bound("r")
-            await claim(world, "d")
-            await world.create(PODS, using("s", "d", "100m"))
-            assert (await world.unschedulable("s")).startswith(LACKS)
-            for name in ("q", "p"):
-                await world.client.delete(PODS, name, "ns", grace_period=0)
-            # As upstream, it is not woken by that, and looked at again after five minutes.
-            await passes(400)
-            assert (await world.client.get(PODS, "s", "ns"))["spec"].get("nodeName") == "n"
-
-    run(scenario)
+async def test_what_a_claim_takes_of_the_node_counts_and_stands_in_the_pod() -> None:
+    async with World("scheduler", gates=GATE) as world:
+        await cluster(world, TWO_CORES)
+        await claim(world, "c")
+        await world.create(PODS, using("p", "c", "1"))
+        assert taken(await world.bound("p")) == [
+            {"resourceClaimName": "c", "containers": ["c"], "resources": {"cpu": "2"}}
+        ]
+        # One of four cores is left, for pods without claims as well.
+        await world.create(PODS, a_pod("q", requests={"cpu": "1500m"}))
+        assert (await world.unschedulable("q")).startswith(LACKS)
+        await world.create(PODS, a_pod("r", requests={"cpu": "1"}))
+        await world.bound("r")
+        await claim(world, "d")
+        await world.create(PODS, using("s", "d", "100m"))
+        assert (await world.unschedulable("s")).startswith(LACKS)
+        for name in ("q", "p"):
+            await world.client.delete(PODS, name, "ns", grace_period=0)
+        # As upstream, it is not woken by that, and looked at again after five minutes.
+        await passes(400)
+        assert (await world.client.get(PODS, "s", "ns"))["spec"].get("nodeName") == "n"
 
 
-def test_a_part_of_a_capacity_counts_as_its_multiple() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=GATE) as world:
-            capacity = {"bytes": {"value": "100Gi"}}
-            await cluster(world, PART_OF_MEMORY, 1, capacity=capacity, allowMultipleAllocations=True)
-            for name, wanted in (("a", "6Gi"), ("b", "10Gi"), ("c", "1Gi")):
-                await claim(world, name, capacity={"requests": {"bytes": wanted}})
-            await world.create(PODS, using("p", "a"))
-            assert taken(await world.bound("p"))[0]["resources"] == {"memory": "3Gi"}
-            await world.create(PODS, using("q", "b"))
-            await world.bound("q")
-            await world.create(PODS, using("r", "c"))
-            assert (await world.unschedulable("r")).startswith("0/1 nodes are available: 1 Insufficient memory.")
-
-    run(scenario)
+async def test_a_part_of_a_capacity_counts_as_its_multiple() -> None:
+    async with World("scheduler", gates=GATE) as world:
+        capacity = {"bytes": {"value": "100Gi"}}
+        await cluster(world, PART_OF_MEMORY, 1, capacity=capacity, allowMultipleAllocations=True)
+        for name, wanted in (("a", "6Gi"), ("b", "10Gi"), ("c", "1Gi")):
+            await claim(world, name, capacity={"requests": {"bytes": wanted}})
+        await world.create(PODS, using("p", "a"))
+        assert taken(await world.bound("p"))[0]["resources"] == {"memory": "3Gi"}
+        await world.create(PODS, using("q", "b"))
+        await world.bound("q")
+        await world.create(PODS, using("r", "c"))
+        assert (await world.unschedulable("r")).startswith("0/1 nodes are available: 1 Insufficient memory.")
 
 
-def test_a_capacity_that_nobody_shares_is_not_consumed() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=GATE) as world:
-            await cluster(world, PART_OF_MEMORY, capacity={"bytes": {"value": "1Gi"}})
-            await claim(world, "c")
-            await world.create(PODS, using("p", "c"))
-            assert await world.unschedulable("p") == (
-                'running "DynamicResources" filter plugin: claim ns/c, device gpu-0: ConsumedCapacity is nil, but Capacity'
-                " key 'bytes' is set in NodeAllocatableResourceMappings for resource memory"
-            )
-
-    run(scenario)
+async def test_a_capacity_that_nobody_shares_is_not_consumed() -> None:
+    async with World("scheduler", gates=GATE) as world:
+        await cluster(world, PART_OF_MEMORY, capacity={"bytes": {"value": "1Gi"}})
+        await claim(world, "c")
+        await world.create(PODS, using("p", "c"))
+        assert await world.unschedulable("p") == (
+            'running "DynamicResources" filter plugin: claim ns/c, device gpu-0: ConsumedCapacity is nil, but Capacity'
+            " key 'bytes' is set in NodeAllocatableResourceMappings for resource memory"
+        )
 
 
-def test_such_a_claim_is_for_one_pod_and_its_containers() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=GATE) as world:
-            await cluster(world, TWO_CORES)
-            await claim(world, "c")
-            await world.create(PODS, using("p", "c", named=False))
-            assert await world.unschedulable("p") == (
-                "0/1 nodes are available: 1 claim c: node-allocatable resource claim not referenced by any container"
-                f" within the pod. {USELESS}"
-            )
-            await world.create(PODS, using("q", "c"))
-            await world.bound("q")
-            await world.create(PODS, using("r", "c"))
-            assert await world.unschedulable("r") == (
-                "0/1 nodes are available: 1 node allocatable resource claim c is already used by another pod."
-                f" {USELESS}"
-            )
-
-    run(scenario)
+async def test_such_a_claim_is_for_one_pod_and_its_containers() -> None:
+    async with World("scheduler", gates=GATE) as world:
+        await cluster(world, TWO_CORES)
+        await claim(world, "c")
+        await world.create(PODS, using("p", "c", named=False))
+        assert await world.unschedulable("p") == (
+            "0/1 nodes are available: 1 claim c: node-allocatable resource claim not referenced by any container"
+            f" within the pod. {USELESS}"
+        )
+        await world.create(PODS, using("q", "c"))
+        await world.bound("q")
+        await world.create(PODS, using("r", "c"))
+        assert await world.unschedulable("r") == (
+            f"0/1 nodes are available: 1 node allocatable resource claim c is already used by another pod. {USELESS}"
+        )
 
 
 @pytest.mark.parametrize(("cpu", "fits"), [("2500m", True), ("2499m", False)])
-def test_a_pod_that_says_what_it_takes_as_a_whole_says_so_of_its_claims(cpu: str, fits: bool) -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=GATE) as world:
-            await cluster(world, TWO_CORES)
-            await claim(world, "c")
-            await world.create(PODS, using("p", "c", "500m", resources={"requests": {"cpu": cpu}}))
-            if fits:
-                await world.bound("p")
-                # It counts as it says, no more.
-                await world.create(PODS, a_pod("q", requests={"cpu": "1500m"}))
-                await world.bound("q")
-            else:
-                assert "pod level request for cpu is insufficient to cover the aggregated container and" in (
-                    await world.unschedulable("p")
-                )
-
-    run(scenario)
+async def test_a_pod_that_says_what_it_takes_as_a_whole_says_so_of_its_claims(cpu: str, fits: bool) -> None:
+    async with World("scheduler", gates=GATE) as world:
+        await cluster(world, TWO_CORES)
+        await claim(world, "c")
+        await world.create(PODS, using("p", "c", "500m", resources={"requests": {"cpu": cpu}}))
+        if fits:
+            await world.bound("p")
+            # It counts as it says, no more.
+            await world.create(PODS, a_pod("q", requests={"cpu": "1500m"}))
+            await world.bound("q")
+        else:
+            assert "pod level request for cpu is insufficient to cover the aggregated container and" in (
+                await world.unschedulable("p")
+            )
 
 
 @pytest.mark.parametrize(("devices", "helps"), [(1, True), (2, False)])
-def test_pods_are_ended_for_what_claims_take_where_that_helps(devices: int, helps: bool) -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=GATE) as world:
-            await cluster(world, TWO_CORES)
-            await world.create(PRIORITY_CLASSES, priority_class("low", 1), priority_class("high", 2))
-            await world.create(PODS, a_pod("p", requests={"cpu": "3"}, priorityClassName="low"))
-            await world.bound("p")
-            await claim(world, "c", devices)
-            await world.create(PODS, using("q", "c", priorityClassName="high"))
-            text = await world.unschedulable("q")
-            assert text.startswith(LACKS)
-            assert ("Preemption is not helpful" not in text) is helps
-            await passes(5)
-            ending = (await world.client.get(PODS, "p", "ns"))["metadata"].get("deletionTimestamp")
-            assert bool(ending) is helps
-
-    run(scenario)
+async def test_pods_are_ended_for_what_claims_take_where_that_helps(devices: int, helps: bool) -> None:
+    async with World("scheduler", gates=GATE) as world:
+        await cluster(world, TWO_CORES)
+        await world.create(PRIORITY_CLASSES, priority_class("low", 1), priority_class("high", 2))
+        await world.create(PODS, a_pod("p", requests={"cpu": "3"}, priorityClassName="low"))
+        await world.bound("p")
+        await claim(world, "c", devices)
+        await world.create(PODS, using("q", "c", priorityClassName="high"))
+        text = await world.unschedulable("q")
+        assert text.startswith(LACKS)
+        assert ("Preemption is not helpful" not in text) is helps
+        await passes(5)
+        ending = (await world.client.get(PODS, "p", "ns"))["metadata"].get("deletionTimestamp")
+        assert bool(ending) is helps
 
 
-def test_a_pod_that_is_not_bound_after_all_takes_nothing() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=GATE) as world:
-            await cluster(world, TWO_CORES)
-            await claim(world, "c")
-            rules = faults(world, fails("create", "pods/binding"))
-            await world.create(PODS, using("p", "c", "1"))
-            await world.until(PODS, "ns/p", taken)
-            await world.until(PODS, "ns/p", lambda pod: not taken(pod))
-            assert rules.rules()[0].fired == 1
-            await world.create(PODS, a_pod("q", requests={"cpu": "3500m"}))
-            await world.bound("q")
-
-    run(scenario)
+async def test_a_pod_that_is_not_bound_after_all_takes_nothing() -> None:
+    async with World("scheduler", gates=GATE) as world:
+        await cluster(world, TWO_CORES)
+        await claim(world, "c")
+        rules = faults(world, fails("create", "pods/binding"))
+        await world.create(PODS, using("p", "c", "1"))
+        await world.until(PODS, "ns/p", taken)
+        await world.until(PODS, "ns/p", lambda pod: not taken(pod))
+        assert rules.rules()[0].fired == 1
+        await world.create(PODS, a_pod("q", requests={"cpu": "3500m"}))
+        await world.bound("q")
 
 
-def test_it_counts_before_it_is_written() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=GATE) as world:
-            await world.create(DEVICE_CLASSES, a_class())
-            await world.create(RESOURCE_SLICES, a_slice("n", 1, nodeAllocatableResourceMappings=TWO_CORES))
-            await claim(world, "c")
-            await world.create(PODS, using("p", "c", "1"), a_pod("q", requests={"cpu": "1500m"}))
-            await passes(1)
-            # Both are tried when their node comes, one right after the other.
-            await world.add_nodes(a_node("n", cpu="4"))
-            await passes(5)
-            pods = (await world.client.list(PODS, "ns"))["items"]
-            assert len([pod for pod in pods if pod["spec"].get("nodeName")]) == 1
-
-    run(scenario)
+async def test_it_counts_before_it_is_written() -> None:
+    async with World("scheduler", gates=GATE) as world:
+        await world.create(DEVICE_CLASSES, a_class())
+        await world.create(RESOURCE_SLICES, a_slice("n", 1, nodeAllocatableResourceMappings=TWO_CORES))
+        await claim(world, "c")
+        await world.create(PODS, using("p", "c", "1"), a_pod("q", requests={"cpu": "1500m"}))
+        await passes(1)
+        # Both are tried when their node comes, one right after the other.
+        await world.add_nodes(a_node("n", cpu="4"))
+        await passes(5)
+        pods = (await world.client.list(PODS, "ns"))["items"]
+        assert len([pod for pod in pods if pod["spec"].get("nodeName")]) == 1
 
 
-def test_without_the_gate_devices_are_devices() -> None:
-    async def scenario() -> None:
-        gates = {"DRANodeAllocatableResources": False}
-        async with World("scheduler", gates=GATE, component_gates=gates) as world:
-            await cluster(world, TWO_CORES)
-            await claim(world, "c")
-            await world.create(PODS, using("p", "c", "1", named=False))
-            assert taken(await world.bound("p")) is None
-            await world.create(PODS, a_pod("q", requests={"cpu": "3"}))
-            await world.bound("q")
-
-    run(scenario)
+async def test_without_the_gate_devices_are_devices() -> None:
+    gates = {"DRANodeAllocatableResources": False}
+    async with World("scheduler", gates=GATE, component_gates=gates) as world:
+        await cluster(world, TWO_CORES)
+        await claim(world, "c")
+        await world.create(PODS, using("p", "c", "1", named=False))
+        assert taken(await world.bound("p")) is None
+        await world.create(PODS, a_pod("q", requests={"cpu": "3"}))
+        await world.bound("q")

@@ -16,7 +16,7 @@ from controllers.scheduler.state.nodes import NodeInfo
 from tests.scheduler.objects import a_node, a_pod, info
 from tests.scheduler.test_gangs import TOPOLOGY, group, member, nodes
 from tests.scheduler.world import World
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 GPU = "example.com/gpu"
 BOTH = (("cpu", 1), ("memory", 1))
@@ -63,23 +63,20 @@ def test_the_part_that_takes_most_pods_gets_a_hundred() -> None:
     assert DEFAULTS.scored == BOTH
 
 
-def test_a_group_goes_to_the_fullest_of_the_parts_that_take_all_of_it() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=TOPOLOGY) as world:
-            racks = {"a": 2, "b": 3, "c": 3, "d": 4}
-            await world.add_nodes(
-                *(a_node(f"{rack}{n}", cpu="2", labels={"rack": rack}) for rack, size in racks.items() for n in range(size))
-            )  # fmt: skip
-            await world.create(
-                PODS,
-                a_pod("there", requests={"cpu": "2"}, nodeName="b0"),
-                a_pod("elsewhere", requests={"cpu": "1"}, nodeName="c0"),
-            )
-            # Of the racks that take three more, 3 of 4 processors would be in use, 5 of 6, 4 of 6, 3 of 8.
-            await world.create(POD_GROUPS, group(count=3, schedulingConstraints={"topology": [{"key": "rack"}]}))
-            await world.create(PODS, member("p"), member("q"), member("r"))
-            await passes(1)
-            found = await nodes(world)
-            assert {str(found[name])[0] for name in "pqr"} == {"b"}
-
-    run(scenario)
+async def test_a_group_goes_to_the_fullest_of_the_parts_that_take_all_of_it() -> None:
+    async with World("scheduler", gates=TOPOLOGY) as world:
+        racks = {"a": 2, "b": 3, "c": 3, "d": 4}
+        await world.add_nodes(
+            *(a_node(f"{rack}{n}", cpu="2", labels={"rack": rack}) for rack, size in racks.items() for n in range(size))
+        )  # fmt: skip
+        await world.create(
+            PODS,
+            a_pod("there", requests={"cpu": "2"}, nodeName="b0"),
+            a_pod("elsewhere", requests={"cpu": "1"}, nodeName="c0"),
+        )
+        # Of the racks that take three more, 3 of 4 processors would be in use, 5 of 6, 4 of 6, 3 of 8.
+        await world.create(POD_GROUPS, group(count=3, schedulingConstraints={"topology": [{"key": "rack"}]}))
+        await world.create(PODS, member("p"), member("q"), member("r"))
+        await passes(1)
+        found = await nodes(world)
+        assert {str(found[name])[0] for name in "pqr"} == {"b"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,7 +21,6 @@ from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World, scheduled
-from tests.support.virtual import run
 
 RACK = "example.com/rack"
 WRONG_RACK = Rejection("Rack", ("node(s) were in another rack",))
@@ -118,74 +116,64 @@ WAKING: list[tuple[str, Event, bool]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.real_time
 @pytest.mark.parametrize(("event", "wakes"), [case[1:] for case in WAKING], ids=[case[0] for case in WAKING])
-def test_what_it_reads_wakes_its_pods(event: Event, wakes: bool) -> None:
-    async def scenario() -> None:
-        plugin = Rack().plugin
-        queue = SchedulingQueue(lambda _: None, {plugin.name: hints_of(plugin)})
-        queue.add(PodInfo(in_rack("p", "2", uid="p")))
-        pod = await queue.pop()
-        queue.put_back(pod, (plugin.name,))
-        queue.notify(event)
-        assert (pod.place is not Place.UNSCHEDULABLE) == wakes
-
-    asyncio.run(scenario())
+async def test_what_it_reads_wakes_its_pods(event: Event, wakes: bool) -> None:
+    plugin = Rack().plugin
+    queue = SchedulingQueue(lambda _: None, {plugin.name: hints_of(plugin)})
+    queue.add(PodInfo(in_rack("p", "2", uid="p")))
+    pod = await queue.pop()
+    queue.put_back(pod, (plugin.name,))
+    queue.notify(event)
+    assert (pod.place is not Place.UNSCHEDULABLE) == wakes
 
 
 def test_who_waits_for_new_nodes_also_hears_of_changed_taints() -> None:
     assert hints_of(NODE_NAME)[ClusterEvent.NODE_TAINT] is None
 
 
-def test_a_hint_that_fails_wakes_the_pod() -> None:
-    async def scenario() -> None:
-        def broken(_: PodInfo, __: Event) -> bool:
-            raise ZeroDivisionError
+@pytest.mark.real_time
+async def test_a_hint_that_fails_wakes_the_pod() -> None:
+    def broken(_: PodInfo, __: Event) -> bool:
+        raise ZeroDivisionError
 
-        queue = SchedulingQueue(lambda _: None, {"Broken": {ClusterEvent.NODE_ADD: broken}})
-        queue.add(PodInfo(a_pod("p")))
-        pod = await queue.pop()
-        queue.put_back(pod, ("Broken",))
-        queue.notify(Event(ClusterEvent.NODE_ADD, None, a_node("n")))
-        assert pod.place is Place.BACKOFF
-
-    asyncio.run(scenario())
+    queue = SchedulingQueue(lambda _: None, {"Broken": {ClusterEvent.NODE_ADD: broken}})
+    queue.add(PodInfo(a_pod("p")))
+    pod = await queue.pop()
+    queue.put_back(pod, ("Broken",))
+    queue.notify(Event(ClusterEvent.NODE_ADD, None, a_node("n")))
+    assert pod.place is Place.BACKOFF
 
 
-def test_on_a_server_a_pod_is_bound_once_the_node_has_what_the_filter_wants() -> None:
-    async def scenario() -> None:
-        kernel = node_field("status", "nodeInfo", "kernelVersion")
-        rack = Rack(reads=Reads(node=(kernel,)), filter=lambda _, __, node: None if kernel.read(node.node) == "7" else
-                    WRONG_RACK)  # fmt: skip
-        async with World(plugins=(rack.plugin,)) as world:
-            await world.add_nodes(a_node("n"))
-            await world.create(PODS, a_pod("p"))
-            assert WRONG_RACK.reasons[0] in await world.unschedulable("p")
-            node = await world.client.get(NODES, "n")
-            names = ("machineID", "systemUUID", "bootID", "osImage", "containerRuntimeVersion", "architecture")
-            info = dict.fromkeys((*names, "kubeletVersion", "kubeProxyVersion", "operatingSystem"), "")
-            status = {**node["status"], "nodeInfo": {**info, "kernelVersion": "7"}}
-            await world.client.update_status(NODES, {**node, "status": status})
-            assert (await world.bound("p"))["spec"]["nodeName"] == "n"
-
-    run(scenario)
+async def test_on_a_server_a_pod_is_bound_once_the_node_has_what_the_filter_wants() -> None:
+    kernel = node_field("status", "nodeInfo", "kernelVersion")
+    rack = Rack(reads=Reads(node=(kernel,)), filter=lambda _, __, node: None if kernel.read(node.node) == "7" else
+                WRONG_RACK)  # fmt: skip
+    async with World(plugins=(rack.plugin,)) as world:
+        await world.add_nodes(a_node("n"))
+        await world.create(PODS, a_pod("p"))
+        assert WRONG_RACK.reasons[0] in await world.unschedulable("p")
+        node = await world.client.get(NODES, "n")
+        names = ("machineID", "systemUUID", "bootID", "osImage", "containerRuntimeVersion", "architecture")
+        info = dict.fromkeys((*names, "kubeletVersion", "kubeProxyVersion", "operatingSystem"), "")
+        status = {**node["status"], "nodeInfo": {**info, "kernelVersion": "7"}}
+        await world.client.update_status(NODES, {**node, "status": status})
+        assert (await world.bound("p"))["spec"]["nodeName"] == "n"
 
 
-def test_an_unexpected_error_fails_the_attempt_of_one_pod_and_the_others_go_on() -> None:
+async def test_an_unexpected_error_fails_the_attempt_of_one_pod_and_the_others_go_on() -> None:
     def broken(pod: PodInfo, _: None, __: NodeInfo) -> Rejection | None:
         if pod.name == "bad":
             raise ZeroDivisionError("rack by zero")
         return None
 
-    async def scenario() -> None:
-        async with World(plugins=(Plugin(name="Broken", filter=broken),)) as world:
-            await world.add_nodes(a_node("n"))
-            await world.create(PODS, a_pod("bad", priority=0))
-            assert await world.unschedulable("bad") == "unexpected ZeroDivisionError: rack by zero"
-            assert scheduled(await world.client.get(PODS, "bad", "ns"))["reason"] == "SchedulerError"
-            await world.create(PODS, a_pod("good"))
-            assert (await world.bound("good"))["spec"]["nodeName"] == "n"
-
-    run(scenario)
+    async with World(plugins=(Plugin(name="Broken", filter=broken),)) as world:
+        await world.add_nodes(a_node("n"))
+        await world.create(PODS, a_pod("bad", priority=0))
+        assert await world.unschedulable("bad") == "unexpected ZeroDivisionError: rack by zero"
+        assert scheduled(await world.client.get(PODS, "bad", "ns"))["reason"] == "SchedulerError"
+        await world.create(PODS, a_pod("good"))
+        assert (await world.bound("good"))["spec"]["nodeName"] == "n"
 
 
 # What the plugins that are built declare

@@ -39,16 +39,13 @@ def test_the_node_that_a_pod_waits_for_is_written_where_it_changes(
     assert condition["observedGeneration"] == 1
 
 
-def test_nothing_is_written_that_is_so_already() -> None:
-    async def scenario() -> None:
-        client = Noted()
-        await PodWriter(client).nominate(a_pod("p", status={"nominatedNodeName": "n1"}), "n1")  # type: ignore[arg-type]
-        assert client.writes == []
-        await PodWriter(client).nominate(a_pod("p"), "n1")  # type: ignore[arg-type]
-        [(_, _, (_, body))] = client.writes
-        assert body["status"] == {"nominatedNodeName": "n1"}
-
-    run(scenario)
+async def test_nothing_is_written_that_is_so_already() -> None:
+    client = Noted()
+    await PodWriter(client).nominate(a_pod("p", status={"nominatedNodeName": "n1"}), "n1")  # type: ignore[arg-type]
+    assert client.writes == []
+    await PodWriter(client).nominate(a_pod("p"), "n1")  # type: ignore[arg-type]
+    [(_, _, (_, body))] = client.writes
+    assert body["status"] == {"nominatedNodeName": "n1"}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from tests.scheduler.situationkinds import KINDS
 from tests.scheduler.situations import Situation
 from tests.scheduler.verdicts import Verdicts, played, recorded, same
 from tests.scheduler.world import World
-from tests.support.virtual import run
 
 COMPONENTS = (
     "scheduler", "resourceclaim-controller", "namespace-controller", "garbage-collector-controller",
@@ -23,16 +22,13 @@ COMPONENTS = (
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_pods_go_where_kube_scheduler_put_them(kind: Callable[[random.Random], Situation]) -> None:
-    async def scenario() -> None:
-        expected = recorded()[kind.__name__]
-        situations = [kind(random.Random(seed)) for seed in range(len(expected))]
-        compared = 0
-        async with World(*COMPONENTS, namespace=False) as world:
-            for seed, (situation, verdicts) in enumerate(zip(situations, expected, strict=True)):
-                found = Verdicts(*json.loads(json.dumps(await played(world.client, situation))))
-                compared += same(found, verdicts, f"seed {seed}")
-                await world.empty()
-        assert compared >= 0.6 * sum(len(situation.pods) for situation in situations)
-
-    run(scenario)
+async def test_pods_go_where_kube_scheduler_put_them(kind: Callable[[random.Random], Situation]) -> None:
+    expected = recorded()[kind.__name__]
+    situations = [kind(random.Random(seed)) for seed in range(len(expected))]
+    compared = 0
+    async with World(*COMPONENTS, namespace=False) as world:
+        for seed, (situation, verdicts) in enumerate(zip(situations, expected, strict=True)):
+            found = Verdicts(*json.loads(json.dumps(await played(world.client, situation))))
+            compared += same(found, verdicts, f"seed {seed}")
+            await world.empty()
+    assert compared >= 0.6 * sum(len(situation.pods) for situation in situations)

@@ -22,7 +22,7 @@ from tests.scheduler.situations import priority_class
 from tests.scheduler.test_extended_resources import asking, cluster_with_devices
 from tests.scheduler.test_gangs import GATES, group, member
 from tests.scheduler.world import World
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 NO_CLAIMS = {"count/resourceclaims.resource.k8s.io": "0"}
 
@@ -34,152 +34,129 @@ def shown(world: World, *names: str) -> list[str]:
     return sorted(line.removeprefix("scheduler_") for line in lines if wanted.match(line))
 
 
-def test_attempts_are_counted_by_how_they_ended_and_waiting_pods_by_where_and_for_whom() -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await world.add_nodes(a_node("n1", cpu="1"))
-            await world.create(
-                PODS,
-                a_pod("bound"),
-                a_pod("large", requests={"cpu": "2"}),
-                a_pod("gated", schedulingGates=[{"name": "wait"}]),
-            )
-            await world.bound("bound")
-            await world.unschedulable("large")
-            await passes()
-            assert shown(world, "pending_pods", "schedule_attempts_total", "unschedulable_pods", "cache_size") == [
-                'cache_size{type="assumed_pods"} 0',
-                'cache_size{type="nodes"} 1',
-                'cache_size{type="pods"} 1',
-                'pending_pods{queue="active"} 0',
-                'pending_pods{queue="backoff"} 0',
-                'pending_pods{queue="gated"} 1',
-                'pending_pods{queue="unschedulable"} 1',
-                'schedule_attempts_total{result="scheduled",profile="default-scheduler"} 1',
-                'schedule_attempts_total{result="unschedulable",profile="default-scheduler"} 1',
-                'unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"} 1',
-                'unschedulable_pods{plugin="SchedulingGates",profile="default-scheduler"} 1',
-            ]
-
-    run(scenario)
-
-
-def test_a_pod_that_waits_is_counted_wherever_it_comes_to_and_its_time_from_when_it_was_let_in() -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await world.add_nodes(a_node("small", cpu="1"))
-            await world.create(PODS, a_pod("gated", schedulingGates=[{"name": "wait"}]))
-            await world.create(PODS, a_pod("large", requests={"cpu": "2"}))
-            await world.unschedulable("large")
-            await passes(100)
-            await world.add_nodes(a_node("big", cpu="4"))
-            await world.bound("large")
-            await world.client.patch(PODS, "gated", {"spec": {"schedulingGates": None}}, "ns")
-            await world.bound("gated")
-            await passes()
-            of = "queue_incoming_pods_total"
-            incoming = shown(world, of)
-            for queue, event, count in (
-                ("active", "UnschedulablePodAdd", 1),
-                ("unschedulable", "UnschedulablePodAdd", 1),
-                ("active", "UnschedulablePodUpdatePodSchedulingGatesEliminated", 1),
-                # A node comes, on which it is not let in before it is ready.
-                ("unschedulable", "ScheduleAttemptFailure", 2),
-                ("active", "NodeAdd", 1),
-                ("backoff", "NodeUpdateNodeTaint", 1),
-                ("active", "PopFromBackoffQ", 1),
-            ):
-                assert f'{of}{{queue="{queue}",event="{event}"}} {count}' in incoming
-            [whole] = [family for family in world.manager.metrics() if family.name.endswith("sli_duration_seconds")]
-            waited = {line.split()[0]: float(line.split()[1]) for line in whole.lines() if "_sum" in line}
-            assert waited.pop('scheduler_pod_scheduling_sli_duration_seconds_sum{attempts="3"}') >= 100
-            # The gated one was let in when it had no gates left: it waited no time.
-            assert sum(waited.values()) < 50
-
-    run(scenario)
-
-
-def test_preemption_and_the_points_of_attempts_are_counted() -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await world.add_nodes(a_node("n1", cpu="1"))
-            await world.create(PRIORITY_CLASSES, priority_class("high", 100))
-            await world.create(PODS, a_pod("low", requests={"cpu": "1"}, terminationGracePeriodSeconds=0))
-            await world.bound("low")
-            await world.create(PODS, a_pod("high", requests={"cpu": "1"}, priorityClassName="high"))
-            await world.bound("high")
-            await passes()
-            assert shown(world, "preemption_attempts_total", "preemption_victims") == [
-                "preemption_attempts_total 1",
-                "preemption_victims_count 1",
-            ]
-            counted = dict(line.rsplit(" ", 1) for line in shown(world, "framework_extension_point_duration_seconds"))
-            of = 'framework_extension_point_duration_seconds_count{{extension_point="{}",status="{}",profile="default-scheduler"}}'
-            expected = [("PreFilter", 3), ("Filter", 3), ("Reserve", 2), ("PreBind", 2), ("Bind", 2), ("PostFilter", 1)]
-            assert {point: int(counted.get(of.format(point, "Success"), 0)) for point, _ in expected} == dict(expected)
-
-    run(scenario)
-
-
-def test_the_time_of_each_plugin_is_taken_in_one_of_ten_attempts() -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await world.add_nodes(a_node("n1", cpu="16"))
-            for number in range(19):
-                await world.create(PODS, a_pod(f"p{number}", requests={"cpu": "100m"}))
-                await world.bound(f"p{number}")
-            lines = shown(world, "plugin_execution_duration_seconds")
-            fit = 'plugin="NodeResourcesFit",extension_point="Filter",status="Success"'
-            assert f"plugin_execution_duration_seconds_count{{{fit}}} 1" in lines
-
-    run(scenario)
-
-
-def test_a_prefilter_says_why_no_node_is_looked_at_and_every_attempt_ends_with_a_decision() -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await world.add_nodes(a_node("n1"))
-            await world.create(PODS, a_pod("plain"))
-            await world.bound("plain")
-            volume = {"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}
-            await world.create(PODS, a_pod("claiming", volumes=[volume]))
-            await world.unschedulable("claiming")
-            of = 'framework_extension_point_duration_seconds_count{{extension_point="{}",status="{}",profile="default-scheduler"}} 1'
-            counted = shown(
-                world, "framework_extension_point_duration_seconds", "scheduling_algorithm_duration_seconds"
-            )
-            assert of.format("PreFilter", "Success") in counted
-            assert of.format("PreFilter", "UnschedulableAndUnresolvable") in counted
-            assert "scheduling_algorithm_duration_seconds_count 2" in counted
-
-    run(scenario)
-
-
-def test_who_waits_too_long_is_tried_again_and_so_counted() -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await world.add_nodes(a_node("small", cpu="1"))
-            await world.create(PODS, a_pod("large", requests={"cpu": "2"}))
-            await world.unschedulable("large")
-            await passes(400)
-            assert 'queue_incoming_pods_total{queue="active",event="UnschedulableTimeout"} 1' in shown(
-                world, "queue_incoming_pods_total"
-            )
-
-    run(scenario)
-
-
-def test_a_pod_that_stays_where_it_waits_comes_to_no_queue() -> None:
-    async def scenario() -> None:
-        queue = SchedulingQueue(lambda pod: "SchedulingGates", {"SchedulingGates": {ClusterEvent.NODE_ADD: None}})
-        queue.add(info("gated"))
-        queue.notify(Event(ClusterEvent.NODE_ADD, None, a_node("n")))
-        assert [pod.place for pod in queue.pods.values()] == [Place.GATED]
-        assert [line for line in queue.incoming.lines() if not line.startswith("#")] == [
-            'scheduler_queue_incoming_pods_total{queue="unschedulable",event="UnschedulablePodAdd"} 1'
+async def test_attempts_are_counted_by_how_they_ended_and_waiting_pods_by_where_and_for_whom() -> None:
+    async with World("scheduler") as world:
+        await world.add_nodes(a_node("n1", cpu="1"))
+        await world.create(
+            PODS,
+            a_pod("bound"),
+            a_pod("large", requests={"cpu": "2"}),
+            a_pod("gated", schedulingGates=[{"name": "wait"}]),
+        )
+        await world.bound("bound")
+        await world.unschedulable("large")
+        await passes()
+        assert shown(world, "pending_pods", "schedule_attempts_total", "unschedulable_pods", "cache_size") == [
+            'cache_size{type="assumed_pods"} 0',
+            'cache_size{type="nodes"} 1',
+            'cache_size{type="pods"} 1',
+            'pending_pods{queue="active"} 0',
+            'pending_pods{queue="backoff"} 0',
+            'pending_pods{queue="gated"} 1',
+            'pending_pods{queue="unschedulable"} 1',
+            'schedule_attempts_total{result="scheduled",profile="default-scheduler"} 1',
+            'schedule_attempts_total{result="unschedulable",profile="default-scheduler"} 1',
+            'unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"} 1',
+            'unschedulable_pods{plugin="SchedulingGates",profile="default-scheduler"} 1',
         ]
 
-    run(scenario)
+
+async def test_a_pod_that_waits_is_counted_wherever_it_comes_to_and_its_time_from_when_it_was_let_in() -> None:
+    async with World("scheduler") as world:
+        await world.add_nodes(a_node("small", cpu="1"))
+        await world.create(PODS, a_pod("gated", schedulingGates=[{"name": "wait"}]))
+        await world.create(PODS, a_pod("large", requests={"cpu": "2"}))
+        await world.unschedulable("large")
+        await passes(100)
+        await world.add_nodes(a_node("big", cpu="4"))
+        await world.bound("large")
+        await world.client.patch(PODS, "gated", {"spec": {"schedulingGates": None}}, "ns")
+        await world.bound("gated")
+        await passes()
+        of = "queue_incoming_pods_total"
+        incoming = shown(world, of)
+        for queue, event, count in (
+            ("active", "UnschedulablePodAdd", 1),
+            ("unschedulable", "UnschedulablePodAdd", 1),
+            ("active", "UnschedulablePodUpdatePodSchedulingGatesEliminated", 1),
+            # A node comes, on which it is not let in before it is ready.
+            ("unschedulable", "ScheduleAttemptFailure", 2),
+            ("active", "NodeAdd", 1),
+            ("backoff", "NodeUpdateNodeTaint", 1),
+            ("active", "PopFromBackoffQ", 1),
+        ):
+            assert f'{of}{{queue="{queue}",event="{event}"}} {count}' in incoming
+        [whole] = [family for family in world.manager.metrics() if family.name.endswith("sli_duration_seconds")]
+        waited = {line.split()[0]: float(line.split()[1]) for line in whole.lines() if "_sum" in line}
+        assert waited.pop('scheduler_pod_scheduling_sli_duration_seconds_sum{attempts="3"}') >= 100
+        # The gated one was let in when it had no gates left: it waited no time.
+        assert sum(waited.values()) < 50
+
+
+async def test_preemption_and_the_points_of_attempts_are_counted() -> None:
+    async with World("scheduler") as world:
+        await world.add_nodes(a_node("n1", cpu="1"))
+        await world.create(PRIORITY_CLASSES, priority_class("high", 100))
+        await world.create(PODS, a_pod("low", requests={"cpu": "1"}, terminationGracePeriodSeconds=0))
+        await world.bound("low")
+        await world.create(PODS, a_pod("high", requests={"cpu": "1"}, priorityClassName="high"))
+        await world.bound("high")
+        await passes()
+        assert shown(world, "preemption_attempts_total", "preemption_victims") == [
+            "preemption_attempts_total 1",
+            "preemption_victims_count 1",
+        ]
+        counted = dict(line.rsplit(" ", 1) for line in shown(world, "framework_extension_point_duration_seconds"))
+        of = 'framework_extension_point_duration_seconds_count{{extension_point="{}",status="{}",profile="default-scheduler"}}'
+        expected = [("PreFilter", 3), ("Filter", 3), ("Reserve", 2), ("PreBind", 2), ("Bind", 2), ("PostFilter", 1)]
+        assert {point: int(counted.get(of.format(point, "Success"), 0)) for point, _ in expected} == dict(expected)
+
+
+async def test_the_time_of_each_plugin_is_taken_in_one_of_ten_attempts() -> None:
+    async with World("scheduler") as world:
+        await world.add_nodes(a_node("n1", cpu="16"))
+        for number in range(19):
+            await world.create(PODS, a_pod(f"p{number}", requests={"cpu": "100m"}))
+            await world.bound(f"p{number}")
+        lines = shown(world, "plugin_execution_duration_seconds")
+        fit = 'plugin="NodeResourcesFit",extension_point="Filter",status="Success"'
+        assert f"plugin_execution_duration_seconds_count{{{fit}}} 1" in lines
+
+
+async def test_a_prefilter_says_why_no_node_is_looked_at_and_every_attempt_ends_with_a_decision() -> None:
+    async with World("scheduler") as world:
+        await world.add_nodes(a_node("n1"))
+        await world.create(PODS, a_pod("plain"))
+        await world.bound("plain")
+        volume = {"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}
+        await world.create(PODS, a_pod("claiming", volumes=[volume]))
+        await world.unschedulable("claiming")
+        of = 'framework_extension_point_duration_seconds_count{{extension_point="{}",status="{}",profile="default-scheduler"}} 1'
+        counted = shown(world, "framework_extension_point_duration_seconds", "scheduling_algorithm_duration_seconds")
+        assert of.format("PreFilter", "Success") in counted
+        assert of.format("PreFilter", "UnschedulableAndUnresolvable") in counted
+        assert "scheduling_algorithm_duration_seconds_count 2" in counted
+
+
+async def test_who_waits_too_long_is_tried_again_and_so_counted() -> None:
+    async with World("scheduler") as world:
+        await world.add_nodes(a_node("small", cpu="1"))
+        await world.create(PODS, a_pod("large", requests={"cpu": "2"}))
+        await world.unschedulable("large")
+        await passes(400)
+        assert 'queue_incoming_pods_total{queue="active",event="UnschedulableTimeout"} 1' in shown(
+            world, "queue_incoming_pods_total"
+        )
+
+
+async def test_a_pod_that_stays_where_it_waits_comes_to_no_queue() -> None:
+    queue = SchedulingQueue(lambda pod: "SchedulingGates", {"SchedulingGates": {ClusterEvent.NODE_ADD: None}})
+    queue.add(info("gated"))
+    queue.notify(Event(ClusterEvent.NODE_ADD, None, a_node("n")))
+    assert [pod.place for pod in queue.pods.values()] == [Place.GATED]
+    assert [line for line in queue.incoming.lines() if not line.startswith("#")] == [
+        'scheduler_queue_incoming_pods_total{queue="unschedulable",event="UnschedulablePodAdd"} 1'
+    ]
 
 
 def test_pods_that_needed_many_attempts_are_counted_together() -> None:
@@ -202,51 +179,42 @@ def test_pods_that_are_about_to_be_bound_are_counted_apart() -> None:
     assert cache.counts == (2, 1)
 
 
-def test_attempts_of_groups_are_counted_by_how_they_ended() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=GATES) as world:
-            await world.add_nodes(a_node("n1", cpu="2"))
-            await world.create(POD_GROUPS, group(count=3))
-            await world.create(PODS, *(member(name) for name in "abc"))
-            await passes(1)
-            waits = 'podgroup_schedule_attempts_total{result="unschedulable",profile="default-scheduler"} 1'
-            assert shown(world, "podgroup_schedule_attempts_total") == [waits]
-            await world.add_nodes(a_node("n2", cpu="2"))
-            await world.bound("a")
-            await passes(1)
-            fits = waits.replace("unschedulable", "scheduled")
-            assert set(shown(world, "podgroup_schedule_attempts_total")) == {waits, fits}
-
-    run(scenario)
+async def test_attempts_of_groups_are_counted_by_how_they_ended() -> None:
+    async with World("scheduler", gates=GATES) as world:
+        await world.add_nodes(a_node("n1", cpu="2"))
+        await world.create(POD_GROUPS, group(count=3))
+        await world.create(PODS, *(member(name) for name in "abc"))
+        await passes(1)
+        waits = 'podgroup_schedule_attempts_total{result="unschedulable",profile="default-scheduler"} 1'
+        assert shown(world, "podgroup_schedule_attempts_total") == [waits]
+        await world.add_nodes(a_node("n2", cpu="2"))
+        await world.bound("a")
+        await passes(1)
+        fits = waits.replace("unschedulable", "scheduled")
+        assert set(shown(world, "podgroup_schedule_attempts_total")) == {waits, fits}
 
 
-def test_claims_for_extended_resources_are_counted() -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await cluster_with_devices(world)
-            await world.create(PODS, asking(name="p"))
-            await world.bound("p")
-            assert shown(world, "resourceclaim_creates_total") == ['resourceclaim_creates_total{status="success"} 1']
-
-    run(scenario)
+async def test_claims_for_extended_resources_are_counted() -> None:
+    async with World("scheduler") as world:
+        await cluster_with_devices(world)
+        await world.create(PODS, asking(name="p"))
+        await world.bound("p")
+        assert shown(world, "resourceclaim_creates_total") == ['resourceclaim_creates_total{status="success"} 1']
 
 
-def test_a_claim_that_is_refused_is_counted_as_well() -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await cluster_with_devices(world)
-            quota = {"metadata": {"name": "none", "namespace": "ns"}, "spec": {"hard": NO_CLAIMS}}
-            await world.client.update_status(
-                RESOURCE_QUOTAS,
-                {**await world.create(RESOURCE_QUOTAS, quota), "status": {"hard": NO_CLAIMS, "used": NO_CLAIMS}},
-            )
-            await world.create(PODS, asking(name="p"))
-            said = await world.unschedulable("p")
-            assert "create claim for extended resources ns/: " in said
-            counted = shown(world, "resourceclaim_creates_total")
-            assert counted == ['resourceclaim_creates_total{status="failure"} 1']
-
-    run(scenario)
+async def test_a_claim_that_is_refused_is_counted_as_well() -> None:
+    async with World("scheduler") as world:
+        await cluster_with_devices(world)
+        quota = {"metadata": {"name": "none", "namespace": "ns"}, "spec": {"hard": NO_CLAIMS}}
+        await world.client.update_status(
+            RESOURCE_QUOTAS,
+            {**await world.create(RESOURCE_QUOTAS, quota), "status": {"hard": NO_CLAIMS, "used": NO_CLAIMS}},
+        )
+        await world.create(PODS, asking(name="p"))
+        said = await world.unschedulable("p")
+        assert "create claim for extended resources ns/: " in said
+        counted = shown(world, "resourceclaim_creates_total")
+        assert counted == ['resourceclaim_creates_total{status="failure"} 1']
 
 
 @pytest.mark.parametrize(

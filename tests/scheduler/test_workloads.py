@@ -19,37 +19,33 @@ from tests.scheduler.cluster import Cluster
 from tests.scheduler.objects import a_node, a_pod, info
 from tests.scheduler.situations import OTHERS, budget, controlled, priority_class, service
 from tests.scheduler.world import World
-from tests.support.virtual import run
 
 KINDS = ("ReplicaSet", "StatefulSet", "ReplicationController", "Service")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pods_of_one_owner_or_service_are_spread_over_zones(kind: str) -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            # The bigger node would get every pod.
-            for name, zone, cpu in (("big", "a", "64"), ("small", "b", "4")):
-                await world.add_nodes(a_node(name, cpu=cpu, labels={"topology.kubernetes.io/zone": zone}))
-            owners: list[Json] = []
-            if kind == "Service":
-                await world.client.create(SERVICES, service("s", "x"))
-            else:
-                found = next(item for item in OTHERS if item.kind == kind)
-                owner = await world.client.create(found, controlled(kind, "o", "x"))
-                fields = {"apiVersion": owner["apiVersion"], "kind": kind, "name": "o", "controller": True}
-                owners = [{**fields, "uid": owner["metadata"]["uid"]}]
-            nodes = []
-            for number in range(2):
-                pod = a_pod(f"p{number}", labels={"app": "x"})
-                pod["metadata"]["ownerReferences"] = owners
-                await world.create(PODS, pod)
-                nodes.append((await world.bound(f"p{number}"))["spec"]["nodeName"])
-            assert nodes == ["big", "small"]
-            await world.create(PODS, a_pod("alone", labels={"app": "y"}))
-            assert (await world.bound("alone"))["spec"]["nodeName"] == "big"
-
-    run(scenario)
+async def test_pods_of_one_owner_or_service_are_spread_over_zones(kind: str) -> None:
+    async with World("scheduler") as world:
+        # The bigger node would get every pod.
+        for name, zone, cpu in (("big", "a", "64"), ("small", "b", "4")):
+            await world.add_nodes(a_node(name, cpu=cpu, labels={"topology.kubernetes.io/zone": zone}))
+        owners: list[Json] = []
+        if kind == "Service":
+            await world.client.create(SERVICES, service("s", "x"))
+        else:
+            found = next(item for item in OTHERS if item.kind == kind)
+            owner = await world.client.create(found, controlled(kind, "o", "x"))
+            fields = {"apiVersion": owner["apiVersion"], "kind": kind, "name": "o", "controller": True}
+            owners = [{**fields, "uid": owner["metadata"]["uid"]}]
+        nodes = []
+        for number in range(2):
+            pod = a_pod(f"p{number}", labels={"app": "x"})
+            pod["metadata"]["ownerReferences"] = owners
+            await world.create(PODS, pod)
+            nodes.append((await world.bound(f"p{number}"))["spec"]["nodeName"])
+        assert nodes == ["big", "small"]
+        await world.create(PODS, a_pod("alone", labels={"app": "y"}))
+        assert (await world.bound("alone"))["spec"]["nodeName"] == "big"
 
 
 class Evicted:
@@ -132,21 +128,18 @@ def test_who_waits_for_the_node_already_counts_when_room_is_made() -> None:
     assert victims(cluster, wanted, [], nominator) == ("n", ["p1", "p2"])
 
 
-def test_who_made_room_counts_once_and_leaves_the_rest_of_it_to_others() -> None:
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            for name, value in (("low", 1), ("high", 2)):
-                await world.client.create(OTHERS[0], priority_class(name, value))
-            await world.add_nodes(a_node("n", cpu="2"))
-            sizes = {"victim": ("low", "1250m"), "other": ("high", "750m"), "waiting": ("low", "750m"),
-                     "preemptor": ("high", "500m")}  # fmt: skip
-            for name, (priority, cpu) in sizes.items():
-                spec = {"priorityClassName": priority, "terminationGracePeriodSeconds": 0}
-                await world.create(PODS, a_pod(name, requests={"cpu": cpu}, **spec))
-                if name == "waiting":
-                    await world.unschedulable(name)
-                else:
-                    await world.bound(name)
-            await world.bound("waiting")
-
-    run(scenario)
+async def test_who_made_room_counts_once_and_leaves_the_rest_of_it_to_others() -> None:
+    async with World("scheduler") as world:
+        for name, value in (("low", 1), ("high", 2)):
+            await world.client.create(OTHERS[0], priority_class(name, value))
+        await world.add_nodes(a_node("n", cpu="2"))
+        sizes = {"victim": ("low", "1250m"), "other": ("high", "750m"), "waiting": ("low", "750m"),
+                 "preemptor": ("high", "500m")}  # fmt: skip
+        for name, (priority, cpu) in sizes.items():
+            spec = {"priorityClassName": priority, "terminationGracePeriodSeconds": 0}
+            await world.create(PODS, a_pod(name, requests={"cpu": cpu}, **spec))
+            if name == "waiting":
+                await world.unschedulable(name)
+            else:
+                await world.bound(name)
+        await world.bound("waiting")

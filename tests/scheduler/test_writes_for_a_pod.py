@@ -14,7 +14,7 @@ from tests.scheduler.groupsituations import GATES, pod_group
 from tests.scheduler.objects import a_claim, a_node, a_pod, a_slice
 from tests.scheduler.situations import device_class
 from tests.scheduler.world import World
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 GPU = "example.com/gpu"
 COMPONENTS = ("scheduler", "resourceclaim-controller")
@@ -45,52 +45,43 @@ def written(world: World) -> Counter[str]:
     ],
     ids=["plain", "claim", "extended resource"],
 )
-def test_a_pod_costs_the_writes_that_it_costs_upstream(spec: Json, expected: dict[str, int]) -> None:
-    async def scenario() -> None:
-        async with World(*COMPONENTS) as world:
-            await world.create(DEVICE_CLASSES, device_class("gpu", GPU))
-            await world.add_nodes(a_node("n1"))
-            await world.create(RESOURCE_SLICES, a_slice("n1", COUNT))
-            template = {"metadata": {"name": "one", "namespace": "ns"}, "spec": {"spec": a_claim("x")["spec"]}}
-            await world.create(RESOURCE_CLAIM_TEMPLATES, template)
-            await passes(1)
-            before = written(world)
-            for number in range(COUNT):
-                await world.create(PODS, a_pod(f"p{number}", **spec))
-            await passes(2)
-            assert written(world) - before == {what: count * COUNT for what, count in expected.items()}
-
-    run(scenario)
+async def test_a_pod_costs_the_writes_that_it_costs_upstream(spec: Json, expected: dict[str, int]) -> None:
+    async with World(*COMPONENTS) as world:
+        await world.create(DEVICE_CLASSES, device_class("gpu", GPU))
+        await world.add_nodes(a_node("n1"))
+        await world.create(RESOURCE_SLICES, a_slice("n1", COUNT))
+        template = {"metadata": {"name": "one", "namespace": "ns"}, "spec": {"spec": a_claim("x")["spec"]}}
+        await world.create(RESOURCE_CLAIM_TEMPLATES, template)
+        await passes(1)
+        before = written(world)
+        for number in range(COUNT):
+            await world.create(PODS, a_pod(f"p{number}", **spec))
+        await passes(2)
+        assert written(world) - before == {what: count * COUNT for what, count in expected.items()}
 
 
-def test_pods_of_a_gang_cost_what_single_ones_do_and_one_status_of_their_group() -> None:
-    async def scenario() -> None:
-        async with World("scheduler", gates=GATES) as world:
-            await world.add_nodes(a_node("n1"))
-            await world.create(POD_GROUPS, pod_group("g", COUNT, rack=False))
-            await passes(1)
-            before = written(world)
-            for number in range(COUNT):
-                await world.create(PODS, a_pod(f"p{number}", schedulingGroup={"podGroupName": "g"}))
-            await passes(2)
-            expected = {what: count * COUNT for what, count in PLAIN.items()}
-            assert written(world) - before == {**expected, "patch podgroups/status": 1}
-
-    run(scenario)
+async def test_pods_of_a_gang_cost_what_single_ones_do_and_one_status_of_their_group() -> None:
+    async with World("scheduler", gates=GATES) as world:
+        await world.add_nodes(a_node("n1"))
+        await world.create(POD_GROUPS, pod_group("g", COUNT, rack=False))
+        await passes(1)
+        before = written(world)
+        for number in range(COUNT):
+            await world.create(PODS, a_pod(f"p{number}", schedulingGroup={"podGroupName": "g"}))
+        await passes(2)
+        expected = {what: count * COUNT for what, count in PLAIN.items()}
+        assert written(world) - before == {**expected, "patch podgroups/status": 1}
 
 
-def test_an_attempt_in_vain_costs_a_condition_and_an_event_and_none_costs_nothing() -> None:
+async def test_an_attempt_in_vain_costs_a_condition_and_an_event_and_none_costs_nothing() -> None:
     """A node that changes so that a pod may fit is a reason to try; time alone is none for five minutes."""
 
-    async def scenario() -> None:
-        async with World("scheduler") as world:
-            await world.add_nodes(*(a_node(f"n{number}", cpu="1") for number in range(COUNT)))
-            before = written(world)
-            await world.create(PODS, a_pod("p", requests={"cpu": "2"}, nodeSelector={"fits": "yes"}))
-            for number in range(COUNT):
-                await passes(60)
-                found = written(world) - before
-                assert found == {"patch pods/status": number + 1, "create events": number + 1}
-                await world.client.patch(NODES, f"n{number}", {"metadata": {"labels": {"fits": "yes"}}}, type="merge")
-
-    run(scenario)
+    async with World("scheduler") as world:
+        await world.add_nodes(*(a_node(f"n{number}", cpu="1") for number in range(COUNT)))
+        before = written(world)
+        await world.create(PODS, a_pod("p", requests={"cpu": "2"}, nodeSelector={"fits": "yes"}))
+        for number in range(COUNT):
+            await passes(60)
+            found = written(world) - before
+            assert found == {"patch pods/status": number + 1, "create events": number + 1}
+            await world.client.patch(NODES, f"n{number}", {"metadata": {"labels": {"fits": "yes"}}}, type="merge")

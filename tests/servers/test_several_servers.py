@@ -25,55 +25,51 @@ def database() -> Iterator[Database]:
         yield started
 
 
-def test_servers_that_start_at_once_make_what_is_built_in_once(database: Database, tmp_path: Path) -> None:
-    async def run() -> None:
-        cluster = Cluster(database, tmp_path, 3, (), seed=1)
-        try:
-            await cluster.start()
-            lines = [Line(server.url) for server in cluster.up()]
-            lists = [await line.ask("GET", "/api/v1/namespaces") for line in lines]
-            for line in lines:
-                line.close()
-        finally:
-            await cluster.close()
-        assert cluster.counts["starts that failed"] == 0, cluster.slots[0].log.read_text()
-        assert sorted(item["metadata"]["name"] for item in lists[0].body["items"]) == [
-            "default",
-            "kube-node-lease",
-            "kube-public",
-            "kube-system",
-        ]
-        assert lists[0].body == lists[1].body == lists[2].body
-
-    asyncio.run(run())
+@pytest.mark.real_time
+async def test_servers_that_start_at_once_make_what_is_built_in_once(database: Database, tmp_path: Path) -> None:
+    cluster = Cluster(database, tmp_path, 3, (), seed=1)
+    try:
+        await cluster.start()
+        lines = [Line(server.url) for server in cluster.up()]
+        lists = [await line.ask("GET", "/api/v1/namespaces") for line in lines]
+        for line in lines:
+            line.close()
+    finally:
+        await cluster.close()
+    assert cluster.counts["starts that failed"] == 0, cluster.slots[0].log.read_text()
+    assert sorted(item["metadata"]["name"] for item in lists[0].body["items"]) == [
+        "default",
+        "kube-node-lease",
+        "kube-public",
+        "kube-system",
+    ]
+    assert lists[0].body == lists[1].body == lists[2].body
 
 
-def test_pages_of_one_list_come_from_several_servers(database: Database, tmp_path: Path) -> None:
-    async def run() -> None:
-        cluster = Cluster(database, tmp_path, 2, (), seed=1)
-        try:
-            await cluster.start()
-            one, two = (Line(server.url) for server in cluster.up())
-            for number in range(6):
-                made = await one.ask(
-                    "POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": f"page{number}"}}
-                )
-                assert made.status == 201
-                page = await two.ask("GET", f"{ALL}?limit={number + 1}")
-                assert [item["metadata"]["name"] for item in page.body["items"]] == [
-                    f"page{each}" for each in range(number + 1)
-                ]
-            first = await one.ask("GET", f"{ALL}?limit=3")
-            await one.ask("DELETE", "/api/v1/namespaces/default/configmaps/page4")
-            rest = await two.ask("GET", f"{ALL}?limit=3&continue={first.body['metadata']['continue']}")
-            assert [item["metadata"]["name"] for item in rest.body["items"]] == ["page3", "page4", "page5"]
-            assert rest.revision == first.revision
-            one.close()
-            two.close()
-        finally:
-            await cluster.close()
-
-    asyncio.run(run())
+@pytest.mark.real_time
+async def test_pages_of_one_list_come_from_several_servers(database: Database, tmp_path: Path) -> None:
+    cluster = Cluster(database, tmp_path, 2, (), seed=1)
+    try:
+        await cluster.start()
+        one, two = (Line(server.url) for server in cluster.up())
+        for number in range(6):
+            made = await one.ask(
+                "POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": f"page{number}"}}
+            )
+            assert made.status == 201
+            page = await two.ask("GET", f"{ALL}?limit={number + 1}")
+            assert [item["metadata"]["name"] for item in page.body["items"]] == [
+                f"page{each}" for each in range(number + 1)
+            ]
+        first = await one.ask("GET", f"{ALL}?limit=3")
+        await one.ask("DELETE", "/api/v1/namespaces/default/configmaps/page4")
+        rest = await two.ask("GET", f"{ALL}?limit=3&continue={first.body['metadata']['continue']}")
+        assert [item["metadata"]["name"] for item in rest.body["items"]] == ["page3", "page4", "page5"]
+        assert rest.revision == first.revision
+        one.close()
+        two.close()
+    finally:
+        await cluster.close()
 
 
 def test_nothing_is_lost_repeated_reordered_or_stale_while_servers_are_killed(

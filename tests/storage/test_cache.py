@@ -90,13 +90,11 @@ async def test_each_row_goes_to_the_cache_with_the_longest_prefix(store):
     assert store.caches.revision == nested.revision == store.pods.revision == 4
 
 
-def test_a_prefix_is_a_directory():
-    async def run() -> None:
-        async with a_store() as store:
-            with pytest.raises(ValueError, match="slash"):
-                store.caches.add("/registry/nodes")
-
-    asyncio.run(run())
+@pytest.mark.real_time
+async def test_a_prefix_is_a_directory():
+    async with a_store() as store:
+        with pytest.raises(ValueError, match="slash"):
+            store.caches.add("/registry/nodes")
 
 
 @with_store

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,36 +50,32 @@ def test_the_end_of_a_prefix_is_above_all_that_start_with_it_and_nothing_else(pr
 STEPS = st.lists(st.tuples(st.sampled_from(["a/1", "a/2", "b/1", "c/1"]), st.booleans()), max_size=40)
 
 
+@pytest.mark.real_time
 @settings(max_examples=60, deadline=None)
 @given(STEPS, st.sampled_from(["/r/", "/r/a/", "/r/b"]), st.integers(1, 3), st.integers(4, 50))
-def test_every_state_can_be_listed_again_in_pages(steps, prefix, limit, window):
-    async def run() -> None:
-        log = await open_log("memory:")
-        caches = WatchCache(log, bytes)
-        cache = caches.add("/r/")
-        cache._window._max_events = window
-        await caches.start()
-        states = {0: []}
-        for name, deleted in steps:
-            entry = cache.get("/r/" + name)
-            if deleted and entry is None:
-                continue
-            await log.append(Write("/r/" + name, b'{"metadata":{}}', entry.revision if entry else 0, deleted))
-            listing = cache.list(prefix)
-            assert [each.key for each in listing.entries] == sorted(
-                key for key in cache._entries if key.startswith(prefix)
-            )
-            states[listing.revision] = [(each.key, each.revision) for each in listing.entries]
-        for revision, expected in states.items():
-            found, start = [], ""
-            while True:
-                page = await cache.at(revision, prefix, start, limit)
-                found += [(each.key, each.revision) for each in page.entries]
-                assert page.remaining == len(expected) - len(found)
-                if not page.remaining:
-                    break
-                start = found[-1][0] + "\0"
-            assert found == expected
-        await log.close()
-
-    asyncio.run(run())
+async def test_every_state_can_be_listed_again_in_pages(steps, prefix, limit, window):
+    log = await open_log("memory:")
+    caches = WatchCache(log, bytes)
+    cache = caches.add("/r/")
+    cache._window._max_events = window
+    await caches.start()
+    states = {0: []}
+    for name, deleted in steps:
+        entry = cache.get("/r/" + name)
+        if deleted and entry is None:
+            continue
+        await log.append(Write("/r/" + name, b'{"metadata":{}}', entry.revision if entry else 0, deleted))
+        listing = cache.list(prefix)
+        assert [each.key for each in listing.entries] == sorted(key for key in cache._entries if key.startswith(prefix))
+        states[listing.revision] = [(each.key, each.revision) for each in listing.entries]
+    for revision, expected in states.items():
+        found, start = [], ""
+        while True:
+            page = await cache.at(revision, prefix, start, limit)
+            found += [(each.key, each.revision) for each in page.entries]
+            assert page.remaining == len(expected) - len(found)
+            if not page.remaining:
+                break
+            start = found[-1][0] + "\0"
+        assert found == expected
+    await log.close()

@@ -81,39 +81,35 @@ def test_every_cache_that_is_there_at_the_start_has_its_own_rows(at_once, monkey
         asyncio.run(run(["/r"]))
 
 
+@pytest.mark.real_time
 @pytest.mark.parametrize("at_once", [1, 2, 3, 99])
-def test_a_state_is_read_in_pages_and_cut_where_it_was_asked_to_be(at_once, monkeypatch):
+async def test_a_state_is_read_in_pages_and_cut_where_it_was_asked_to_be(at_once, monkeypatch):
     monkeypatch.setattr("apiserver.storage.sqlite.log.PAGE", at_once)
 
-    async def run() -> None:
-        log = await open_log("memory:")
-        for number in range(7):
-            await log.append(Write(f"/r/{number}", b"v", 0))
-        await log.append(Write("/s", b"v", 0))
-        for start, limit in ((0, None), (0, 1), (0, 3), (0, 5), (0, 7), (0, 9), (3, 2), (3, 4), (6, 3)):
-            page = await log.state("/r/", 8, start=f"/r/{start}", limit=limit)
-            keys = [f"/r/{number}" for number in range(start, 7)]
-            wanted = keys if limit is None else keys[:limit]
-            assert ([each.key for each in page.records], page.remaining) == (wanted, len(keys) - len(wanted))
-        assert [each.revision for each in await log.after(2, 3)] == [3, 4, 5]
-        assert [each.revision for each in await log.after(6, 9)] == [7, 8]
-        changes = await log.history("/r/", 1, 6, 4)
-        assert [each.record.revision for each in changes] == [2, 3, 4, 5]
-        await log.close()
-
-    asyncio.run(run())
+    log = await open_log("memory:")
+    for number in range(7):
+        await log.append(Write(f"/r/{number}", b"v", 0))
+    await log.append(Write("/s", b"v", 0))
+    for start, limit in ((0, None), (0, 1), (0, 3), (0, 5), (0, 7), (0, 9), (3, 2), (3, 4), (6, 3)):
+        page = await log.state("/r/", 8, start=f"/r/{start}", limit=limit)
+        keys = [f"/r/{number}" for number in range(start, 7)]
+        wanted = keys if limit is None else keys[:limit]
+        assert ([each.key for each in page.records], page.remaining) == (wanted, len(keys) - len(wanted))
+    assert [each.revision for each in await log.after(2, 3)] == [3, 4, 5]
+    assert [each.revision for each in await log.after(6, 9)] == [7, 8]
+    changes = await log.history("/r/", 1, 6, 4)
+    assert [each.record.revision for each in changes] == [2, 3, 4, 5]
+    await log.close()
 
 
-def test_caches_that_are_closed_hear_nothing_more():
-    async def run() -> None:
-        async with a_store() as store:
-            await store.put("a")
-            cursor = store.pods.cursor(1)
-            store.caches.close()
-            await store.put("b")
-            assert (store.caches.revision, cursor.closed, store.pods.get("/registry/pods/b")) == (1, True, None)
-
-    asyncio.run(run())
+@pytest.mark.real_time
+async def test_caches_that_are_closed_hear_nothing_more():
+    async with a_store() as store:
+        await store.put("a")
+        cursor = store.pods.cursor(1)
+        store.caches.close()
+        await store.put("b")
+        assert (store.caches.revision, cursor.closed, store.pods.get("/registry/pods/b")) == (1, True, None)
 
 
 @pytest.mark.parametrize(("since", "had"), [(1, None), (2, None), (3, [4, 5]), (4, [5]), (5, []), (6, [])])

@@ -137,47 +137,43 @@ async def test_a_watcher_that_the_window_has_passed_is_told_so(store):
     assert [event.revision for event in store.pods.cursor(floor).next_batch()] == list(range(floor + 1, 21))
 
 
-def test_a_watch_resumes_from_the_log_after_a_restart(tmp_path):
-    async def run() -> None:
-        async with a_store(str(tmp_path)) as store:
-            for turn in range(10):
-                await store.put(f"{turn % 3}", turn=turn)
-            await store.delete("0")
-        async with a_store(str(tmp_path)) as store:
-            await store.put("0", turn=99)
-            with pytest.raises(Expired):
-                store.pods.cursor(4)
-            await asyncio.gather(*(store.pods.reach_back(since) for since in (4, 6, 5)))
-            events = store.pods.cursor(4).next_batch()
-            assert [event.revision for event in events] == list(range(5, 13))
-            assert [event.old.revision if event.old else None for event in events] == [2, 3, 4, 5, 6, 7, 10, None]
-            assert [event.deleted for event in events] == [False] * 6 + [True, False]
-            assert events[4].new is store.pods.get("/registry/pods/2")
-            assert names(await store.pods.at(11)) == ["1", "2"]
-            await store.log.compact(3)
-            with pytest.raises(Compacted):
-                await store.pods.reach_back(2)
-            await store.pods.reach_back(3)
-            store.pods._window._max_events = 10
-            await store.put("1")
-            assert [event.revision for event in store.pods.cursor(4).next_batch()] == list(range(5, 14))
-
-    asyncio.run(run())
-
-
-def test_more_history_than_the_window_may_hold_is_not_brought_back(tmp_path):
-    async def run() -> None:
-        async with a_store(str(tmp_path)) as store:
-            for turn in range(12):
-                await store.put("a", turn=turn)
-        async with a_store(str(tmp_path)) as store:
-            store.pods._window._max_events = 10
-            with pytest.raises(Expired):
-                await store.pods.reach_back(1)
+@pytest.mark.real_time
+async def test_a_watch_resumes_from_the_log_after_a_restart(tmp_path):
+    async with a_store(str(tmp_path)) as store:
+        for turn in range(10):
+            await store.put(f"{turn % 3}", turn=turn)
+        await store.delete("0")
+    async with a_store(str(tmp_path)) as store:
+        await store.put("0", turn=99)
+        with pytest.raises(Expired):
+            store.pods.cursor(4)
+        await asyncio.gather(*(store.pods.reach_back(since) for since in (4, 6, 5)))
+        events = store.pods.cursor(4).next_batch()
+        assert [event.revision for event in events] == list(range(5, 13))
+        assert [event.old.revision if event.old else None for event in events] == [2, 3, 4, 5, 6, 7, 10, None]
+        assert [event.deleted for event in events] == [False] * 6 + [True, False]
+        assert events[4].new is store.pods.get("/registry/pods/2")
+        assert names(await store.pods.at(11)) == ["1", "2"]
+        await store.log.compact(3)
+        with pytest.raises(Compacted):
             await store.pods.reach_back(2)
-            assert len(store.pods.cursor(2).next_batch()) == 10
+        await store.pods.reach_back(3)
+        store.pods._window._max_events = 10
+        await store.put("1")
+        assert [event.revision for event in store.pods.cursor(4).next_batch()] == list(range(5, 14))
 
-    asyncio.run(run())
+
+@pytest.mark.real_time
+async def test_more_history_than_the_window_may_hold_is_not_brought_back(tmp_path):
+    async with a_store(str(tmp_path)) as store:
+        for turn in range(12):
+            await store.put("a", turn=turn)
+    async with a_store(str(tmp_path)) as store:
+        store.pods._window._max_events = 10
+        with pytest.raises(Expired):
+            await store.pods.reach_back(1)
+        await store.pods.reach_back(2)
+        assert len(store.pods.cursor(2).next_batch()) == 10
 
 
 @with_store

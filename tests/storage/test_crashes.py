@@ -73,30 +73,28 @@ def test_a_killed_server_loses_no_answered_write(kind, request, tmp_path):
         reached = asyncio.run(run())
 
 
+@pytest.mark.real_time
 @pytest.mark.parametrize("durability", [Durability.FULL, Durability.OFF])
-def test_a_full_disk_refuses_writes_and_leaves_no_hole(durability, tmp_path):
+async def test_a_full_disk_refuses_writes_and_leaves_no_hole(durability, tmp_path):
     """SQLite's bound on pages stands for the disk."""
 
-    async def run() -> None:
-        log = await open_log(str(tmp_path), durability=durability)
-        seen: list[Record] = []
-        log.subscribe(seen.extend)
-        await log.append(Write("a/first", b"", 0))
-        await log._run(lambda connection: connection.execute("PRAGMA max_page_count = 1"))  # which means: no more
-        writes = [log.append(Write(f"a/{number}", b"x" * 9000, 0)) for number in range(5)]
-        for write in writes:
-            with pytest.raises(StorageFull, match="full"):
-                await write
-        await log._run(lambda connection: connection.execute("PRAGMA max_page_count = 1000000"))
-        await become(lambda: not log.is_full, "there is room again")
-        assert (await log.append(Write("a/0", b"x" * 9000, 0))).revision == 2
-        gone = await log.append(Write("a/first", b"", 1, deleted=True))
-        # What was history made way.
-        assert await log.after(log.compacted, 10) == seen[log.compacted :]
-        assert log.compacted <= 1
-        await log.close()
-        log = await open_log(str(tmp_path))
-        assert log.revision == gone.revision == 3
-        await log.close()
-
-    asyncio.run(run())
+    log = await open_log(str(tmp_path), durability=durability)
+    seen: list[Record] = []
+    log.subscribe(seen.extend)
+    await log.append(Write("a/first", b"", 0))
+    await log._run(lambda connection: connection.execute("PRAGMA max_page_count = 1"))  # which means: no more
+    writes = [log.append(Write(f"a/{number}", b"x" * 9000, 0)) for number in range(5)]
+    for write in writes:
+        with pytest.raises(StorageFull, match="full"):
+            await write
+    await log._run(lambda connection: connection.execute("PRAGMA max_page_count = 1000000"))
+    await become(lambda: not log.is_full, "there is room again")
+    assert (await log.append(Write("a/0", b"x" * 9000, 0))).revision == 2
+    gone = await log.append(Write("a/first", b"", 1, deleted=True))
+    # What was history made way.
+    assert await log.after(log.compacted, 10) == seen[log.compacted :]
+    assert log.compacted <= 1
+    await log.close()
+    log = await open_log(str(tmp_path))
+    assert log.revision == gone.revision == 3
+    await log.close()

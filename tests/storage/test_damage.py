@@ -122,20 +122,18 @@ def test_repair_keeps_every_whole_row_and_names_the_damaged_ones(tmp_path, capsy
     assert data_command.main(["check", str(directory)]) == 0
 
 
-def test_a_repaired_store_gives_no_revision_twice_and_offers_no_older_history(tmp_path):
+@pytest.mark.real_time
+async def test_a_repaired_store_gives_no_revision_twice_and_offers_no_older_history(tmp_path):
     directory = filled(tmp_path)
     with closing(sqlite3.connect(directory / "kubedra.db")) as connection, connection:
         connection.execute("UPDATE log SET value = 'rubbish' WHERE revision = 180")
     assert data_command.main(["repair", str(directory)]) == 0
 
-    async def run() -> None:
-        log = await open_log(str(directory))
-        assert (log.revision, log.compacted) == (180, 180)
-        assert (await log.append(Write("a/new", b"x", 0))).revision == 181
-        assert (await log.append(Write("a/059", b"x", 120))).revision == 182
-        await log.close()
-
-    asyncio.run(run())
+    log = await open_log(str(directory))
+    assert (log.revision, log.compacted) == (180, 180)
+    assert (await log.append(Write("a/new", b"x", 0))).revision == 181
+    assert (await log.append(Write("a/059", b"x", 120))).revision == 182
+    await log.close()
 
 
 def test_a_damaged_page_costs_the_rows_on_it_alone(tmp_path, capsys):
@@ -178,7 +176,8 @@ def answered_but_gone(directory: Path, durability: Durability) -> None:
     wal.write_bytes(content)
 
 
-def test_answered_writes_that_a_damaged_log_lost_are_told_before_anything_is_served(tmp_path):
+@pytest.mark.real_time
+async def test_answered_writes_that_a_damaged_log_lost_are_told_before_anything_is_served(tmp_path):
     answered_but_gone(tmp_path / "store", Durability.FULL)
     with pytest.raises(
         UnusableDatabase, match=r"revisions? \d( to 5)? were acknowledged but are missing, because its write-"
@@ -187,23 +186,18 @@ def test_answered_writes_that_a_damaged_log_lost_are_told_before_anything_is_ser
     assert data_command.main(["check", str(tmp_path / "crashed")]) == 1
     assert data_command.main(["repair", str(tmp_path / "crashed")]) == 0
 
-    async def run() -> None:
-        log = await open_log(str(tmp_path / "crashed"))
-        assert (await log.append(Write("b/new", b"x", 0))).revision == 6
-        await log.close()
-
-    asyncio.run(run())
+    log = await open_log(str(tmp_path / "crashed"))
+    assert (await log.append(Write("b/new", b"x", 0))).revision == 6
+    await log.close()
 
 
-def test_what_a_power_cut_may_take_is_a_warning_and_no_revision_comes_again(tmp_path, caplog):
+@pytest.mark.real_time
+async def test_what_a_power_cut_may_take_is_a_warning_and_no_revision_comes_again(tmp_path, caplog):
     answered_but_gone(tmp_path / "store", Durability.NORMAL)
 
-    async def run() -> None:
-        log = await open_log(str(tmp_path / "crashed"), durability=Durability.NORMAL)
-        assert log.revision == log.compacted == 5
-        await log.close()
-
-    asyncio.run(run())
+    log = await open_log(str(tmp_path / "crashed"), durability=Durability.NORMAL)
+    assert log.revision == log.compacted == 5
+    await log.close()
     assert "are lost; durability normal and off allow this" in caplog.text
 
 
@@ -218,16 +212,14 @@ def test_the_mark_of_another_store_counts_for_nothing(tmp_path):
         assert mark.read() == (0, False)
 
 
-def test_a_directory_without_a_database_and_one_in_use_are_said_in_a_line(tmp_path, capsys):
+@pytest.mark.real_time
+async def test_a_directory_without_a_database_and_one_in_use_are_said_in_a_line(tmp_path, capsys):
     assert data_command.main(["check", str(tmp_path / "nowhere")]) == 2
     assert data_command.main(["check", str(tmp_path)]) == 2
     assert "contains no kubedra database" in capsys.readouterr().err
     store = tmp_path / "store"
 
-    async def run() -> None:
-        log = await open_log(str(store))
-        assert await asyncio.to_thread(data_command.main, ["repair", str(store)]) == 2
-        await log.close()
-
-    asyncio.run(run())
+    log = await open_log(str(store))
+    assert await asyncio.to_thread(data_command.main, ["repair", str(store)]) == 2
+    await log.close()
     assert f"{store} is in use by another server (pid {os.getpid()})" in capsys.readouterr().err

@@ -313,44 +313,40 @@ async def test_large_and_odd_values_are_kept_as_they_are(log):
         assert (await log.get(f"a/{number}")).value == value
 
 
-def test_closing_commits_what_waits_and_refuses_what_comes_later(open_store):
-    async def run() -> None:
-        async with open_store() as log:
-            writes = [log.append(Write(f"a/{number}", b"", 0)) for number in range(5)]
-            closing = asyncio.ensure_future(log.close())
-            assert [(await write).revision for write in writes] == [1, 2, 3, 4, 5]
-            await closing
-            with pytest.raises(StorageUnavailable):
-                await log.append(Write("a/x", b"", 0))
-            with pytest.raises(StorageUnavailable):
-                await log.state()
-
-    asyncio.run(run())
+@pytest.mark.real_time
+async def test_closing_commits_what_waits_and_refuses_what_comes_later(open_store):
+    async with open_store() as log:
+        writes = [log.append(Write(f"a/{number}", b"", 0)) for number in range(5)]
+        closing = asyncio.ensure_future(log.close())
+        assert [(await write).revision for write in writes] == [1, 2, 3, 4, 5]
+        await closing
+        with pytest.raises(StorageUnavailable):
+            await log.append(Write("a/x", b"", 0))
+        with pytest.raises(StorageUnavailable):
+            await log.state()
 
 
-def test_a_store_that_is_opened_again_goes_on_where_it_was(open_store, target):
+@pytest.mark.real_time
+async def test_a_store_that_is_opened_again_goes_on_where_it_was(open_store, target):
     if target[0] == "memory:":
         pytest.skip("ends with the process")
 
-    async def run() -> None:
-        async with open_store() as log:
-            kept = await create(log, "a/x")
-            gone = await create(log, "a/gone")
-            await log.append(Write("a/gone", b"", gone.revision, deleted=True))
-            await log.remember("uid", b"one")
-        async with open_store() as log:
-            assert (log.revision, log.compacted) == (3, 0)
-            assert (await log.state()).records == [kept]
-            with pytest.raises(KeyExists):
-                await create(log, "a/x")
-            assert (await create(log, "a/gone")) == Record(4, "a/gone", 4, 3, False, b"1")
-            await log.compact(4)
-            assert await log.remember("uid", b"two") == b"one"
-        async with open_store() as log:
-            assert (log.revision, log.compacted) == (4, 4)
-            assert [record.key for record in (await log.state()).records] == ["a/gone", "a/x"]
-
-    asyncio.run(run())
+    async with open_store() as log:
+        kept = await create(log, "a/x")
+        gone = await create(log, "a/gone")
+        await log.append(Write("a/gone", b"", gone.revision, deleted=True))
+        await log.remember("uid", b"one")
+    async with open_store() as log:
+        assert (log.revision, log.compacted) == (3, 0)
+        assert (await log.state()).records == [kept]
+        with pytest.raises(KeyExists):
+            await create(log, "a/x")
+        assert (await create(log, "a/gone")) == Record(4, "a/gone", 4, 3, False, b"1")
+        await log.compact(4)
+        assert await log.remember("uid", b"two") == b"one"
+    async with open_store() as log:
+        assert (log.revision, log.compacted) == (4, 4)
+        assert [record.key for record in (await log.state()).records] == ["a/gone", "a/x"]
 
 
 def test_errors_say_what_can_be_had():

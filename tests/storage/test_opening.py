@@ -44,16 +44,14 @@ def written(directory: Path) -> Path:
     return directory / "kubedra.db"
 
 
-def test_a_second_server_on_a_data_directory_is_told_who_has_it(tmp_path):
-    async def run() -> None:
-        log = await open_log(str(tmp_path))
-        with pytest.raises(UnusableDatabase) as refused:
-            await open_log(str(tmp_path))
-        assert str(refused.value) == f"{tmp_path} is in use by another server (pid {os.getpid()})"
-        await log.close()
-        await (await open_log(str(tmp_path))).close()
-
-    asyncio.run(run())
+@pytest.mark.real_time
+async def test_a_second_server_on_a_data_directory_is_told_who_has_it(tmp_path):
+    log = await open_log(str(tmp_path))
+    with pytest.raises(UnusableDatabase) as refused:
+        await open_log(str(tmp_path))
+    assert str(refused.value) == f"{tmp_path} is in use by another server (pid {os.getpid()})"
+    await log.close()
+    await (await open_log(str(tmp_path))).close()
 
 
 def test_the_lock_goes_with_the_process_that_held_it(tmp_path):
@@ -106,13 +104,11 @@ def test_an_unreachable_postgres_is_named_without_its_password(tmp_path):
     assert "secret" not in line
 
 
-def test_a_newer_and_a_foreign_postgres_schema_are_refused(postgres_schema_url):
+@pytest.mark.real_time
+async def test_a_newer_and_a_foreign_postgres_schema_are_refused(postgres_schema_url):
     import psycopg
 
-    async def run() -> None:
-        await (await open_log(postgres_schema_url)).close()
-
-    asyncio.run(run())
+    await (await open_log(postgres_schema_url)).close()
     with psycopg.connect(postgres_schema_url, autocommit=True) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
         assert "was written by a newer release of kubedra (schema 9999" in refusal(postgres_schema_url)
@@ -155,16 +151,14 @@ def test_a_database_in_another_encoding_is_refused_in_one_line_that_says_which_i
     assert f"/{name} has the encoding {encoding}; kubedra needs one with UTF8" in line
 
 
+@pytest.mark.real_time
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
-def test_the_encoding_that_a_client_is_set_to_does_not_matter(
+async def test_the_encoding_that_a_client_is_set_to_does_not_matter(
     postgres_schema_url: str, monkeypatch: pytest.MonkeyPatch, encoding: str
 ) -> None:
     monkeypatch.setenv("PGCLIENTENCODING", encoding)
 
-    async def run() -> None:
-        for _ in range(2):
-            log = await open_log(postgres_schema_url)
-            await log.append(Write(f"a/{log.revision}–€", b"1", 0))
-            await log.close()
-
-    asyncio.run(run())
+    for _ in range(2):
+        log = await open_log(postgres_schema_url)
+        await log.append(Write(f"a/{log.revision}–€", b"1", 0))
+        await log.close()

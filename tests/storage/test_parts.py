@@ -52,22 +52,20 @@ def test_rows_are_handed_out_once_in_order_and_without_a_gap():
     assert (seen, publisher.position) == ([6, 7, 8], 21)
 
 
-def test_one_who_fails_when_rows_are_lost_takes_nobody_along():
-    async def run() -> None:
-        failures: list[str] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(str(context["exception"])))
-        publisher, told = Publisher(0), []
+@pytest.mark.real_time
+async def test_one_who_fails_when_rows_are_lost_takes_nobody_along():
+    failures: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(str(context["exception"])))
+    publisher, told = Publisher(0), []
 
-        def broken(_: object) -> None:
-            raise ValueError("broken")
+    def broken(_: object) -> None:
+        raise ValueError("broken")
 
-        publisher.subscribe(lambda records: None, broken)
-        publisher.subscribe(lambda records: None, told.append)
-        snapshot = Snapshot(3, [])
-        publisher.replace(snapshot)
-        assert (told, failures, publisher.position) == ([snapshot], ["broken"], 3)
-
-    asyncio.run(run())
+    publisher.subscribe(lambda records: None, broken)
+    publisher.subscribe(lambda records: None, told.append)
+    snapshot = Snapshot(3, [])
+    publisher.replace(snapshot)
+    assert (told, failures, publisher.position) == ([snapshot], ["broken"], 3)
 
 
 def test_a_past_is_told_from_what_was_compacted_to_the_present():
@@ -177,17 +175,15 @@ def test_a_commit_or_a_sweep_that_fails_leaves_nothing_behind():
     assert (connection.execute(counter).fetchone(), connection.in_transaction) == ((6, 3), False)
 
 
-def test_a_read_that_fails_is_told_as_the_storages_failure():
-    async def run() -> None:
-        async with a_store() as store:
-            await store.put("a")
-            store.log._connection.execute("ALTER TABLE log RENAME TO gone")
-            with pytest.raises(StorageUnavailable, match="the read failed: no such table: log"):
-                await store.log.state("")
-            store.log._connection.execute("ALTER TABLE gone RENAME TO log")
-            assert len((await store.log.state("")).records) == 1
-
-    asyncio.run(run())
+@pytest.mark.real_time
+async def test_a_read_that_fails_is_told_as_the_storages_failure():
+    async with a_store() as store:
+        await store.put("a")
+        store.log._connection.execute("ALTER TABLE log RENAME TO gone")
+        with pytest.raises(StorageUnavailable, match="the read failed: no such table: log"):
+            await store.log.state("")
+        store.log._connection.execute("ALTER TABLE gone RENAME TO log")
+        assert len((await store.log.state("")).records) == 1
 
 
 # Files
@@ -204,17 +200,15 @@ def test_what_cannot_be_read_is_refused_in_one_line(tmp_path):
     assert asyncio.run(run()) == f"{tmp_path / 'kubedra.db'} cannot be read: Is a directory"
 
 
-def test_a_store_that_is_closed_gives_back_its_reserve_and_its_size_is_that_of_its_files(tmp_path):
-    async def run() -> None:
-        log = await open_log(str(tmp_path))
-        await log.append(Write("a", b"1", 0))
-        assert bytes_of("sqlite", tmp_path) >= 4096
-        held = (tmp_path / "reserve").exists()
-        await log.close()
-        assert not (tmp_path / "reserve").exists()
-        assert held or os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize < 2 * RESERVE
-
-    asyncio.run(run())
+@pytest.mark.real_time
+async def test_a_store_that_is_closed_gives_back_its_reserve_and_its_size_is_that_of_its_files(tmp_path):
+    log = await open_log(str(tmp_path))
+    await log.append(Write("a", b"1", 0))
+    assert bytes_of("sqlite", tmp_path) >= 4096
+    held = (tmp_path / "reserve").exists()
+    await log.close()
+    assert not (tmp_path / "reserve").exists()
+    assert held or os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize < 2 * RESERVE
     assert (bytes_of("memory", tmp_path), bytes_of("postgres", tmp_path)) == (0, None)
     sizes = [file.stat().st_size for file in tmp_path.iterdir() if file.name.startswith("kubedra.db")]
     assert bytes_of("sqlite", tmp_path) == sum(sizes)

@@ -100,68 +100,66 @@ class ScriptedEngine:
             done(*((None, found) if isinstance(found, Exception) else (found, None)))
 
 
-def test_a_store_without_room_looks_each_second_until_there_is_a_reserve_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.real_time
+async def test_a_store_without_room_looks_each_second_until_there_is_a_reserve_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("apiserver.storage.sqlite.disk_reserve.CHECK_SECONDS", 0)
 
-    async def run() -> None:
-        engine, reserve = ScriptedEngine(), Reserved(there=True)
-        room = DiskSpace(engine, reserve)  # type: ignore[arg-type]
-        assert (engine.asked, room.reason, room.careful) == (1, "", False), "the reserve is taken at the start"
-        engine.found = [FreeSpace.NONE, OSError("bad"), FreeSpace.DATABASE, FreeSpace.DISK]
-        room.mark_full("full")
-        room.mark_full("again")
-        assert (room.reason, room.careful, reserve.given) == ("full", True, 1)
-        seen = []
-        for _ in range(50):
-            seen.append((engine.asked, room.reason, room.careful))
-            await asyncio.sleep(0)
-        assert [each for n, each in enumerate(seen) if each not in seen[:n]][-2:] == [(4, "", True), (5, "", False)]
-        room.mark_full("once more")
-        room.close()
-        for _ in range(9):
-            await asyncio.sleep(0)
-        assert engine.asked == 5, "a store that is closed looks no more"
-        bare = DiskSpace(engine, None)  # type: ignore[arg-type]
-        bare.mark_full("full")
-        bare.close()
-        assert engine.asked == 5
-
-    asyncio.run(run())
+    engine, reserve = ScriptedEngine(), Reserved(there=True)
+    room = DiskSpace(engine, reserve)  # type: ignore[arg-type]
+    assert (engine.asked, room.reason, room.careful) == (1, "", False), "the reserve is taken at the start"
+    engine.found = [FreeSpace.NONE, OSError("bad"), FreeSpace.DATABASE, FreeSpace.DISK]
+    room.mark_full("full")
+    room.mark_full("again")
+    assert (room.reason, room.careful, reserve.given) == ("full", True, 1)
+    seen = []
+    for _ in range(50):
+        seen.append((engine.asked, room.reason, room.careful))
+        await asyncio.sleep(0)
+    assert [each for n, each in enumerate(seen) if each not in seen[:n]][-2:] == [(4, "", True), (5, "", False)]
+    room.mark_full("once more")
+    room.close()
+    for _ in range(9):
+        await asyncio.sleep(0)
+    assert engine.asked == 5, "a store that is closed looks no more"
+    bare = DiskSpace(engine, None)  # type: ignore[arg-type]
+    bare.mark_full("full")
+    bare.close()
+    assert engine.asked == 5
 
 
-def test_a_sweep_without_room_takes_smaller_steps_and_gives_up_at_one() -> None:
-    async def run() -> None:
-        log: Any = await open_log("memory:")
-        for number in range(40):
-            await log.append(Write(f"k{number}", b"v", 0))
-            await log.append(Write(f"k{number}", b"w", 2 * number + 1))
-        run_job, steps = log._run, []
+@pytest.mark.real_time
+async def test_a_sweep_without_room_takes_smaller_steps_and_gives_up_at_one() -> None:
+    log: Any = await open_log("memory:")
+    for number in range(40):
+        await log.append(Write(f"k{number}", b"v", 0))
+        await log.append(Write(f"k{number}", b"w", 2 * number + 1))
+    run_job, steps = log._run, []
 
-        async def short(job: Any) -> Any:
-            keywords = getattr(job, "keywords", {})
-            if "high" not in keywords:
-                return await run_job(job)
-            steps.append(keywords["high"] - keywords["low"])
-            if steps[-1] > most:
-                raise StorageFull("no room")
+    async def short(job: Any) -> Any:
+        keywords = getattr(job, "keywords", {})
+        if "high" not in keywords:
             return await run_job(job)
+        steps.append(keywords["high"] - keywords["low"])
+        if steps[-1] > most:
+            raise StorageFull("no room")
+        return await run_job(job)
 
-        log._run, most = short, 20
-        assert await log.compact(80) == 40
-        refused = [step for step in steps if step > most]
-        assert steps[: len(refused)] == refused == sorted(refused, reverse=True)
-        assert (steps[0], len(refused)) == (80, 2)
-        assert sum(step for step in steps if step <= most) == 80
-        most = 0
-        await log.append(Write("x", b"v", 0))
-        with pytest.raises(StorageFull):
-            await log.compact(81)
-        await log.close()
-        log._run = run_job
-        with pytest.raises(StorageUnavailable, match="the store is closed"):
-            await log.recall("x")
-
-    asyncio.run(run())
+    log._run, most = short, 20
+    assert await log.compact(80) == 40
+    refused = [step for step in steps if step > most]
+    assert steps[: len(refused)] == refused == sorted(refused, reverse=True)
+    assert (steps[0], len(refused)) == (80, 2)
+    assert sum(step for step in steps if step <= most) == 80
+    most = 0
+    await log.append(Write("x", b"v", 0))
+    with pytest.raises(StorageFull):
+        await log.compact(81)
+    await log.close()
+    log._run = run_job
+    with pytest.raises(StorageUnavailable, match="the store is closed"):
+        await log.recall("x")
 
 
 def test_sorted_keys_stay_sorted_while_their_pieces_grow_and_go(monkeypatch: pytest.MonkeyPatch) -> None:

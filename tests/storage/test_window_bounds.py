@@ -42,23 +42,21 @@ def test_what_is_brought_back_has_to_fit_and_makes_others_give_way():
     assert progress.held == large.held + other.held <= 100_000
 
 
-def test_who_no_longer_waits_is_forgotten():
-    async def run() -> None:
-        progress = Progress(0)
-        with pytest.raises(FutureRevision):
-            await progress.wait_for(1, 0)
-        waiting = asyncio.ensure_future(progress.wait_for(2, None))
-        await asyncio.sleep(0)
-        progress.advance(1)
-        assert not waiting.done()
-        progress.advance(2)
-        await waiting
-        assert progress._waiters == []
-        window = Window(progress)
-        assert not await Cursor(window, 2).wait(timeout=0)
-        assert window.waiters == set()
-
-    asyncio.run(run())
+@pytest.mark.real_time
+async def test_who_no_longer_waits_is_forgotten():
+    progress = Progress(0)
+    with pytest.raises(FutureRevision):
+        await progress.wait_for(1, 0)
+    waiting = asyncio.ensure_future(progress.wait_for(2, None))
+    await asyncio.sleep(0)
+    progress.advance(1)
+    assert not waiting.done()
+    progress.advance(2)
+    await waiting
+    assert progress._waiters == []
+    window = Window(progress)
+    assert not await Cursor(window, 2).wait(timeout=0)
+    assert window.waiters == set()
 
 
 def bytes_of(size: int) -> int:
@@ -189,31 +187,29 @@ def test_readers_of_the_same_events_share_them_until_these_change():
     assert window.read(1, 2) is not shared
 
 
-def test_a_wait_ends_by_an_event_by_its_time_or_by_the_end_and_leaves_no_timer():
-    async def run() -> None:
-        loop = asyncio.get_running_loop()
-        timers: list[asyncio.TimerHandle] = []
-        later = loop.call_later
+@pytest.mark.real_time
+async def test_a_wait_ends_by_an_event_by_its_time_or_by_the_end_and_leaves_no_timer():
+    loop = asyncio.get_running_loop()
+    timers: list[asyncio.TimerHandle] = []
+    later = loop.call_later
 
-        def call_later(*arguments: object) -> asyncio.TimerHandle:
-            timers.append(later(*arguments))  # type: ignore[arg-type]
-            return timers[-1]
+    def call_later(*arguments: object) -> asyncio.TimerHandle:
+        timers.append(later(*arguments))  # type: ignore[arg-type]
+        return timers[-1]
 
-        loop.call_later = call_later  # type: ignore[method-assign]
-        window = Window(Progress(0))
-        cursor = Cursor(window, 0)
-        waiting = asyncio.ensure_future(cursor.wait(60))
-        await asyncio.sleep(0)
-        window.add(sized(1, 0))
-        window.wake()
-        assert await waiting
-        assert [timer.cancelled() for timer in timers] == [True]
-        assert await cursor.wait(60), "what is pending is not waited for"
-        assert len(timers) == 1
-        cursor.next_batch()
-        waiting = asyncio.ensure_future(cursor.wait())
-        await asyncio.sleep(0)
-        window.close()
-        assert (await waiting, cursor.closed, await cursor.wait()) == (False, True, False)
-
-    asyncio.run(run())
+    loop.call_later = call_later  # type: ignore[method-assign]
+    window = Window(Progress(0))
+    cursor = Cursor(window, 0)
+    waiting = asyncio.ensure_future(cursor.wait(60))
+    await asyncio.sleep(0)
+    window.add(sized(1, 0))
+    window.wake()
+    assert await waiting
+    assert [timer.cancelled() for timer in timers] == [True]
+    assert await cursor.wait(60), "what is pending is not waited for"
+    assert len(timers) == 1
+    cursor.next_batch()
+    waiting = asyncio.ensure_future(cursor.wait())
+    await asyncio.sleep(0)
+    window.close()
+    assert (await waiting, cursor.closed, await cursor.wait()) == (False, True, False)

@@ -61,155 +61,141 @@ def outcome(future: asyncio.Future[Any]) -> Any:
     return f"{type(error).__name__}: {error}" if error is not None else future.result().revision
 
 
-def test_writes_of_one_turn_are_one_commit_and_later_ones_wait_for_it() -> None:
-    async def run() -> None:
-        log, engine = await held()
-        first = [log.append(write(name)) for name in ("a", "b", "a")]
-        await turns()
-        assert len(engine.waiting) == 1
-        later = log.append(write("c"))
-        await turns()
-        assert (len(engine.waiting), [outcome(each) for each in first]) == (1, [None] * 3)
+@pytest.mark.real_time
+async def test_writes_of_one_turn_are_one_commit_and_later_ones_wait_for_it() -> None:
+    log, engine = await held()
+    first = [log.append(write(name)) for name in ("a", "b", "a")]
+    await turns()
+    assert len(engine.waiting) == 1
+    later = log.append(write("c"))
+    await turns()
+    assert (len(engine.waiting), [outcome(each) for each in first]) == (1, [None] * 3)
+    engine.go()
+    assert [outcome(each) for each in first] == [1, 2, "KeyExists: a: expected revision 0, found 1"]
+    await turns()
+    engine.go()
+    assert (outcome(later), log.revision) == (3, 3)
+    await log.close()
+
+
+@pytest.mark.real_time
+async def test_refused_writes_alone_need_no_commit() -> None:
+    log, engine = await held()
+    refused = [log.append(write("a", 7)), log.append(write("b", 7))]
+    await turns()
+    assert engine.waiting == []
+    assert [outcome(each)[:10] for each in refused] == ["KeyMissing"] * 2
+    after = log.append(write("a"))
+    await turns()
+    engine.go()
+    assert outcome(after) == 1
+    await log.close()
+
+
+@pytest.mark.real_time
+async def test_a_commit_that_failed_has_changed_nothing_and_says_so_until_one_succeeds() -> None:
+    log, engine = await held()
+    made = log.append(write("a"))
+    await turns()
+    engine.go()
+    failed = [log.append(write("a", 1)), log.append(write("b")), log.append(write("a", 1, deleted=True))]
+    await turns()
+    gone = failed[1]
+    gone.cancel()
+    engine.fail(StorageUnavailable("the write failed: x"))
+    assert (outcome(made), log.revision, log.problem()) == (1, 1, "the write failed: x")
+    assert outcome(failed[0]) == outcome(failed[2]) == "StorageUnavailable: the write failed: x"
+    again = [log.append(write("a", 1)), log.append(write("b"))]
+    await turns()
+    engine.go()
+    assert ([outcome(each) for each in again], log.problem()) == ([2, 3], "")
+    await log.close()
+
+
+@pytest.mark.real_time
+async def test_on_a_full_disk_only_what_frees_room_is_written_one_at_a_time() -> None:
+    log, engine = await held()
+    made = [log.append(write("a")), log.append(write("b"))]
+    await turns()
+    engine.go()
+    assert [outcome(each) for each in made] == [1, 2]
+    full = log.append(write("c"))
+    await turns()
+    waiting = [
+        log.append(write("d")),
+        log.append(write("a", 1, deleted=True)),
+        log.append(write("b", 2, frees=True)),
+    ]
+    engine.fail(StorageFull("no room"))
+    assert outcome(full) == outcome(waiting[0]) == "StorageFull: no room"
+    assert (log.is_full, log.problem()) == (True, "no room")
+    assert outcome(log.append(write("e"))) == "StorageFull: no room"
+    assert [outcome(each) for each in waiting[1:]] == [None, None]
+    log._space.reason, log._space.careful = "", False
+    log._next(freed=True)
+    await turns()
+    engine.go()
+    assert [outcome(each) for each in waiting[1:]] == [3, 4]
+    await log.close()
+
+
+@pytest.mark.real_time
+async def test_once_the_file_is_gone_nothing_is_written() -> None:
+    log, engine = await held()
+    under_way = log.append(write("a"))
+    await turns()
+    waiting = log.append(write("b"))
+    log._stop_on_damage("the file is gone")
+    assert (outcome(under_way), outcome(waiting)) == (None, "StorageUnavailable: the file is gone")
+    assert outcome(log.append(write("c"))) == "StorageUnavailable: the file is gone"
+    assert log.problem() == "the file is gone"
+    engine.go()
+    assert outcome(under_way) == 1
+    await log.close()
+
+
+@pytest.mark.real_time
+async def test_a_store_that_is_closed_has_answered_what_was_asked_before() -> None:
+    log, engine = await held()
+    first = log.append(write("a"))
+    await turns()
+    second = log.append(write("b"))
+    closing = asyncio.ensure_future(log.close())
+    await turns()
+    assert outcome(log.append(write("c"))) == "StorageUnavailable: the store is closed"
+    assert not closing.done()
+    engine.go()
+    await turns()
+    assert (outcome(first), closing.done()) == (1, False)
+    engine.go()
+    await closing
+    assert outcome(second) == 2
+    await log.close()
+
+
+@pytest.mark.real_time
+async def test_a_reset_is_one_commit_of_its_own_and_spares_what_it_is_told_to() -> None:
+    log, engine = await held()
+    log.append(write("keep/a"))
+    log.append(write("b"))
+    reset, after = log.reset(["keep/a"]), log.append(write("b"))
+    await turns()
+    engine.go()
+    await turns()
+    assert len(engine.waiting) == 1
+    engine.fail(StorageUnavailable("x"))
+    with pytest.raises(StorageUnavailable, match="x"):
+        await reset
+    await turns()
+    assert (outcome(after), engine.waiting) == ("KeyExists: b: expected revision 0, found 2", [])
+    again = log.reset(["keep/a"])
+    await turns()
+    while engine.waiting:
         engine.go()
-        assert [outcome(each) for each in first] == [1, 2, "KeyExists: a: expected revision 0, found 1"]
         await turns()
-        engine.go()
-        assert (outcome(later), log.revision) == (3, 3)
-        await log.close()
-
-    asyncio.run(run())
-
-
-def test_refused_writes_alone_need_no_commit() -> None:
-    async def run() -> None:
-        log, engine = await held()
-        refused = [log.append(write("a", 7)), log.append(write("b", 7))]
-        await turns()
-        assert engine.waiting == []
-        assert [outcome(each)[:10] for each in refused] == ["KeyMissing"] * 2
-        after = log.append(write("a"))
-        await turns()
-        engine.go()
-        assert outcome(after) == 1
-        await log.close()
-
-    asyncio.run(run())
-
-
-def test_a_commit_that_failed_has_changed_nothing_and_says_so_until_one_succeeds() -> None:
-    async def run() -> None:
-        log, engine = await held()
-        made = log.append(write("a"))
-        await turns()
-        engine.go()
-        failed = [log.append(write("a", 1)), log.append(write("b")), log.append(write("a", 1, deleted=True))]
-        await turns()
-        gone = failed[1]
-        gone.cancel()
-        engine.fail(StorageUnavailable("the write failed: x"))
-        assert (outcome(made), log.revision, log.problem()) == (1, 1, "the write failed: x")
-        assert outcome(failed[0]) == outcome(failed[2]) == "StorageUnavailable: the write failed: x"
-        again = [log.append(write("a", 1)), log.append(write("b"))]
-        await turns()
-        engine.go()
-        assert ([outcome(each) for each in again], log.problem()) == ([2, 3], "")
-        await log.close()
-
-    asyncio.run(run())
-
-
-def test_on_a_full_disk_only_what_frees_room_is_written_one_at_a_time() -> None:
-    async def run() -> None:
-        log, engine = await held()
-        made = [log.append(write("a")), log.append(write("b"))]
-        await turns()
-        engine.go()
-        assert [outcome(each) for each in made] == [1, 2]
-        full = log.append(write("c"))
-        await turns()
-        waiting = [
-            log.append(write("d")),
-            log.append(write("a", 1, deleted=True)),
-            log.append(write("b", 2, frees=True)),
-        ]
-        engine.fail(StorageFull("no room"))
-        assert outcome(full) == outcome(waiting[0]) == "StorageFull: no room"
-        assert (log.is_full, log.problem()) == (True, "no room")
-        assert outcome(log.append(write("e"))) == "StorageFull: no room"
-        assert [outcome(each) for each in waiting[1:]] == [None, None]
-        log._space.reason, log._space.careful = "", False
-        log._next(freed=True)
-        await turns()
-        engine.go()
-        assert [outcome(each) for each in waiting[1:]] == [3, 4]
-        await log.close()
-
-    asyncio.run(run())
-
-
-def test_once_the_file_is_gone_nothing_is_written() -> None:
-    async def run() -> None:
-        log, engine = await held()
-        under_way = log.append(write("a"))
-        await turns()
-        waiting = log.append(write("b"))
-        log._stop_on_damage("the file is gone")
-        assert (outcome(under_way), outcome(waiting)) == (None, "StorageUnavailable: the file is gone")
-        assert outcome(log.append(write("c"))) == "StorageUnavailable: the file is gone"
-        assert log.problem() == "the file is gone"
-        engine.go()
-        assert outcome(under_way) == 1
-        await log.close()
-
-    asyncio.run(run())
-
-
-def test_a_store_that_is_closed_has_answered_what_was_asked_before() -> None:
-    async def run() -> None:
-        log, engine = await held()
-        first = log.append(write("a"))
-        await turns()
-        second = log.append(write("b"))
-        closing = asyncio.ensure_future(log.close())
-        await turns()
-        assert outcome(log.append(write("c"))) == "StorageUnavailable: the store is closed"
-        assert not closing.done()
-        engine.go()
-        await turns()
-        assert (outcome(first), closing.done()) == (1, False)
-        engine.go()
-        await closing
-        assert outcome(second) == 2
-        await log.close()
-
-    asyncio.run(run())
-
-
-def test_a_reset_is_one_commit_of_its_own_and_spares_what_it_is_told_to() -> None:
-    async def run() -> None:
-        log, engine = await held()
-        log.append(write("keep/a"))
-        log.append(write("b"))
-        reset, after = log.reset(["keep/a"]), log.append(write("b"))
-        await turns()
-        engine.go()
-        await turns()
-        assert len(engine.waiting) == 1
-        engine.fail(StorageUnavailable("x"))
-        with pytest.raises(StorageUnavailable, match="x"):
-            await reset
-        await turns()
-        assert (outcome(after), engine.waiting) == ("KeyExists: b: expected revision 0, found 2", [])
-        again = log.reset(["keep/a"])
-        await turns()
-        while engine.waiting:
-            engine.go()
-            await turns()
-        assert (await again, log.revision) == (1, 3)
-        assert await log.reset(["keep/a"]) == 0
-        await log.close()
-
-    asyncio.run(run())
+    assert (await again, log.revision) == (1, 3)
+    assert await log.reset(["keep/a"]) == 0
+    await log.close()
 
 
 def rows(*revisions: int) -> list[Record]:
@@ -246,18 +232,16 @@ def test_every_engine_hands_over_results_and_errors_in_order_and_ends() -> None:
         assert asyncio.run(run(kind)) == [((1,), None), (None, ZeroDivisionError), (3, None)]
 
 
-def test_each_who_waits_gets_an_error_of_its_own() -> None:
-    async def run() -> None:
-        for error, kind in ((StorageFull("x"), StorageFull), (sqlite3.OperationalError("x"), StorageUnavailable)):
-            futures = [asyncio.get_running_loop().create_future() for _ in range(3)]
-            futures[1].set_result(5)
-            fail(futures, error)
-            errors = [futures[0].exception(), futures[2].exception()]
-            assert [type(each) for each in errors] == [kind, kind]
-            assert errors[0] is not errors[1]
-            assert (str(errors[0]), futures[1].result()) == ("x", 5)
-
-    asyncio.run(run())
+@pytest.mark.real_time
+async def test_each_who_waits_gets_an_error_of_its_own() -> None:
+    for error, kind in ((StorageFull("x"), StorageFull), (sqlite3.OperationalError("x"), StorageUnavailable)):
+        futures = [asyncio.get_running_loop().create_future() for _ in range(3)]
+        futures[1].set_result(5)
+        fail(futures, error)
+        errors = [futures[0].exception(), futures[2].exception()]
+        assert [type(each) for each in errors] == [kind, kind]
+        assert errors[0] is not errors[1]
+        assert (str(errors[0]), futures[1].result()) == ("x", 5)
 
 
 def test_a_mark_is_of_one_store_and_whole(tmp_path: Path) -> None:

@@ -73,19 +73,17 @@ def test_a_wait_ends_with_what_it_waited_for() -> None:
     wait_until(iter((False, True)).__next__, "the second look")
 
 
-def test_a_coroutine_that_takes_too_long_is_cancelled_and_one_that_does_not_is_left_alone() -> None:
-    async def scenario() -> None:
-        with pytest.raises(TimeoutError):
-            async with patience(0.1):
-                await asyncio.Event().wait()
+@pytest.mark.real_time
+async def test_a_coroutine_that_takes_too_long_is_cancelled_and_one_that_does_not_is_left_alone() -> None:
+    with pytest.raises(TimeoutError):
         async with patience(0.1):
-            pass
-        event = asyncio.Event()
-        with pytest.raises(TimeoutError):
-            async with patience(0.3):
-                await event.wait()
-
-    asyncio.run(scenario())
+            await asyncio.Event().wait()
+    async with patience(0.1):
+        pass
+    event = asyncio.Event()
+    with pytest.raises(TimeoutError):
+        async with patience(0.3):
+            await event.wait()
 
 
 def test_a_process_is_waited_for_and_not_for_ever() -> None:

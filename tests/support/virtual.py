@@ -1,12 +1,21 @@
-"""Tests in virtual time: `run` gives a test a loop on which time passes by itself whenever nothing is left to do;
-`run_closed` one that has both ends of every connection.
+"""Virtual time for tests.
+
+A test may be a coroutine function. It runs on a virtual loop, whose time advances whenever nothing is left to run.
+Two markers choose another loop:
+
+    @pytest.mark.closed_loop     every connection has both ends on this loop, so that its time-outs are virtual, too
+    @pytest.mark.real_time       asyncio's own loop, on the system's clock
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
+
+import pytest
 
 from apiserver.runtime.clock import Timer
 from apiserver.runtime.virtual_loop import VirtualLoop
@@ -15,7 +24,7 @@ T = TypeVar("T")
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The result of a scenario."""
+    """Run a coroutine function on a virtual loop."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(scenario())
 
@@ -54,6 +63,30 @@ class ClosedLoop(OneClock):
 
 
 def run_closed(scenario: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """The result of a scenario whose drivers are part of it."""
+    """Run a coroutine function on a loop that has both ends of every connection."""
     with asyncio.Runner(loop_factory=ClosedLoop) as runner:
         return runner.run(scenario())
+
+
+def make_synchronous(item: pytest.Function) -> None:
+    """Wrap a coroutine test, so that a call runs it on the loop that its markers choose."""
+    factory: Callable[[], asyncio.AbstractEventLoop] | None = VirtualLoop
+    if item.get_closest_marker("closed_loop"):
+        factory = ClosedLoop
+    if item.get_closest_marker("real_time"):
+        factory = None
+    # Hypothesis calls the test that it wraps once per example.
+    given = getattr(item.obj, "hypothesis", None)
+    test = given.inner_test if given else item.obj
+    if not inspect.iscoroutinefunction(test):
+        return
+
+    @functools.wraps(test)
+    def synchronous(*args: Any, **kwargs: Any) -> None:
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(test(*args, **kwargs))
+
+    if given:
+        given.inner_test = synchronous
+    else:
+        item.obj = synchronous
