@@ -1,4 +1,4 @@
-"""Autoscalers that are looked at once: what they know is imagined, what answers by path is given."""
+"""Autoscalers that are looked at once: what they know is make_informers, what answers by path is given."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from apiserver.runtime.metrics import lines_of
 from controllers.options.options import AutoscalerOptions, Options
 from controllers.runtime.kinds import AUTOSCALERS, PODS
 from controllers.workloads.autoscaling.component import Autoscalers
-from tests.controllers.oneround import Noted, Told, imagined
 from tests.controllers.test_autoscaling_rules import ago
+from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 from tests.support.virtual import run
 
 #: Where virtual time begins.
@@ -22,7 +22,7 @@ DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
 BROKEN = StatusError(500, "InternalError", "broken")
 
 
-class Served(Noted):
+class Served(RecordingClient):
     """With answers by path; an error is one, a list of answers is given in turn."""
 
     def __init__(self, **paths: Any) -> None:
@@ -94,8 +94,11 @@ class Look:
 
     def __init__(self, of: Json, *pods: Json, size: Any = None, others: tuple[Json, ...] = (), **options: Any) -> None:
         paths = options.pop("paths", {})
-        self.client, self.told = Served(**{SCALE: size or scale(len(pods)), f"PUT {SCALE}": {}, **paths}), Told()
-        informers = imagined(AUTOSCALERS, of, *others, informers=imagined(PODS, *pods))
+        self.client, self.told = (
+            Served(**{SCALE: size or scale(len(pods)), f"PUT {SCALE}": {}, **paths}),
+            FakeRecorder(),
+        )
+        informers = make_informers(AUTOSCALERS, of, *others, informers=make_informers(PODS, *pods))
         self.informer = informers.of(AUTOSCALERS)
         made = Options(autoscaler=AutoscalerOptions(**options))
         self.component = Autoscalers(self.client, informers, made)  # type: ignore[arg-type]

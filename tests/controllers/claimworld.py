@@ -17,7 +17,7 @@ from controllers.runtime.controller import NotYetError
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Kind, key_of
 from controllers.runtime.transport import NoTransport
-from tests.controllers.oneround import Noted, Told
+from tests.support.recording import FakeRecorder, RecordingClient
 from tests.support.virtual import run
 
 GROUPS: dict[str, Any] = {"DRAWorkloadResourceClaims": True, "GenericWorkload": True, "GangScheduling": True}
@@ -31,7 +31,7 @@ class World:
     """The controller with imagined pods, claims, templates and groups; what it queued, wrote and said."""
 
     def __init__(self, release: tuple[int, int] = (1, 36), **gates: bool) -> None:
-        self.client, self.told = Noted({"ResourceClaim": self._made}), Told()
+        self.client, self.told = RecordingClient({"ResourceClaim": self._made}), FakeRecorder()
         self.informers = Informers(Client(NoTransport()))
         options = Options(emulated_version=release, gates=gates)
         self.part = ResourceClaims(self.client, self.informers, options)  # type: ignore[arg-type]

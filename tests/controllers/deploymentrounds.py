@@ -11,7 +11,7 @@ from controllers.options.options import Options
 from controllers.runtime.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
 from controllers.workloads.deployment.component import Deployments
 from controllers.workloads.deployment.replicasets import DESIRED, HASH_LABEL, MAX_REPLICAS, REVISION
-from tests.controllers.oneround import Noted, Told, imagined
+from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 from tests.support.virtual import run
 
 #: Where virtual time begins.
@@ -62,9 +62,11 @@ class Look:
     """One look at a Deployment with these ReplicaSets."""
 
     def __init__(self, of: Json, *sets: Json, pods: tuple[Json, ...] = (), **refuses: tuple[int, str]) -> None:
-        self.client, self.told, self.of = Noted({"ReplicaSet": _made}), Told(), of
+        self.client, self.told, self.of = RecordingClient({"ReplicaSet": _made}), FakeRecorder(), of
         self.client.refuses = refuses
-        informers = imagined(REPLICA_SETS, *sets, informers=imagined(PODS, *pods, informers=imagined(DEPLOYMENTS, of)))
+        informers = make_informers(
+            REPLICA_SETS, *sets, informers=make_informers(PODS, *pods, informers=make_informers(DEPLOYMENTS, of))
+        )
         self.pods = informers.of(PODS)
         self.component = Deployments(self.client, informers, Options())  # type: ignore[arg-type]
         self.component.recorder = self.told  # type: ignore[assignment]

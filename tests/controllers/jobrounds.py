@@ -15,7 +15,7 @@ from controllers.runtime.kinds import JOBS, PODS
 from controllers.workloads.jobs.component import Jobs
 from controllers.workloads.jobs.indexes import ANNOTATION
 from tests.controllers.jobobjects import FINALIZER
-from tests.controllers.oneround import Noted, Told, imagined
+from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 from tests.support.virtual import run
 
 #: Where virtual time begins.
@@ -54,13 +54,13 @@ class Look:
     options = Options()
 
     def __init__(self, of: Json, *pods: Json, **refuses: tuple[int, str]) -> None:
-        self.client, self.told, self.of = Noted(), Told(), of
+        self.client, self.told, self.of = RecordingClient(), FakeRecorder(), of
         self.client._answers["Pod"] = _made
         self.client.refuses = refuses
         self.client._answers["Job"] = self._written
         #: As they were written, one after the other.
         self.statuses: list[Json] = []
-        informers = imagined(JOBS, of, informers=imagined(PODS, *pods))
+        informers = make_informers(JOBS, of, informers=make_informers(PODS, *pods))
         self.component = run(lambda: self._build(informers))
         for part in (self.component._control._control, self.component._tracker):
             part._recorder = self.told  # type: ignore[assignment]

@@ -27,7 +27,6 @@ from controllers.runtime.kinds import CONFIG_MAPS, NAMESPACES, SIGNING_REQUESTS,
 from controllers.signing.authority import Pair
 from controllers.signing.options import SigningOptions
 from controllers.signing.purposes import KUBELET_CLIENT
-from tests.controllers.oneround import Noted, imagined
 from tests.controllers.test_certificate_requests import (
     CLIENT,
     FOR_CLIENTS,
@@ -40,6 +39,7 @@ from tests.controllers.test_certificate_requests import (
     request,
 )
 from tests.controllers.test_signed_certificates import made_with
+from tests.support.recording import RecordingClient, make_informers
 from tests.support.virtual import run
 
 HOLDS = {"status": "True", "lastUpdateTime": "2026-01-01T00:00:00Z"}
@@ -56,7 +56,7 @@ def known(*conditions: Json, asks: Any = None, certificate: str = "", signer: st
 # --- approving
 
 
-class Reviews(Noted):
+class Reviews(RecordingClient):
     """Allows what is named, and notes what was asked."""
 
     def __init__(self, *allowed: str) -> None:
@@ -73,9 +73,9 @@ def node_request(*conditions: Json, username: str = "joiner", **more: Any) -> Js
     return known(*conditions, username=username, uid="7", groups=["g"], extra={"k": ["v"]}, **given)
 
 
-def approve(found: Json | None, client: Noted) -> None:
+def approve(found: Json | None, client: RecordingClient) -> None:
     selector = {"field_selector": f"spec.signerName={KUBELET_CLIENT}"}
-    informers = imagined(SIGNING_REQUESTS, *([found] if found else []), **selector)
+    informers = make_informers(SIGNING_REQUESTS, *([found] if found else []), **selector)
     asyncio.run(Approver(client, informers).reconcile("r"))  # type: ignore[arg-type]
 
 
@@ -168,12 +168,12 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     return Pair(*own_authority(tmp_path_factory.mktemp("authority")))
 
 
-def sign(found: Json, signing: SigningOptions, client: Noted | None = None) -> Json | None:
+def sign(found: Json, signing: SigningOptions, client: RecordingClient | None = None) -> Json | None:
     """The status that is written; None for none."""
-    client = client or Noted()
+    client = client or RecordingClient()
 
     async def scenario() -> None:
-        component = Signer(client, imagined(SIGNING_REQUESTS, found), Options(signing=signing))  # type: ignore[arg-type]
+        component = Signer(client, make_informers(SIGNING_REQUESTS, found), Options(signing=signing))  # type: ignore[arg-type]
         await component.reconcile("r")
         await component.reconcile("another")
 
@@ -223,7 +223,7 @@ def test_files_that_cannot_be_read_are_tried_again_and_a_request_that_is_gone_is
     missing = SigningOptions({CLIENT: Pair(tmp_path / "none", pair.key)})
     with pytest.raises(NotYetError, match=r"^error auto signing csr: .*not a certificate in PEM"):
         sign(known(APPROVED), missing)
-    client = Noted()
+    client = RecordingClient()
     client.refuses["update/status"] = (404, "NotFound")
     sign(known(APPROVED), SigningOptions({CLIENT: pair}), client)
     client.refuses["update/status"] = (409, "Conflict")
@@ -238,7 +238,9 @@ def test_a_certificate_is_valid_for_as_long_as_asked_between_ten_minutes_and_the
     seconds: int | None, minutes: int, pair: Pair
 ) -> None:
     signing = Signer(
-        Noted(), imagined(SIGNING_REQUESTS), Options(signing=SigningOptions({}, None, dt.timedelta(hours=2)))
+        RecordingClient(),
+        make_informers(SIGNING_REQUESTS),
+        Options(signing=SigningOptions({}, None, dt.timedelta(hours=2))),
     )  # type: ignore[arg-type]
     assert signing._lifetime({} if seconds is None else {"expirationSeconds": seconds}) == dt.timedelta(minutes=minutes)
 
@@ -278,8 +280,8 @@ def test_a_request_may_go_when_a_reason_says_so(found: Json, hours: list[int]) -
 
 
 async def test_a_request_goes_when_its_time_has_come() -> None:
-    client = Noted()
-    cleaning = Cleaner(client, imagined(SIGNING_REQUESTS, known(DENIED)))  # type: ignore[arg-type]
+    client = RecordingClient()
+    cleaning = Cleaner(client, make_informers(SIGNING_REQUESTS, known(DENIED)))  # type: ignore[arg-type]
     assert await cleaning.reconcile("r") == dt.timedelta(hours=1)
     assert client.writes == []
     await asyncio.sleep(3600)
@@ -294,8 +296,8 @@ async def test_a_request_goes_when_its_time_has_come() -> None:
     going, endless = known(DENIED), known({"type": "Strange", **HOLDS})
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     for found in (going, endless):
-        quiet = Noted()
-        assert await Cleaner(quiet, imagined(SIGNING_REQUESTS, found)).reconcile("r") is None  # type: ignore[arg-type]
+        quiet = RecordingClient()
+        assert await Cleaner(quiet, make_informers(SIGNING_REQUESTS, found)).reconcile("r") is None  # type: ignore[arg-type]
         assert quiet.writes == []
     assert await cleaning.reconcile("another") is None
 
@@ -320,8 +322,8 @@ def test_there_is_one_bundle_with_the_servers_certificate() -> None:
     options = Options(root_ca="PEM", gates={"ClusterTrustBundle": True})
     selector = {"field_selector": f"spec.signerName={SIGNER}"}
 
-    def look(client: Noted, *known: Json) -> list[tuple[str, str]]:
-        informers = imagined(TRUST_BUNDLES, *known, **selector)
+    def look(client: RecordingClient, *known: Json) -> list[tuple[str, str]]:
+        informers = make_informers(TRUST_BUNDLES, *known, **selector)
 
         async def scenario() -> None:
             await TrustBundle(client, informers, options).reconcile("bundle")  # type: ignore[arg-type]
@@ -329,29 +331,29 @@ def test_there_is_one_bundle_with_the_servers_certificate() -> None:
         run(scenario)
         return [(verb, what[0] if verb == "delete" else what["spec"]["trustBundle"]) for verb, _, what in client.writes]
 
-    first = Noted()
+    first = RecordingClient()
     assert look(first) == [("create", "PEM")]
     made = first.writes[0][2]
     assert made["metadata"]["name"].startswith("kubernetes.io:kube-apiserver-serving:")
-    assert look(Noted(), made) == []
-    assert look(Noted(), {**made, "spec": {**made["spec"], "trustBundle": "old"}}, bundle("old", "x")) == [
+    assert look(RecordingClient(), made) == []
+    assert look(RecordingClient(), {**made, "spec": {**made["spec"], "trustBundle": "old"}}, bundle("old", "x")) == [
         ("update", "PEM"), ("delete", "old"),
     ]  # fmt: skip
-    there = Noted()
+    there = RecordingClient()
     there.refuses = {"create": (409, "AlreadyExists"), "delete": (404, "NotFound")}
     assert look(there, bundle("old", "x")) == [("create", "PEM"), ("delete", "old")]
     for verb in ("create", "delete"):
-        broken = Noted()
+        broken = RecordingClient()
         broken.refuses = {verb: (500, "InternalError")}
         with pytest.raises(StatusError):
             look(broken, bundle("old", "x"))
 
 
 def test_each_namespace_has_the_servers_certificate() -> None:
-    def look(client: Noted, namespace: Json | None, config: Json | None) -> Any:
-        informers = imagined(NAMESPACES, *([namespace] if namespace else []))
+    def look(client: RecordingClient, namespace: Json | None, config: Json | None) -> Any:
+        informers = make_informers(NAMESPACES, *([namespace] if namespace else []))
         selector = {"field_selector": f"metadata.name={CONFIG_MAP}"}
-        imagined(CONFIG_MAPS, *([config] if config else []), informers=informers, **selector)
+        make_informers(CONFIG_MAPS, *([config] if config else []), informers=informers, **selector)
 
         async def scenario() -> None:
             await RootCertificates(client, informers, "PEM").reconcile("ns")  # type: ignore[arg-type]
@@ -360,18 +362,18 @@ def test_each_namespace_has_the_servers_certificate() -> None:
         return client.writes
 
     namespace = {"metadata": {"name": "ns"}}
-    [(verb, _, made)] = look(Noted(), namespace, None)
+    [(verb, _, made)] = look(RecordingClient(), namespace, None)
     assert (verb, made["data"], made["metadata"]["namespace"]) == ("create", {"ca.crt": "PEM"}, "ns")
-    assert look(Noted(), namespace, made) == []
-    [(verb, _, again)] = look(Noted(), namespace, {**made, "data": {"ca.crt": "old"}})
+    assert look(RecordingClient(), namespace, made) == []
+    [(verb, _, again)] = look(RecordingClient(), namespace, {**made, "data": {"ca.crt": "old"}})
     assert (verb, again["data"]) == ("update", {"ca.crt": "PEM"})
     bare = {**made, "metadata": {"name": CONFIG_MAP, "namespace": "ns", "annotations": {"mine": "x"}}}
-    [(verb, _, again)] = look(Noted(), namespace, bare)
+    [(verb, _, again)] = look(RecordingClient(), namespace, bare)
     assert again["metadata"]["annotations"] == {"mine": "x", **made["metadata"]["annotations"]}
-    assert look(Noted(), {"metadata": {"name": "ns", "deletionTimestamp": "x"}}, None) == []
-    assert look(Noted(), None, None) == []
+    assert look(RecordingClient(), {"metadata": {"name": "ns", "deletionTimestamp": "x"}}, None) == []
+    assert look(RecordingClient(), None, None) == []
     for reason, raised in (("AlreadyExists", False), ("NotFound", False), ("Forbidden", False), ("Invalid", True)):
-        client = Noted()
+        client = RecordingClient()
         client.refuses["create"] = (400, reason)
         if raised:
             with pytest.raises(StatusError):

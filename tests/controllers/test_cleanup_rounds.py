@@ -31,8 +31,8 @@ from controllers.runtime.kinds import (
     VOLUME_ATTRIBUTES_CLASSES,
     VOLUMES,
 )
-from tests.controllers.oneround import Noted, imagined
 from tests.controllers.test_ended_rounds import pod
+from tests.support.recording import RecordingClient, make_informers
 from tests.support.virtual import run
 
 NOW, BEFORE = "2026-01-01T00:00:00Z", "2025-12-31T23:59:00Z"
@@ -77,9 +77,9 @@ def test_conditions_of_a_namespace_say_what_keeps_it() -> None:
 
 def test_every_living_namespace_has_a_service_account() -> None:
     def look(found: Json | None, *accounts: Json, reason: str = "") -> Any:
-        informers = imagined(NAMESPACES, *([found] if found else []))
-        imagined(SERVICE_ACCOUNTS, *accounts, informers=informers)
-        client = Noted()
+        informers = make_informers(NAMESPACES, *([found] if found else []))
+        make_informers(SERVICE_ACCOUNTS, *accounts, informers=informers)
+        client = RecordingClient()
         if reason:
             client.refuses["create"] = (400, reason)
         run(lambda: ServiceAccounts(client, informers).reconcile("ns"))  # type: ignore[arg-type]
@@ -122,9 +122,9 @@ def address(ip: str, owner: str = "ipallocator.k8s.io") -> Json:
 
 
 def looked_at(ranges: list[Json], addresses: list[Json], refuses: str = "") -> tuple[list[Any], timedelta | None]:
-    informers = imagined(SERVICE_CIDRS, *ranges)
-    imagined(IP_ADDRESSES, *addresses, informers=informers)
-    client, found = Noted(), []
+    informers = make_informers(SERVICE_CIDRS, *ranges)
+    make_informers(IP_ADDRESSES, *addresses, informers=informers)
+    client, found = RecordingClient(), []
     if refuses:
         client.refuses["patch"] = (400, refuses)
 
@@ -186,8 +186,8 @@ def protected(
 ) -> list[Any]:
     gone = {"deletionTimestamp": NOW} if going else {}
     obj = {"metadata": {"name": name, "uid": name, "finalizers": list(finalizers), **gone}, "spec": {}, **more}
-    client = Noted()
-    run(lambda: build(client, imagined(kind, obj)).reconcile(name))
+    client = RecordingClient()
+    run(lambda: build(client, make_informers(kind, obj)).reconcile(name))
     return [what["metadata"]["finalizers"] for _, _, what in client.writes]
 
 
@@ -236,8 +236,8 @@ def test_a_group_stays_while_a_pod_of_it_may_run() -> None:
             return made
 
         gone = {"name": "g", "namespace": "ns", "uid": "g", "finalizers": [held], "deletionTimestamp": NOW}
-        client = Noted()
-        run(lambda: build(client, imagined(POD_GROUPS, {"metadata": gone})).reconcile("ns/g"))
+        client = RecordingClient()
+        run(lambda: build(client, make_informers(POD_GROUPS, {"metadata": gone})).reconcile("ns/g"))
         return client.writes
 
     def member(phase: str, group: str = "g") -> Json:
@@ -302,8 +302,8 @@ def test_a_role_has_the_rules_of_those_that_it_selects_each_once() -> None:
     assert [rule["verbs"] for rule in found] == [["get"], ["put"], ["list"]]
 
     def look(known: Json) -> list[Any]:
-        client = Noted()
-        run(lambda: ClusterRoles(client, imagined(CLUSTER_ROLES, known, *others)).reconcile("all"))  # type: ignore[arg-type]
+        client = RecordingClient()
+        run(lambda: ClusterRoles(client, make_informers(CLUSTER_ROLES, known, *others)).reconcile("all"))  # type: ignore[arg-type]
         return [what[1]["rules"] for _, _, what in client.writes]
 
     assert look(both) == [found]

@@ -24,8 +24,8 @@ from controllers.runtime.kinds import (
 )
 from controllers.workloads.common.component import Workload
 from tests.controllers.test_endpoints import a_service, node, pod
-from tests.scheduler.objects import a_pod
 from tests.scheduler.world import World
+from tests.support.objects import make_pod
 from tests.support.virtual import passes
 
 
@@ -106,7 +106,7 @@ async def test_volumes_and_claims_are_counted_by_class() -> None:
     async with World("persistentvolume-binder-controller", "ephemeral-volume-controller") as world:
         spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         ephemeral = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {**spec, "storageClassName": "c"}}}}
-        await world.create(PODS, a_pod("p", volumes=[ephemeral]))
+        await world.create(PODS, make_pod("p", volumes=[ephemeral]))
         claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a", "namespace": "ns"}}
         await world.create(VOLUME_CLAIMS, {**claim, "spec": spec})
         for name, source in (

@@ -13,7 +13,7 @@ from apiserver.runtime.metrics import Histogram
 from controllers.runtime.times import go_time
 from controllers.workloads.cronjob.cronjob import ReconcilePass, final_condition, job_for
 from controllers.workloads.cronjob.times import Due, find_due, format_time, is_too_late, next_delay, schedule_of
-from tests.controllers.oneround import Noted, Told
+from tests.support.recording import FakeRecorder, RecordingClient
 from tests.support.virtual import run
 
 #: Where virtual time begins.
@@ -53,7 +53,7 @@ class Look:
     """One look at a CronJob with these Jobs."""
 
     def __init__(self, of: Json, *jobs: Json, known: tuple[Json, ...] = (), **refuses: tuple[int, str]) -> None:
-        self.client, self.told = Noted(), Told()
+        self.client, self.told = RecordingClient(), FakeRecorder()
         self.client.refuses = refuses
         for each in (*jobs, *known):
             self.client.there[each["kind"], each["metadata"]["name"]] = each

@@ -17,7 +17,7 @@ from controllers.kubelet.grpc.wiping import SliceWiper
 from controllers.options.options import Options
 from controllers.runtime.kinds import CONFIG_MAPS, ENDPOINTS, EVENTS, JOBS, NAMESPACES, NODES, PODS, SERVICES, Kind
 from controllers.runtime.transport import TransportError
-from tests.controllers.oneround import Noted, Told, imagined
+from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 from tests.support.virtual import run
 
 # --- namespaces
@@ -28,7 +28,7 @@ def namespace(*, going: bool = True, finalizers: tuple[str, ...] = ("kubernetes"
     return {"metadata": metadata, "spec": {"finalizers": list(finalizers)}, "status": status}
 
 
-class Server(Noted):
+class Server(RecordingClient):
     """`held`: objects by plural; `stubborn` ones stay when their collection is deleted; `fails` names plurals."""
 
     def __init__(self, **held: list[Json]) -> None:
@@ -60,7 +60,7 @@ class Ended:
         server._answers = {"Namespace": lambda body: {**body, "answered": True}}
 
         async def scenario() -> None:
-            part = build(server, imagined(NAMESPACES, *([found] if found else [])), Options())  # type: ignore[arg-type]
+            part = build(server, make_informers(NAMESPACES, *([found] if found else [])), Options())  # type: ignore[arg-type]
             try:
                 self.again = await part.reconcile("ns")
             except StatusError as error:
@@ -188,7 +188,7 @@ class Kept:
     """One look at the service's Endpoints."""
 
     def __init__(self, service: Json | None, *pods: Json, current: Json | None = None, **refuses: Any) -> None:
-        self.client, self.told, self.error = Noted(), Told(), None
+        self.client, self.told, self.error = RecordingClient(), FakeRecorder(), None
         self.client.refuses = {verb: given[:2] for verb, given in refuses.items()}
         details = next((given[2] for given in refuses.values() if len(given) > 2), None)
         note = self.client._note
@@ -202,9 +202,9 @@ class Kept:
         self.client._note = refusing  # type: ignore[method-assign]
 
         async def scenario() -> None:
-            informers = imagined(SERVICES, *([service] if service else []))
-            imagined(PODS, *pods, informers=informers)
-            imagined(ENDPOINTS, *([current] if current else []), informers=informers)
+            informers = make_informers(SERVICES, *([service] if service else []))
+            make_informers(PODS, *pods, informers=informers)
+            make_informers(ENDPOINTS, *([current] if current else []), informers=informers)
             part = endpoints(self.client, informers, Options())  # type: ignore[arg-type]
             part.recorder = self.told  # type: ignore[assignment]
             try:
@@ -266,7 +266,7 @@ def test_endpoints_that_cannot_be_written_are_told_but_in_a_namespace_that_ends(
 # --- slices of drivers that are gone
 
 
-class Slices(Noted):
+class Slices(RecordingClient):
     """`broken`: how often it fails first; `node`: whether the node is there."""
 
     def __init__(self, broken: int = 0, node: bool = True, reason: str = "InternalError") -> None:

@@ -20,8 +20,8 @@ from controllers.runtime.kinds import (
     RESOURCE_SLICES,
 )
 from controllers.runtime.times import parse_time
-from tests.scheduler.objects import a_claim, a_pod, a_slice
 from tests.scheduler.world import World
+from tests.support.objects import make_claim, make_pod, make_slice
 from tests.support.virtual import passes, run
 
 COMPONENT = "device-taint-eviction-controller"
@@ -41,7 +41,7 @@ def a_rule(name: str = "rule", effect: str = "NoExecute", *, version: str = "v1b
 
 
 def with_taints(node: str, devices: int, *taints: Json) -> Json:
-    return a_slice(node, devices, **({"taints": list(taints)} if taints else {}))
+    return make_slice(node, devices, **({"taints": list(taints)} if taints else {}))
 
 
 async def pods(
@@ -51,8 +51,8 @@ async def pods(
     made = []
     for number, name in enumerate(names):
         entries = [{"name": "g", "resourceClaimName": name}]
-        pod = await world.create(PODS, a_pod(name, namespace=namespace, resourceClaims=entries))
-        await world.create(RESOURCE_CLAIMS, a_claim(name, namespace=namespace))
+        pod = await world.create(PODS, make_pod(name, namespace=namespace, resourceClaims=entries))
+        await world.create(RESOURCE_CLAIMS, make_claim(name, namespace=namespace))
         await allocate(world, pod, f"gpu-{number}", tolerations)
         if scheduled:
             await world.client.bind(namespace, name, pod["metadata"]["uid"], "n1")
@@ -234,7 +234,7 @@ def test_a_pod_of_the_same_name_that_came_since_is_left_alone() -> None:
     async def steps(world: World) -> None:
         (old,) = await pods(world, "p", scheduled=False)
         await world.client.delete(PODS, "p", "ns", grace_period=0)
-        new = await world.create(PODS, a_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "p"}]))
+        new = await world.create(PODS, make_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "p"}]))
         await world.client.bind("ns", "p", new["metadata"]["uid"], "n1")
         await world.create(DEVICE_TAINT_RULES, a_rule())
         assert await said(world, "NotStarted") == ""
@@ -245,12 +245,12 @@ def test_a_pod_of_the_same_name_that_came_since_is_left_alone() -> None:
 def test_members_of_a_group_go_when_they_use_the_claim_of_the_group() -> None:
     @scenario(gates=f"{RULES},GenericWorkload=true,DRAWorkloadResourceClaims=true")
     async def steps(world: World) -> None:
-        await world.create(RESOURCE_CLAIMS, a_claim("a"))
+        await world.create(RESOURCE_CLAIMS, make_claim("a"))
         entries = [{"name": "g", "resourceClaimName": "a"}]
         made = {}
         for name, used in (("a", entries), ("b", entries), ("idle", [])):
             made[name] = await world.create(
-                PODS, a_pod(name, resourceClaims=used, schedulingGroup={"podGroupName": "group"})
+                PODS, make_pod(name, resourceClaims=used, schedulingGroup={"podGroupName": "group"})
             )
             await world.client.bind("ns", name, made[name]["metadata"]["uid"], "n1")
         await allocate(
@@ -288,8 +288,8 @@ def test_the_order_of_events_does_not_matter() -> None:
     @scenario()
     async def steps(world: World) -> None:
         for order in permutations(EVENTS):
-            pod = await world.create(PODS, a_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "p"}]))
-            await world.create(RESOURCE_CLAIMS, a_claim("p"))
+            pod = await world.create(PODS, make_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "p"}]))
+            await world.create(RESOURCE_CLAIMS, make_claim("p"))
             for name in order:
                 await EVENTS[name](world, pod)
                 await passes()

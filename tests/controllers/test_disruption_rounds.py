@@ -13,7 +13,7 @@ from controllers.options.options import Options
 from controllers.runtime.kinds import DEPLOYMENTS, DISRUPTION_BUDGETS, PODS, REPLICA_SETS
 from controllers.workloads.disruption.disruption import Disruption
 from tests.controllers.autoscalers import Served
-from tests.controllers.oneround import Told, imagined
+from tests.support.recording import FakeRecorder, make_informers
 from tests.support.virtual import run
 
 #: Where virtual time begins.
@@ -42,9 +42,9 @@ class Look:
     """One look at a budget."""
 
     def __init__(self, of: Json, *pods: Json, sets: tuple[Json, ...] = (), paths: Json | None = None) -> None:
-        self.client, self.told = Served(**(paths or {})), Told()
-        informers = imagined(REPLICA_SETS, *sets, informers=imagined(DISRUPTION_BUDGETS, of))
-        imagined(DEPLOYMENTS, replica_set("d", 9), informers=informers)
+        self.client, self.told = Served(**(paths or {})), FakeRecorder()
+        informers = make_informers(REPLICA_SETS, *sets, informers=make_informers(DISRUPTION_BUDGETS, of))
+        make_informers(DEPLOYMENTS, replica_set("d", 9), informers=informers)
         self.budgets, self.pods = informers.of(DISRUPTION_BUDGETS), informers.of(PODS)
         self.component = Disruption(self.client, informers, Options())  # type: ignore[arg-type]
         self.component._recorder = self.told  # type: ignore[assignment]

@@ -18,7 +18,7 @@ from controllers.runtime.kinds import (
     NODES,
     PODS,
 )
-from tests.controllers.oneround import Noted, imagined
+from tests.support.recording import RecordingClient, make_informers
 from tests.support.virtual import run
 
 NOW, BEFORE = "2026-01-01T00:00:00Z", "2025-12-31T23:59:00Z"
@@ -36,11 +36,11 @@ def node(ready: str = "True", *taints: str) -> Json:
 
 
 def collected(
-    pods: list[Json], nodes: list[Json], threshold: int = 0, wait: float = 0, client: Noted | None = None
+    pods: list[Json], nodes: list[Json], threshold: int = 0, wait: float = 0, client: RecordingClient | None = None
 ) -> list[str]:
-    informers = imagined(PODS, *pods)
-    imagined(NODES, *nodes, informers=informers)
-    client = client or Noted()
+    informers = make_informers(PODS, *pods)
+    make_informers(NODES, *nodes, informers=informers)
+    client = client or RecordingClient()
 
     async def scenario() -> None:
         component = PodGarbage(client, informers, Options(terminated_pod_gc_threshold=threshold))  # type: ignore[arg-type]
@@ -84,7 +84,7 @@ def test_pods_of_a_node_that_stays_missing_fail_and_go() -> None:
     other = {**node(), "metadata": {"name": "m", "uid": "m"}}
     assert collected(pods, [other]) == []
     assert collected(pods, [other], wait=39) == []
-    client = Noted()
+    client = RecordingClient()
     assert collected(pods, [other], wait=40, client=client) == ["a", "b"]
     [(name, body)] = [what for verb, _, what in client.writes if verb == "patch/status"]
     [condition] = body["status"]["conditions"]
@@ -94,10 +94,10 @@ def test_pods_of_a_node_that_stays_missing_fail_and_go() -> None:
     assert (condition["type"], condition["reason"], condition["observedGeneration"]) == (
         "DisruptionTarget", "DeletionByPodGC", 2,
     )  # fmt: skip
-    there = Noted()
+    there = RecordingClient()
     there.there["Node", "n"] = node()
     assert collected(pods, [other], wait=40, client=there) == []
-    unknown = Noted()
+    unknown = RecordingClient()
     unknown.refuses["get"] = (500, "InternalError")
     assert collected(pods, [other], wait=40, client=unknown) == []
 
@@ -113,14 +113,14 @@ def job(condition: str = "Complete", ttl: int | None = 60, status: str = "True",
 
 
 def ended(known: Json, fresh: Json | None, refuses: str = "") -> tuple[list[Any], timedelta | None]:
-    client, found = Noted(), []
+    client, found = RecordingClient(), []
     if fresh is not None:
         client.there["Job", "j"] = fresh
     if refuses:
         client.refuses["delete"] = (400, refuses)
 
     async def scenario() -> None:
-        component = TtlAfterFinished(client, imagined(JOBS, known), Options())  # type: ignore[arg-type]
+        component = TtlAfterFinished(client, make_informers(JOBS, known), Options())  # type: ignore[arg-type]
         found.append(await component.reconcile("ns/j"))
 
     run(scenario)

@@ -13,8 +13,8 @@ from controllers.endpoints.metrics import MirrorMetrics, ServiceSliceMetrics, Sl
 from controllers.endpoints.subsets import CAPACITY, count, repack, subsets_of, truncate
 from controllers.options.options import Options
 from controllers.runtime.kinds import ENDPOINT_SLICES, ENDPOINTS, SERVICES, Kind, key_of
-from tests.controllers.oneround import Noted, Told, imagined
 from tests.controllers.test_endpoints import PORTS, endpoints
+from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 from tests.support.virtual import run
 
 TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
@@ -256,12 +256,12 @@ class Mirrored:
     """One look at Endpoints with this service and these slices of ours."""
 
     def __init__(self, found: Json | None, served: Json | None, *slices: Json) -> None:
-        self.client, self.told = Noted({"EndpointSlice": self._made}), Told()
+        self.client, self.told = RecordingClient({"EndpointSlice": self._made}), FakeRecorder()
 
         async def scenario() -> None:
-            informers = imagined(ENDPOINTS, *([found] if found else []))
-            imagined(SERVICES, *([served] if served else []), informers=informers)
-            imagined(ENDPOINT_SLICES, *slices, informers=informers)
+            informers = make_informers(ENDPOINTS, *([found] if found else []))
+            make_informers(SERVICES, *([served] if served else []), informers=informers)
+            make_informers(ENDPOINT_SLICES, *slices, informers=informers)
             self.part = mirroring.build(self.client, informers, Options())  # type: ignore[arg-type]
             self.part.recorder = self.told  # type: ignore[assignment]
             await self.part.reconcile("ns/web")
@@ -322,8 +322,8 @@ def test_what_cannot_be_mirrored_is_said() -> None:
 
 
 async def test_endpoints_are_looked_at_when_their_service_or_their_slices_change() -> None:
-    informers = imagined(ENDPOINTS)
-    part = mirroring.build(Noted(), informers, Options())  # type: ignore[arg-type]
+    informers = make_informers(ENDPOINTS)
+    part = mirroring.build(RecordingClient(), informers, Options())  # type: ignore[arg-type]
 
     def changed(kind: Kind, obj: Json) -> list[str]:
         informers.of(kind).imagine(key_of(obj), obj)

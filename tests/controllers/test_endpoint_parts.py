@@ -22,7 +22,7 @@ from controllers.endpoints.slices import (
     ports_of,
     set_hints,
 )
-from tests.controllers.test_endpoints import OWNER, PORTS, a_slice, endpoints
+from tests.controllers.test_endpoints import OWNER, PORTS, endpoints, make_slice
 
 TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
 HEADLESS = "service.kubernetes.io/headless"
@@ -168,7 +168,7 @@ def names(slices: list[Json]) -> list[str]:
 
 
 def test_where_there_is_nothing_one_empty_slice_says_so() -> None:
-    empty = {**a_slice("a"), "ports": []}
+    empty = {**make_slice("a"), "ports": []}
     assert planned([]).create == [{**new_slice(OWNER, [], "IPv4", "m")}]
     kept = planned([empty])
     assert (kept.create, kept.update, kept.delete) == ([], [], [])
@@ -186,7 +186,7 @@ def test_where_there_is_nothing_one_empty_slice_says_so() -> None:
 
 
 def test_what_is_not_the_services_own_goes_and_changed_labels_come_in() -> None:
-    mine, foreign, old = a_slice("a", 1), a_slice("b", 2), a_slice("c", 3)
+    mine, foreign, old = make_slice("a", 1), make_slice("b", 2), make_slice("c", 3)
     foreign["metadata"]["ownerReferences"] = [{"uid": "other", "kind": "Service", "apiVersion": "v1", "name": "web"}]
     old["metadata"]["labels"] = {"old": "x"}
     plan = planned([mine, foreign, old], 1, 3)
@@ -196,20 +196,20 @@ def test_what_is_not_the_services_own_goes_and_changed_labels_come_in() -> None:
 
 
 def test_endpoints_that_come_and_go_are_counted_and_changed_ones_written() -> None:
-    plan = planned([a_slice("a", 1, 2)], 2, 3, 4)
+    plan = planned([make_slice("a", 1, 2)], 2, 3, 4)
     assert (plan.added, plan.removed) == (2, 1)
-    changed = a_slice("a", 1)
+    changed = make_slice("a", 1)
     changed["endpoints"][0]["conditions"] = {"ready": False}
     plan = planned([changed], 1)
     assert [each["endpoints"] for each in plan.update] == [list(endpoints(1).values())]
     total = Plan()
-    total.add(planned([a_slice("a", 1, 2)], 2, 3, 4))
-    total.add(planned([a_slice("b", 7)], 8))
+    total.add(planned([make_slice("a", 1, 2)], 2, 3, 4))
+    total.add(planned([make_slice("b", 7)], 8))
     assert (total.added, total.removed, names(total.delete), names(total.update)) == (3, 2, ["b"], ["a"])
 
 
 def test_a_slice_that_is_made_takes_the_name_of_one_that_goes() -> None:
-    made, going = [a_slice("x", n) for n in (1, 2)], [a_slice(name) for name in ("a", "b", "c")]
+    made, going = [make_slice("x", n) for n in (1, 2)], [make_slice(name) for name in ("a", "b", "c")]
     plan = Plan(create=list(made), delete=list(going))
     plan.recycle()
     assert (plan.create, names(plan.update), names(plan.delete)) == ([], ["a", "b"], ["c"])
@@ -220,7 +220,7 @@ def test_a_slice_that_is_made_takes_the_name_of_one_that_goes() -> None:
 
 
 def test_slices_that_stay_are_written_again_only_where_hints_change() -> None:
-    zoned = a_slice("a", 1)
+    zoned = make_slice("a", 1)
     zoned["endpoints"][0]["zone"] = "z"
     hinted = {"forZones": [{"name": "z"}]}
     plan = Plan()
@@ -240,7 +240,7 @@ def test_slices_that_stay_are_written_again_only_where_hints_change() -> None:
 
 
 def test_a_slice_is_found_by_service_and_manager_and_tells_what_it_follows_from() -> None:
-    assert _service_and_manager(a_slice("a")) == ("ns/web/m",)
+    assert _service_and_manager(make_slice("a")) == ("ns/web/m",)
     assert (
         _service_and_manager({"metadata": {"namespace": "ns", "labels": {"kubernetes.io/service-name": "web"}}}) == ()
     )

@@ -19,8 +19,8 @@ from controllers.endpoints.slices import (
 from controllers.endpoints.subsets import repack, truncate
 from controllers.runtime.kinds import ENDPOINT_SLICES, ENDPOINTS, NODES, PODS, SERVICES
 from controllers.runtime.times import go_time
-from tests.scheduler.objects import a_pod
 from tests.scheduler.world import World
+from tests.support.objects import make_pod
 from tests.support.virtual import passes
 
 COMPONENTS = ("endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller")
@@ -40,7 +40,7 @@ async def node(world: World, name: str, zone: str) -> None:
 
 async def pod(world: World, name: str, number: int, *, ready: bool = True, on: str = "n1", port: int = 8080) -> None:
     ports = [{"name": "web", "containerPort": port}]
-    made = await world.create(PODS, a_pod(name, labels={"app": "web"}, ports=ports))
+    made = await world.create(PODS, make_pod(name, labels={"app": "web"}, ports=ports))
     await world.client.bind("ns", name, made["metadata"]["uid"], on)
     await report(world, name, number, ready=ready)
 
@@ -178,7 +178,7 @@ def endpoints(*numbers: int) -> Endpoints:
     return {key_of_endpoint(each): each for each in made}
 
 
-def a_slice(name: str, *numbers: int) -> Json:
+def make_slice(name: str, *numbers: int) -> Json:
     made = new_slice(OWNER, PORTS, "IPv4", "m")
     metadata = {**made["metadata"], "name": name}
     return {**made, "metadata": metadata, "endpoints": list(endpoints(*numbers).values())}
@@ -209,7 +209,7 @@ def test_endpoints_stay_in_their_slice_and_few_slices_change(
     wanted: tuple[int, ...], existing: tuple[Any, ...], created: list[int], updated: list[Any], deleted: list[str]
 ) -> None:
     desired = {key_of_ports(PORTS): (PORTS, endpoints(*wanted))} if wanted else {}
-    known = [a_slice(name, *numbers) for name, *numbers in existing]
+    known = [make_slice(name, *numbers) for name, *numbers in existing]
     plan = plan_family(OWNER, "IPv4", desired, known, manager="m", most=3)
     assert sizes(plan) == (created, updated, deleted)
 

@@ -13,7 +13,7 @@ from controllers.explain.claim_details import NotThereError, explain
 from controllers.explain.world import World
 from kubedra import ControlPlane
 from tests.controllers.test_explain import changes, claim, gpus, meta, slice_, world
-from tests.controllers.test_explain import node as a_node
+from tests.controllers.test_explain import node as make_node
 from tests.controllers.test_explain_reasons import bare
 
 GATES = {"GenericWorkload": True, "GangScheduling": True, "TopologyAwareWorkloadScheduling": True}
@@ -22,7 +22,7 @@ RACK = "example.com/rack"
 
 
 def node(name: str, rack: str) -> Json:
-    made = a_node(name)
+    made = make_node(name)
     labels = {"kubernetes.io/hostname": name, RACK: rack}
     return {**made, "metadata": {**made["metadata"], "labels": labels}}
 

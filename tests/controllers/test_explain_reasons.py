@@ -11,13 +11,13 @@ from controllers.explain.__main__ import table
 from controllers.explain.pods import REQUEUE_EVENTS
 from controllers.scheduler.framework.events import ClusterEvent
 from tests.controllers.test_explain import changes, claim, gpus, meta, of_pod, pod, slice_, world
-from tests.controllers.test_explain import node as a_node
+from tests.controllers.test_explain import node as make_node
 
 ZONE = "topology.kubernetes.io/zone"
 
 
 def node(name: str, zone: str = "", **spec: Any) -> Json:
-    made = a_node(name, **spec)
+    made = make_node(name, **spec)
     labels = {"kubernetes.io/hostname": name, **({ZONE: zone} if zone else {})}
     return {**made, "metadata": {**made["metadata"], "labels": labels}}
 

@@ -13,7 +13,7 @@ from controllers.runtime.kinds import POD_GROUPS, WORKLOADS, Kind, key_of
 from controllers.runtime.transport import NoTransport
 from controllers.workloads.common.references import controller_of
 from controllers.workloads.jobs.gangs import Gangs, is_gang, new_group, new_workload
-from tests.controllers.oneround import Noted, Told
+from tests.support.recording import FakeRecorder, RecordingClient
 from tests.support.virtual import run
 
 
@@ -33,7 +33,7 @@ GROUP = named(new_group(job(), WORKLOAD), "g")
 
 class Looked:
     def __init__(self, found: Json, *there: tuple[Kind, Json], pods: int = 0, unserved: Kind | None = None) -> None:
-        self.client, self.told, self.wrote = Noted({"Workload": self._made}), Told(), list[str]()
+        self.client, self.told, self.wrote = RecordingClient({"Workload": self._made}), FakeRecorder(), list[str]()
 
         async def scenario() -> Json | None:
             informers = Informers(Client(NoTransport()))

@@ -12,7 +12,7 @@ from apiserver.api.objects import Json
 from controllers.cleanup.garbage_collector import GarbageCollector
 from controllers.options.options import Options
 from controllers.runtime.kinds import CONFIG_MAPS, NODES, PODS, Kind
-from tests.controllers.oneround import Noted, Told, imagined
+from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
@@ -35,7 +35,7 @@ class Collector:
     """The component with a graph of these objects."""
 
     def __init__(self, *known: Json, kinds: tuple[Kind, ...] = (CONFIG_MAPS, NODES, PODS)) -> None:
-        self.client, self.told, self.informers = Noted(), Told(), imagined(CONFIG_MAPS)
+        self.client, self.told, self.informers = RecordingClient(), FakeRecorder(), make_informers(CONFIG_MAPS)
         self.component = GarbageCollector(self.client, self.informers, Options())  # type: ignore[arg-type]
         self.component._recorder = self.told  # type: ignore[assignment]
         self.of = {kind.kind: self.component._follow(kind) for kind in kinds}

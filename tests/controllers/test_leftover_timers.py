@@ -6,8 +6,8 @@ from apiserver.runtime.clock import now
 from controllers.runtime.kinds import CRON_JOBS, JOBS, NODES, PODS, Kind
 from controllers.runtime.times import go_time
 from tests.controllers.jobobjects import a_job
-from tests.scheduler.objects import a_pod
 from tests.scheduler.world import World
+from tests.support.objects import make_pod
 from tests.support.virtual import passes
 
 
@@ -34,7 +34,7 @@ async def running_pod(world: World, **annotations: str) -> None:
     marks = {"kubedra.dev/emulated": "true"}
     await world.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "annotations": marks}})
     toleration = {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 900}
-    pod = a_pod("p", nodeName="n", restartPolicy="Never", tolerations=[toleration])
+    pod = make_pod("p", nodeName="n", restartPolicy="Never", tolerations=[toleration])
     pod["metadata"]["annotations"] = annotations
     await world.create(PODS, pod)
 

@@ -12,8 +12,8 @@ from apiserver.runtime.clock import now
 from controllers.nodelifecycle.controller import NodeLifecycle
 from controllers.runtime.kinds import CORE_EVENTS, LEASES, NODES, PODS
 from controllers.runtime.times import go_time, micro_time
-from tests.scheduler.objects import a_pod
 from tests.scheduler.world import World
+from tests.support.objects import make_pod
 from tests.support.virtual import passes
 
 COMPONENTS = ("node-lifecycle-controller", "taint-eviction-controller")
@@ -62,7 +62,7 @@ async def ready(world: World, name: str) -> tuple[str, str]:
 
 
 async def pod(world: World, name: str, node: str, *tolerations: Json) -> None:
-    made = await world.create(PODS, a_pod(name, tolerations=list(tolerations)))
+    made = await world.create(PODS, make_pod(name, tolerations=list(tolerations)))
     await world.client.bind("ns", name, made["metadata"]["uid"], node)
     fresh = await world.client.get(PODS, name, "ns")
     condition = {"type": "Ready", "status": "True", "lastTransitionTime": go_time(now())}

@@ -25,7 +25,7 @@ from controllers.nodelifecycle.taint_eviction import TaintEviction, _toleration_
 from controllers.nodelifecycle.taints import has_taint, required_taints, swap_taints
 from controllers.options.options import Options
 from controllers.runtime.kinds import NODES, PODS
-from tests.controllers.oneround import Noted, Told, imagined
+from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"
@@ -175,7 +175,7 @@ def test_taints_follow_what_is_said_of_a_node(found: Json, keys: set[str]) -> No
 
 
 async def test_taints_of_one_effect_are_exchanged_and_others_stay() -> None:
-    client = Noted()
+    client = RecordingClient()
     found = node("True", NOW, taint("a"), taint("a", "NoExecute"), taint("mine"))
     await swap_taints(client, found, {"c", "b"}, {"a"}, "NoSchedule")  # type: ignore[arg-type]
     [(verb, _, (name, body))] = client.writes
@@ -192,15 +192,15 @@ async def test_taints_of_one_effect_are_exchanged_and_others_stay() -> None:
     assert not has_taint({}, "a", "NoSchedule")
 
 
-def lifecycle(client: Noted, found: Json, *pods: Json) -> NodeLifecycle:
-    informers = imagined(NODES, found)
-    imagined(PODS, *pods, informers=informers)
+def lifecycle(client: RecordingClient, found: Json, *pods: Json) -> NodeLifecycle:
+    informers = make_informers(NODES, found)
+    make_informers(PODS, *pods, informers=informers)
     return NodeLifecycle(client, informers, Options())  # type: ignore[arg-type]
 
 
 async def test_a_node_gets_its_taints_and_the_labels_that_older_clients_look_at() -> None:
     labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64", "beta.kubernetes.io/arch": "arm64"}
-    client = Noted()
+    client = RecordingClient()
     tainted = node("False", NOW, taint(SILENT), taint(READY, "NoExecute"), taint("mine"), labels=labels)
     component = lifecycle(client, tainted)
     await component.reconcile("n")
@@ -210,10 +210,10 @@ async def test_a_node_gets_its_taints_and_the_labels_that_older_clients_look_at(
         (READY, "NoExecute"), ("mine", "NoSchedule"), (READY, "NoSchedule"),
     ]  # fmt: skip
     assert patch == {"metadata": {"labels": {"beta.kubernetes.io/os": "linux"}}}
-    quiet = Noted()
+    quiet = RecordingClient()
     await lifecycle(quiet, node("True")).reconcile("n")
     assert quiet.writes == []
-    gone = Noted()
+    gone = RecordingClient()
     gone.refuses["patch"] = (404, "NotFound")
     await lifecycle(gone, tainted).reconcile("n")
     gone.refuses["patch"] = (409, "Conflict")
@@ -229,7 +229,7 @@ def pod(ready: str | None = "True", on: str = "n", **spec: Any) -> Json:
 
 
 async def test_a_pod_on_a_node_that_is_not_ready_is_not_ready() -> None:
-    client = Noted()
+    client = RecordingClient()
     await lifecycle(client, node("False"), pod()).set_unready("ns/p")
     [(verb, _, written)] = client.writes
     ready, other = written["status"]["conditions"]
@@ -239,7 +239,7 @@ async def test_a_pod_on_a_node_that_is_not_ready_is_not_ready() -> None:
         (node("True"), pod()), (node(), pod()), (node("False"), pod("False")), (node("False"), pod(None)),
         (node("False"), pod(on="another")), (node("False"), pod(on="")),
     ):  # fmt: skip
-        quiet = Noted()
+        quiet = RecordingClient()
         await lifecycle(quiet, found, each).set_unready("ns/p")
         assert quiet.writes == []
     client.refuses["update/status"] = (404, "NotFound")
@@ -283,8 +283,8 @@ def test_a_pod_stays_as_long_as_it_tolerates_all_taints(
 class Evicting:
     """The component with one pod and its node, both of which may change."""
 
-    def __init__(self, client: Noted) -> None:
-        self.informers, self.client, self.told = imagined(NODES), client, Told()
+    def __init__(self, client: RecordingClient) -> None:
+        self.informers, self.client, self.told = make_informers(NODES), client, FakeRecorder()
         self.component = TaintEviction(client, self.informers, Options())  # type: ignore[arg-type]
         self.component._recorder = self.told  # type: ignore[assignment]
 
@@ -299,7 +299,7 @@ class Evicting:
 
 
 async def test_a_pod_is_marked_and_deleted_once_when_its_time_is_over() -> None:
-    client = Noted()
+    client = RecordingClient()
     evicting, patient = Evicting(client), pod(tolerations=[tolerates("a", 60)])
     assert await evicting.look(patient) is None
     assert await evicting.look(patient, "a") == timedelta(seconds=60)
@@ -322,7 +322,7 @@ async def test_a_pod_is_marked_and_deleted_once_when_its_time_is_over() -> None:
 
 
 async def test_an_eviction_is_cancelled_when_nothing_asks_for_it_any_more() -> None:
-    evicting, patient = Evicting(Noted()), pod(tolerations=[tolerates("a", 60)])
+    evicting, patient = Evicting(RecordingClient()), pod(tolerations=[tolerates("a", 60)])
     await evicting.look(patient, "a")
     await evicting.look(patient)
     assert [message for _, _, message in evicting.told.events] == ["Cancelling deletion of Pod ns/p"]
@@ -338,7 +338,7 @@ async def test_an_eviction_is_cancelled_when_nothing_asks_for_it_any_more() -> N
 
 @pytest.mark.parametrize(("refused", "raised"), [((404, "NotFound"), False), ((500, "InternalError"), True)])
 async def test_a_pod_that_is_gone_needs_no_eviction(refused: tuple[int, str], raised: bool) -> None:
-    client = Noted()
+    client = RecordingClient()
     client.refuses["delete"] = refused
     evicting = Evicting(client)
     if raised:

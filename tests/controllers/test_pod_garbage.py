@@ -8,8 +8,8 @@ import pytest
 
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import PODS
-from tests.scheduler.objects import a_pod
 from tests.scheduler.world import World
+from tests.support.objects import make_pod
 from tests.support.virtual import passes
 
 pytestmark = pytest.mark.kube(clock="virtual")
@@ -57,7 +57,7 @@ def test_pods_that_are_being_deleted_on_a_node_out_of_service_go(kube):
 async def test_of_the_pods_that_ended_only_so_many_stay_and_evicted_ones_go_first() -> None:
     async with World("pod-garbage-collector-controller", options={"terminated_pod_gc_threshold": 2}) as world:
         for name in ("a", "b", "c", "d"):
-            made = await world.create(PODS, a_pod(name))
+            made = await world.create(PODS, make_pod(name))
             status = {"phase": "Failed", **({"reason": "Evicted"} if name == "c" else {})}
             await world.client.update_status(PODS, {**made, "status": status})
             await passes(1)

@@ -16,7 +16,7 @@ from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import RESOURCE_CLAIMS, RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES
 from controllers.runtime.transport import NoTransport
-from tests.controllers.oneround import Noted, imagined
+from tests.support.recording import RecordingClient, make_informers
 from tests.support.virtual import run
 
 
@@ -41,11 +41,11 @@ class Asked:
     """Looks at questions, of which the first is asked about."""
 
     def __init__(self, *questions: Json, slices: Any = (), claims: Any = (), refuses: Any = None) -> None:
-        self.client = Noted()
+        self.client = RecordingClient()
         self.client.refuses = refuses or {}
-        informers = imagined(RESOURCE_POOL_STATUS_REQUESTS, *questions)
-        imagined(RESOURCE_SLICES, *slices, informers=informers)
-        imagined(RESOURCE_CLAIMS, *claims, informers=informers)
+        informers = make_informers(RESOURCE_POOL_STATUS_REQUESTS, *questions)
+        make_informers(RESOURCE_SLICES, *slices, informers=informers)
+        make_informers(RESOURCE_CLAIMS, *claims, informers=informers)
         self.informers = informers
         options = Options(gates={GATE: True})
         self.part = build(self.client, informers, options)  # type: ignore[arg-type]
@@ -113,7 +113,7 @@ def test_an_incomplete_pool_is_waited_for_a_few_times() -> None:
     waits = [timedelta(milliseconds=5 * 2**number) for number in range(ATTEMPTS)]
     assert asked.look(ATTEMPTS + 2) == [*waits, None, waits[0]]
     assert asked.client.writes == []
-    imagined(RESOURCE_SLICES, pool("a", count=2, part=1), informers=asked.informers)
+    make_informers(RESOURCE_SLICES, pool("a", count=2, part=1), informers=asked.informers)
     assert asked.look() == [None]
     assert (len(asked.client.writes), asked.part._attempts) == (1, {})
     other = Asked(question(spec={"poolName": "b"}), slices=[pool("a", count=2), pool("b")])
@@ -169,7 +169,7 @@ def test_old_questions_are_deleted_now_and_every_ten_minutes(reason: str, caplog
 
 async def test_without_the_gate_nothing_is_followed() -> None:
     informers = Informers(Client(NoTransport()))
-    part = build(Noted(), informers, Options())  # type: ignore[arg-type]
+    part = build(RecordingClient(), informers, Options())  # type: ignore[arg-type]
     assert not informers._informers
     running = asyncio.create_task(part.run())
     await asyncio.sleep(1)

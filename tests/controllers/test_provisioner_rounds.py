@@ -13,7 +13,7 @@ from controllers.runtime.kinds import NODES, STORAGE_CLASSES, VOLUME_CLAIMS, VOL
 from controllers.volumes import PROVISIONED_BY, SELECTED_NODE
 from controllers.volumes.provisioner import DRIVER, FINALIZER, Provisioner, _keys_for_volume
 from controllers.volumes.reclaiming import Fate, fate
-from tests.controllers.oneround import Noted, Told, imagined
+from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 from tests.support.virtual import run
 
 ASKED = {"volume.kubernetes.io/storage-provisioner": DRIVER}
@@ -52,13 +52,13 @@ class Look:
     def __init__(
         self, key: str, claims: list[Json], volumes: list[Json], classes: list[Json], *nodes: Json, refuses: Any = None
     ) -> None:
-        self.client, self.told = Noted(), Told()
+        self.client, self.told = RecordingClient(), FakeRecorder()
         self.client.refuses = refuses or {}
 
         async def scenario() -> None:
-            informers = imagined(VOLUME_CLAIMS, *claims)
+            informers = make_informers(VOLUME_CLAIMS, *claims)
             for kind, objects in ((VOLUMES, volumes), (STORAGE_CLASSES, classes), (NODES, nodes)):
-                imagined(kind, *objects, informers=informers)
+                make_informers(kind, *objects, informers=informers)
             part = Provisioner(self.client, informers, Options())  # type: ignore[arg-type]
             part._recorder = self.told  # type: ignore[assignment]
             await part.reconcile(key)
@@ -217,11 +217,11 @@ def test_a_claim_that_is_not_bound_or_has_lost_its_volume_does_not_grow() -> Non
 
 @pytest.mark.parametrize(("reason", "raised"), [("", False), ("AlreadyExists", False), ("Forbidden", True)])
 def test_the_class_that_was_asked_for_is_made(reason: str, raised: bool) -> None:
-    client = Noted()
+    client = RecordingClient()
     client.refuses = {"create": (400, reason)} if reason else {}
 
     async def scenario(name: str) -> None:
-        await Provisioner(client, imagined(VOLUME_CLAIMS), Options(storage_class=name)).begin_anew()  # type: ignore[arg-type]
+        await Provisioner(client, make_informers(VOLUME_CLAIMS), Options(storage_class=name)).begin_anew()  # type: ignore[arg-type]
 
     run(lambda: scenario(""))
     assert client.writes == []

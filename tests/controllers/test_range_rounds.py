@@ -15,7 +15,7 @@ from controllers.options.options import Options
 from controllers.runtime.controller import NotYetError
 from controllers.runtime.kinds import IP_ADDRESSES, PODS, SERVICE_CIDRS, VOLUME_CLAIMS
 from controllers.volumes.ephemeral import EphemeralVolumes, ephemeral_claim
-from tests.controllers.oneround import Noted, Told, imagined
+from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 from tests.support.virtual import run
 
 READY = {"type": "Ready", "status": "True", "reason": "", "message": "Kubernetes Service CIDR is ready"}
@@ -33,15 +33,15 @@ def address(name: str, owner: str = "ipallocator.k8s.io") -> Json:
 
 def looked(
     name: str, ranges: list[Json], addresses: list[Json] | None = None, at: float = 60, refuses: Any = None
-) -> tuple[list[str], timedelta | None, Noted]:
+) -> tuple[list[str], timedelta | None, RecordingClient]:
     """What was done in short, when to look again; `at`: seconds after the deletion."""
-    client = Noted()
+    client = RecordingClient()
     client.refuses = refuses or {}
     again: list[timedelta | None] = []
 
     async def scenario() -> None:
-        informers = imagined(SERVICE_CIDRS, *ranges)
-        imagined(IP_ADDRESSES, *(addresses or ()), informers=informers)
+        informers = make_informers(SERVICE_CIDRS, *ranges)
+        make_informers(IP_ADDRESSES, *(addresses or ()), informers=informers)
         await asyncio.sleep(at)
         again.append(await ServiceRanges(client, informers).reconcile(name))  # type: ignore[arg-type]
 
@@ -129,7 +129,7 @@ def test_a_deleted_range_goes_after_ten_seconds_and_without_our_finalizer_withou
 async def test_an_address_has_the_deleted_ranges_looked_at_that_it_keeps() -> None:
     ranges = [GOING, cidr("b", "10.0.0.0/16"), cidr("c", "10.1.0.0/16", going=True)]
 
-    part = ServiceRanges(Noted(), imagined(SERVICE_CIDRS, *ranges))  # type: ignore[arg-type]
+    part = ServiceRanges(RecordingClient(), make_informers(SERVICE_CIDRS, *ranges))  # type: ignore[arg-type]
     assert part._deleted_ranges_of(address("10.0.0.5")) == ["a"]
     assert part._deleted_ranges_of(address("10.2.0.5")) == []
 
@@ -148,13 +148,13 @@ def pod(*volumes: str, going: bool = False, phase: str = "Pending") -> Json:
 class Volumes:
     """One look at a pod."""
 
-    def __init__(self, found: Json | None, *claims: Json, client: Noted | None = None) -> None:
-        self.client, self.told = client or Noted(), Told()
+    def __init__(self, found: Json | None, *claims: Json, client: RecordingClient | None = None) -> None:
+        self.client, self.told = client or RecordingClient(), FakeRecorder()
         self.error: Exception | None = None
 
         async def scenario() -> None:
-            informers = imagined(PODS, *([found] if found else ()))
-            imagined(VOLUME_CLAIMS, *claims, informers=informers)
+            informers = make_informers(PODS, *([found] if found else ()))
+            make_informers(VOLUME_CLAIMS, *claims, informers=informers)
             self.part = EphemeralVolumes(self.client, informers, Options())  # type: ignore[arg-type]
             self.part._recorder = self.told  # type: ignore[assignment]
             try:
@@ -199,13 +199,13 @@ def test_a_claim_of_somebody_else_is_not_taken() -> None:
 
 
 def test_a_claim_that_cannot_be_made_is_told_and_one_that_was_just_made_is_read() -> None:
-    client = Noted()
+    client = RecordingClient()
     client.refuses["create"] = (403, "Forbidden")
     refused = Volumes(pod("a"), client=client)
     assert refused.told.events == [("Warning", "ProvisioningFailed", "ephemeral volume a: create PVC p-a: refused")]
     assert isinstance(refused.error, StatusError)
     assert (refused.error.code, refused.counts) == (403, ["1", "1"])
-    client = Noted()
+    client = RecordingClient()
     client.refuses["create"] = (409, "AlreadyExists")
     client.there["PersistentVolumeClaim", "p-a"] = ephemeral_claim(pod("a"), pod("a")["spec"]["volumes"][0])
     late = Volumes(pod("a"), client=client)

@@ -30,7 +30,7 @@ from controllers.runtime.kinds import (
 )
 from controllers.runtime.transport import NoTransport
 from controllers.workloads.common.scales import Scale, ScaleError, Scales
-from tests.controllers.oneround import Noted, imagined
+from tests.support.recording import RecordingClient, make_informers
 from tests.support.virtual import run
 
 # --- claims that are reserved for a workload
@@ -59,7 +59,7 @@ class Looked:
     """One look at the claim `c`, with what informers show and what the server alone has."""
 
     def __init__(self, found: Json | None, shown: Any = (), live: Any = (), refuses: Any = None) -> None:
-        self.client = Noted()
+        self.client = RecordingClient()
         self.client.refuses = refuses or {}
         self.queued: list[str] = []
         for kind, obj in live:
@@ -147,7 +147,7 @@ def test_a_claim_is_looked_at_when_it_its_workload_or_its_pods_change(change: An
 
 async def test_without_the_gate_nothing_is_followed() -> None:
     informers = Informers(Client(NoTransport()))
-    part = build(Noted(), informers, Options())  # type: ignore[arg-type]
+    part = build(RecordingClient(), informers, Options())  # type: ignore[arg-type]
     assert not informers._informers
     assert part.idle
 
@@ -155,7 +155,7 @@ async def test_without_the_gate_nothing_is_followed() -> None:
 # --- scales
 
 
-class Server(Noted):
+class Server(RecordingClient):
     """Serves widgets, and answers what is asked of them; an int is the code of a refusal."""
 
     def __init__(self, scale: Json | int, subresources: tuple[str, ...] = ("widgets/scale",)) -> None:
@@ -188,7 +188,7 @@ def asked(about: Json, server: Server, *shown: tuple[Kind, Json]) -> Scale | Non
     async def scenario() -> Scale | None:
         informers = Informers(Client(NoTransport()))
         for kind, obj in shown:
-            imagined(kind, obj, informers=informers)
+            make_informers(kind, obj, informers=informers)
         return await Scales(server, informers).of(about, "ns")  # type: ignore[arg-type]
 
     return run(scenario)
@@ -242,7 +242,7 @@ def slice_named(name: str) -> Json:
 
 class Written:
     def __init__(self, refuses: Any = None, details: Json | None = None, **how: Any) -> None:
-        self.client, self.wrote = Noted(), list[str]()
+        self.client, self.wrote = RecordingClient(), list[str]()
         self.client.refuses = refuses or {}
         self.error: StatusError | None = None
         self.writer = SliceWriter(self.client, "sub")  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from controllers.options.options import Options
 from controllers.runtime.kinds import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, Kind
 from controllers.runtime.times import go_time
 from controllers.workloads.replicaset.replicaset import BURST, NAME, ReplicaSets
-from tests.controllers.oneround import Noted, Told, imagined
+from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 from tests.support.virtual import run
 
 LABELS = {"app": "web"}
@@ -59,13 +59,13 @@ class Look:
         looks: Sequence[float] = (0,),
     ) -> None:
         """`looks`: the pauses before each."""
-        self.client, self.told = Noted({"Pod": self._made}), Told()
+        self.client, self.told = RecordingClient({"Pod": self._made}), FakeRecorder()
         self.client.refuses = refuses or {}
         self.details, self.error, self.again = details, None, None
 
         async def scenario() -> None:
-            informers = imagined(kind, found, *others)
-            imagined(PODS, *pods(), informers=informers)
+            informers = make_informers(kind, found, *others)
+            make_informers(PODS, *pods(), informers=informers)
             options = Options(gates=gates or {})
             self.part = ReplicaSets(NAME, self.client, informers, options, kind, source=NAME, queue="replicaset")  # type: ignore[arg-type]
             self.part.recorder = self.told  # type: ignore[assignment]

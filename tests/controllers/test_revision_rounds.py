@@ -22,7 +22,7 @@ from controllers.workloads.common.history import (
 )
 from controllers.workloads.daemonset.nodes import HASH_LABEL
 from controllers.workloads.daemonset.revisions import Revisions
-from tests.controllers.oneround import Noted, imagined
+from tests.support.recording import RecordingClient, make_informers
 
 
 def owner(image: str = "a", status: Json | None = None, **annotations: str) -> Json:
@@ -47,9 +47,9 @@ class Known:
     """The revisions of a DaemonSet."""
 
     def __init__(self, *revisions: Json, **refuses: tuple[int, str]) -> None:
-        self.client = Noted()
+        self.client = RecordingClient()
         self.client.refuses = refuses
-        history = History(self.client, imagined(CONTROLLER_REVISIONS).of(CONTROLLER_REVISIONS), DAEMON_SETS)  # type: ignore[arg-type]
+        history = History(self.client, make_informers(CONTROLLER_REVISIONS).of(CONTROLLER_REVISIONS), DAEMON_SETS)  # type: ignore[arg-type]
         component = SimpleNamespace(client=self.client, record_write=lambda *given: given[-1])
         owned = SimpleNamespace(of=lambda _: list(revisions))
         self.revisions = Revisions(component, history, owned)  # type: ignore[arg-type]
@@ -153,11 +153,11 @@ class Made:
     """The history of a StatefulSet, say."""
 
     def __init__(self, *taken: Json, **refuses: tuple[int, str]) -> None:
-        self.client = Noted()
+        self.client = RecordingClient()
         self.client.refuses = refuses
         for each in taken:
             self.client.there["ControllerRevision", each["metadata"]["name"]] = each
-        self.history = History(self.client, imagined(CONTROLLER_REVISIONS).of(CONTROLLER_REVISIONS), DAEMON_SETS)  # type: ignore[arg-type]
+        self.history = History(self.client, make_informers(CONTROLLER_REVISIONS).of(CONTROLLER_REVISIONS), DAEMON_SETS)  # type: ignore[arg-type]
 
 
 def test_a_revision_is_made_under_the_next_free_name() -> None:

@@ -16,7 +16,7 @@ from controllers.runtime.times import go_time
 from controllers.workloads.common.history import template_patch
 from controllers.workloads.statefulset.claims import ClaimError, Claims
 from controllers.workloads.statefulset.component import UNAVAILABLE_GATE, StatefulSets
-from tests.controllers.oneround import Noted, Told, imagined
+from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 from tests.support.virtual import run
 
 SELECTOR = {"matchLabels": {"app": "s"}}
@@ -56,9 +56,9 @@ class Kept:
     """The claims of a set of which these are there."""
 
     def __init__(self, *there: Json, **refuses: tuple[int, str]) -> None:
-        self.client, self.told, self.wrote = Noted(), Told(), list[str]()
+        self.client, self.told, self.wrote = RecordingClient(), FakeRecorder(), list[str]()
         self.client.refuses = refuses
-        informer = imagined(VOLUME_CLAIMS, *there).of(VOLUME_CLAIMS)
+        informer = make_informers(VOLUME_CLAIMS, *there).of(VOLUME_CLAIMS)
         self.claims = Claims(
             self.client,  # type: ignore[arg-type]
             informer,
@@ -214,16 +214,16 @@ class Look:
     def __init__(
         self, of: Json, revisions: list[Json], pods: Any = lambda: (), refuses: Any = None, **gates: bool
     ) -> None:
-        self.client, self.told = Noted({"Pod": self._answer}), Told()
+        self.client, self.told = RecordingClient({"Pod": self._answer}), FakeRecorder()
         self.client.refuses = refuses or {}
         self.client.there["StatefulSet", "s"] = of
         self.again: timedelta | None = None
         self.error: Exception | None = None
 
         async def scenario() -> None:
-            informers = imagined(STATEFUL_SETS, of)
-            imagined(CONTROLLER_REVISIONS, *revisions, informers=informers)
-            imagined(PODS, *pods(), informers=informers)
+            informers = make_informers(STATEFUL_SETS, of)
+            make_informers(CONTROLLER_REVISIONS, *revisions, informers=informers)
+            make_informers(PODS, *pods(), informers=informers)
             self.part = StatefulSets(self.client, informers, Options(gates=gates))  # type: ignore[arg-type]
             for each in (self.part, self.part._claims):
                 setattr(each, "recorder" if each is self.part else "_recorder", self.told)

@@ -23,7 +23,7 @@ from controllers.workloads.statefulset.identity import (
     with_storage,
 )
 from controllers.workloads.statefulset.reconcile import ReconcilePass
-from tests.controllers.oneround import Noted, Told
+from tests.support.recording import FakeRecorder, RecordingClient
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OLD, NEW = "s-old", "s-new"
@@ -92,7 +92,7 @@ class Taken:
         old: str = OLD,
         **refuses: tuple[int, str],
     ) -> None:
-        self.client, self.told = Noted(), Told()
+        self.client, self.told = RecordingClient(), FakeRecorder()
         self.client._answers = {"Pod": lambda what: {} if isinstance(what, tuple) else what}
         self.client.refuses = refuses
         component = SimpleNamespace(client=self.client, recorder=self.told, record_write=lambda *_: None)

@@ -18,7 +18,7 @@ from controllers.options.options import Options
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import DEVICE_TAINT_RULES, PODS
 from controllers.runtime.times import go_time
-from tests.controllers.oneround import Noted, Told, imagined
+from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 
 ITEM = "pod:p-uid:ns/p"
 
@@ -36,7 +36,7 @@ def pod(name: str = "p", namespace: str = "ns", uid: str = "", **more: Any) -> J
     return {"metadata": metadata, "spec": {}, "status": {}}
 
 
-class Client(Noted):
+class Client(RecordingClient):
     """Serves rules in one version, and keeps how it was asked to patch."""
 
     how: Json
@@ -56,7 +56,7 @@ class World:
     """One pod that is due in so many seconds."""
 
     def __init__(self, *there: Json, seconds: float = 0, refuses: Any = None) -> None:
-        self.client, self.told = Client(), Told()
+        self.client, self.told = Client(), FakeRecorder()
         self.client.refuses = refuses or {}
         for each in there:
             self.client.there["Pod", each["metadata"]["name"]] = each
@@ -150,8 +150,8 @@ class Statuses:
     def __init__(self, found: Json | None, *names: str, evicted: int = 0) -> None:
         self.client = Client()
         pods = (pod("a"), pod("b"), pod("c", "other"), pod("going", deletionTimestamp="x"), pod("free"))
-        informers = imagined(PODS, *pods)
-        imagined(DEVICE_TAINT_RULES, *([found] if found else []), informers=informers)
+        informers = make_informers(PODS, *pods)
+        make_informers(DEVICE_TAINT_RULES, *([found] if found else []), informers=informers)
         rules = informers.of(DEVICE_TAINT_RULES)
         self.part = RuleStatuses(self.client, DEVICE_TAINT_RULES, Evictions(*names), rules, informers.of(PODS))  # type: ignore[arg-type]
         for _ in range(evicted):

@@ -59,11 +59,11 @@ def test_a_volume_stays_while_it_is_bound(kube):
 
 
 def test_a_class_of_attributes_stays_while_a_claim_names_it(kube):
-    def a_class(name):
+    def make_device_class(name):
         kind = {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass"}
         return {**kind, "metadata": {"name": name}, "driverName": "csi.example.com", "parameters": {"iops": "1"}}
 
-    kube.apply([a_class("free"), a_class("named")])
+    kube.apply([make_device_class("free"), make_device_class("named")])
     kube.apply([{**CLAIM, "spec": {**CLAIM["spec"], "volumeAttributesClassName": "named"}}])
     for name in ("named", "free"):
         kube.delete(f"volumeattributesclass/{name}")

@@ -12,7 +12,7 @@ from controllers.options.options import Options
 from controllers.runtime.kinds import PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from controllers.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, PROVISIONED_BY, SELECTED_NODE, VolumeError
 from controllers.volumes.binder import VolumeBinder
-from tests.controllers.oneround import Noted, Told, imagined
+from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 from tests.support.virtual import run
 
 DONE, OURS = {BIND_COMPLETED: "yes"}, {BOUND_BY_CONTROLLER: "yes"}
@@ -71,10 +71,10 @@ class Look:
 
     def __init__(self, *known: Json, at: str = "claim:ns/c", **refuses: tuple[int, str]) -> None:
         kinds = {"PersistentVolumeClaim": VOLUME_CLAIMS, "PersistentVolume": VOLUMES, "Pod": PODS}
-        informers = imagined(VOLUMES)
+        informers = make_informers(VOLUMES)
         for obj in known:
-            imagined(kinds.get(obj.get("kind", ""), STORAGE_CLASSES), obj, informers=informers)
-        self.client, self.told = Noted(), Told()
+            make_informers(kinds.get(obj.get("kind", ""), STORAGE_CLASSES), obj, informers=informers)
+        self.client, self.told = RecordingClient(), FakeRecorder()
         self.client._answers = dict.fromkeys(("PersistentVolumeClaim", "PersistentVolume"), _newer)
         self.client.refuses = refuses
         self.error: Exception | None = None

@@ -17,14 +17,14 @@ OVERLOADED = "Unable to allocate minimum required endpoints to each zone without
 AUTO = {"service.kubernetes.io/topology-mode": "Auto"}
 
 
-def a_node(zone: str | None, processors: str | None, *, ready: bool = True, **labels: str) -> Json:
+def make_node(zone: str | None, processors: str | None, *, ready: bool = True, **labels: str) -> Json:
     conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
     allocatable = {} if processors is None else {"allocatable": {"cpu": processors}}
     own = labels if zone is None else {"topology.kubernetes.io/zone": zone, **labels}
     return {"metadata": {"name": "n", "labels": own}, "status": {"conditions": conditions, **allocatable}}
 
 
-def a_slice(name: str, *zones: str, hints: str = "", ready: bool = True) -> Json:
+def make_slice(name: str, *zones: str, hints: str = "", ready: bool = True) -> Json:
     """Endpoints in these zones, with hints for those of `hints`, one letter each."""
     endpoints: list[Json] = [
         {"addresses": ["10.0.0.1"], "conditions": {"ready": ready}, **({"zone": zone} if zone else {})}
@@ -44,13 +44,13 @@ def hinted(each: Json) -> str:
 @pytest.mark.parametrize(
     ("nodes", "shares"),
     [
-        ([a_node("a", "3"), a_node("b", "500m"), a_node("b", "500m")], {"a": 0.75, "b": 0.25}),
-        ([a_node("a", "1"), a_node("b", "1"), a_node("c", "1", ready=False)], {"a": 0.5, "b": 0.5}),
-        ([a_node("a", "1"), a_node("b", "1"), a_node(None, None, **{"node-role.kubernetes.io/master": ""})],
+        ([make_node("a", "3"), make_node("b", "500m"), make_node("b", "500m")], {"a": 0.75, "b": 0.25}),
+        ([make_node("a", "1"), make_node("b", "1"), make_node("c", "1", ready=False)], {"a": 0.5, "b": 0.5}),
+        ([make_node("a", "1"), make_node("b", "1"), make_node(None, None, **{"node-role.kubernetes.io/master": ""})],
          {"a": 0.5, "b": 0.5}),
-        ([a_node("a", "1"), a_node("b", "1"), a_node(None, "1")], {}),
-        ([a_node("a", "1"), a_node("b", None)], {}),
-        ([a_node("a", "1"), a_node("a", "1")], {}),
+        ([make_node("a", "1"), make_node("b", "1"), make_node(None, "1")], {}),
+        ([make_node("a", "1"), make_node("b", None)], {}),
+        ([make_node("a", "1"), make_node("a", "1")], {}),
     ],
 )  # fmt: skip
 def test_a_zone_has_the_share_of_its_processors_if_that_is_known_of_all(
@@ -73,7 +73,7 @@ def test_a_zone_has_the_share_of_its_processors_if_that_is_known_of_all(
 def test_what_a_zone_has_too_much_of_goes_to_those_that_lack_some(
     zones: str, shares: dict[str, float], numbers: dict[str, int]
 ) -> None:
-    plan = Plan(create=[a_slice("", *zones)])
+    plan = Plan(create=[make_slice("", *zones)])
     assert ZoneHints().enable("ns/s", "IPv4", plan, [], shares) == (
         "Normal", "TopologyAwareHintsEnabled", "Topology Aware Hints has been enabled, addressType: IPv4",
     )  # fmt: skip
@@ -93,7 +93,7 @@ def test_what_a_zone_has_too_much_of_goes_to_those_that_lack_some(
 def test_without_what_it_takes_all_hints_go_and_an_event_says_why(
     zones: tuple[str, ...], shares: dict[str, float], why: str
 ) -> None:
-    plan, old = Plan(create=[a_slice("", *zones)]), a_slice("old", "a", hints="a", ready=False)
+    plan, old = Plan(create=[make_slice("", *zones)]), make_slice("old", "a", hints="a", ready=False)
     told = ZoneHints().enable("ns/s", "IPv6", plan, [old], shares)
     assert told == ("Warning", "TopologyAwareHintsDisabled", f"{why}, addressType: IPv6")
     assert [hinted(each) for each in (*plan.create, *plan.update)] == ["-" * len(zones), "-"]
@@ -103,17 +103,17 @@ def test_slices_whose_hints_fit_stay_and_others_are_written() -> None:
     halves = {"a": 0.5, "b": 0.5}
     for before, written in (("ab", []), ("ac", ["ab"]), ("a", ["ab"]), ("aa", ["ab"])):
         plan = Plan()
-        ZoneHints().enable("ns/s", "IPv4", plan, [a_slice("old", "a", "b", hints=before)], halves)
+        ZoneHints().enable("ns/s", "IPv4", plan, [make_slice("old", "a", "b", hints=before)], halves)
         assert [hinted(each) for each in plan.update] == written
 
 
 def test_services_are_looked_at_again_when_nodes_leave_a_zone_too_little() -> None:
-    zones, halves = ZoneHints(), [a_node("a", "1"), a_node("b", "1")]
+    zones, halves = ZoneHints(), [make_node("a", "1"), make_node("b", "1")]
     assert zones.find_overloaded(halves) == []
-    zones.enable("ns/s", "IPv4", Plan(create=[a_slice("", *"aabb")]), [], shares_of(halves))
+    zones.enable("ns/s", "IPv4", Plan(create=[make_slice("", *"aabb")]), [], shares_of(halves))
     assert zones.find_overloaded(halves) == []
-    assert zones.find_overloaded([a_node("a", "9"), a_node("b", "1")]) == ["ns/s"]
-    assert zones.find_overloaded([*halves, a_node("c", "1")]) == ["ns/s"]
+    assert zones.find_overloaded([make_node("a", "9"), make_node("b", "1")]) == ["ns/s"]
+    assert zones.find_overloaded([*halves, make_node("c", "1")]) == ["ns/s"]
     assert zones.find_overloaded([]) == ["ns/s"]
     assert zones.disable("ns/s", "IPv4") == (
         "Warning", "TopologyAwareHintsDisabled", "Topology Aware Hints has been disabled, addressType: IPv4",
@@ -129,7 +129,7 @@ async def test_a_service_with_the_annotation_has_hints_until_a_zone_is_gone() ->
                 {"apiVersion": "v1", "kind": "Node",
                  "metadata": {"name": f"n{zone}", "labels": {"topology.kubernetes.io/zone": zone}}},
             )  # fmt: skip
-            await world.client.update_status(NODES, {**made, "status": a_node(zone, "1")["status"]})
+            await world.client.update_status(NODES, {**made, "status": make_node(zone, "1")["status"]})
         web = a_service()
         await world.create(SERVICES, {**web, "metadata": {**web["metadata"], "annotations": AUTO}})
         for number in range(4):

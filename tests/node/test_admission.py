@@ -6,7 +6,7 @@ import pytest
 
 from apiserver.api.objects import Json
 from controllers.kubelet.pods.admission import NodeAdmission
-from tests.scheduler.objects import a_node, a_pod
+from tests.support.objects import make_node, make_pod
 
 WEB = [{"containerPort": 80, "hostPort": 80}]
 
@@ -30,8 +30,8 @@ def ended(pod: Json) -> Json:
 def test_what_one_pod_uses_another_is_refused_until_the_first_has_ended(
     first: Json, second: Json, reason: str, message: str | None
 ) -> None:
-    room, node = NodeAdmission(), a_node("worker", extra={"example.com/gpu": "1"})
-    one, other = a_pod(**first), a_pod(**second)
+    room, node = NodeAdmission(), make_node("worker", extra={"example.com/gpu": "1"})
+    one, other = make_pod(**first), make_pod(**second)
     assert room.admit(one, node) is None
     refusal = room.admit(other, node)
     assert refusal is not None
@@ -42,9 +42,9 @@ def test_what_one_pod_uses_another_is_refused_until_the_first_has_ended(
 
 
 def test_no_more_pods_than_the_node_has_room_for() -> None:
-    room, node = NodeAdmission(), a_node("worker", pods="1")
-    assert room.admit(a_pod(), node) is None
-    refusal = room.admit(a_pod(), node)
+    room, node = NodeAdmission(), make_node("worker", pods="1")
+    assert room.admit(make_pod(), node) is None
+    refusal = room.admit(make_pod(), node)
     assert refusal == ("OutOfpods", "Node didn't have enough resource: pods, requested: 1, used: 1, capacity: 1")
 
 
@@ -63,7 +63,7 @@ def test_no_more_pods_than_the_node_has_room_for() -> None:
     ],
 )
 def test_what_a_node_is_decides_which_pods_it_takes(pod: Json, node: Json, reason: str | None) -> None:
-    refusal = NodeAdmission().admit(a_pod(**pod), a_node("worker", **node))
+    refusal = NodeAdmission().admit(make_pod(**pod), make_node("worker", **node))
     assert (refusal[0] if refusal else None) == reason
 
 
@@ -81,40 +81,40 @@ def test_what_a_node_is_decides_which_pods_it_takes(pod: Json, node: Json, reaso
 def test_kernel_parameters_are_safe_or_allowed_by_the_node(
     allowed: str, wanted: list[str], refused: str | None
 ) -> None:
-    node = a_node("worker")
+    node = make_node("worker")
     node["metadata"]["annotations"] = {"kubedra.dev/allowed-unsafe-sysctls": allowed}
-    pod = a_pod(securityContext={"sysctls": [{"name": name, "value": "1"} for name in wanted]})
+    pod = make_pod(securityContext={"sysctls": [{"name": name, "value": "1"} for name in wanted]})
     refusal = NodeAdmission().admit(pod, node)
     assert refusal == (("SysctlForbidden", f'forbidden sysctl: "{refused}" not allowlisted') if refused else None)
 
 
 def test_pods_that_had_begun_before_a_kubelet_came_count_and_those_that_have_ended_do_not() -> None:
     begun = {"startTime": "2026-01-01T00:00:00Z", "phase": "Running"}
-    running, waiting = a_pod(ports=WEB, status=begun), a_pod(ports=WEB)
-    assert NodeAdmission(lambda: [running]).admit(waiting, a_node("worker")) is not None
-    assert NodeAdmission(lambda: [ended(running)]).admit(waiting, a_node("worker")) is None
-    assert NodeAdmission(lambda: [waiting, a_pod(ports=WEB)]).admit(waiting, a_node("worker")) is None
+    running, waiting = make_pod(ports=WEB, status=begun), make_pod(ports=WEB)
+    assert NodeAdmission(lambda: [running]).admit(waiting, make_node("worker")) is not None
+    assert NodeAdmission(lambda: [ended(running)]).admit(waiting, make_node("worker")) is None
+    assert NodeAdmission(lambda: [waiting, make_pod(ports=WEB)]).admit(waiting, make_node("worker")) is None
 
 
 def test_a_node_of_which_nothing_is_known_yet_refuses_nobody() -> None:
-    node = a_node("worker")
+    node = make_node("worker")
     del node["status"]["allocatable"]
-    assert NodeAdmission().admit(a_pod(requests={"cpu": "900"}, nodeSelector={"disk": "ssd"}), node) is None
+    assert NodeAdmission().admit(make_pod(requests={"cpu": "900"}, nodeSelector={"disk": "ssd"}), node) is None
 
 
 def test_a_pod_that_was_resized_counts_as_it_is_now() -> None:
-    room, node = NodeAdmission(), a_node("worker")
-    pod = a_pod(requests={"cpu": "1"})
+    room, node = NodeAdmission(), make_node("worker")
+    pod = make_pod(requests={"cpu": "1"})
     room.admit(pod, node)
-    larger = a_pod(requests={"cpu": "4"}, uid=pod["metadata"]["uid"])
+    larger = make_pod(requests={"cpu": "4"}, uid=pod["metadata"]["uid"])
     larger["metadata"]["generation"] = 2
     assert room.admit(larger, node) is None
-    assert room.admit(a_pod(requests={"cpu": "1"}), node) is not None
+    assert room.admit(make_pod(requests={"cpu": "1"}), node) is not None
 
 
 def test_what_devices_serve_is_not_asked_of_the_node() -> None:
     name = "deviceclass.resource.kubernetes.io/gpu"
     mapping = {"containerName": "c", "resourceName": name, "requestName": "r"}
     served = {"extendedResourceClaimStatus": {"resourceClaimName": "claim", "requestMappings": [mapping]}}
-    assert NodeAdmission().admit(a_pod(requests={name: "1"}, status=served), a_node("worker")) is None
-    assert NodeAdmission().admit(a_pod(requests={name: "1"}), a_node("worker")) is not None
+    assert NodeAdmission().admit(make_pod(requests={name: "1"}, status=served), make_node("worker")) is None
+    assert NodeAdmission().admit(make_pod(requests={name: "1"}), make_node("worker")) is not None

@@ -20,8 +20,8 @@ from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import NODES, PODS, RESOURCE_CLAIMS, Kind, key_of
 from controllers.runtime.transport import NoTransport
-from tests.controllers.oneround import Noted
 from tests.support.patience import become
+from tests.support.recording import RecordingClient
 from tests.support.virtual import run
 
 
@@ -48,7 +48,7 @@ class Agent:
     """The agent with imagined nodes, pods and claims."""
 
     def __init__(self, **options: Any) -> None:
-        self.client = Noted()
+        self.client = RecordingClient()
         self.informers = Informers(Client(NoTransport()))
         self.options = Options(**options)
         self.part = NodeAgent(self.client, self.informers, self.options)  # type: ignore[arg-type]

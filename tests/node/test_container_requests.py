@@ -29,8 +29,8 @@ from wsproto.events import (
 from apiserver.api.objects import Json
 from controllers.kubelet.run.containers import ProcessContainers
 from controllers.kubelet.run.server import RunServer
-from tests.controllers.oneround import Noted
 from tests.support.patience import become, patience
+from tests.support.recording import RecordingClient
 
 VERSIONS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 
@@ -41,7 +41,7 @@ class Node:
     def __init__(self, place: Path) -> None:
         self.place, self.announced = place, place / "kubelets"
         self.containers = ProcessContainers(
-            Noted(), place / "run", [], lambda *_: [], lambda _: None  # type: ignore[arg-type]
+            RecordingClient(), place / "run", [], lambda *_: [], lambda _: None  # type: ignore[arg-type]
         )  # fmt: skip
         self.server = RunServer(self.announced, self._find)
         self.open: list[asyncio.StreamWriter] = []
@@ -84,7 +84,7 @@ class Node:
 
 
 @asynccontextmanager
-async def a_node(place: Path) -> AsyncIterator[Node]:
+async def make_node(place: Path) -> AsyncIterator[Node]:
     node = Node(place)
     await node.server.announce("n")
     try:
@@ -100,7 +100,7 @@ async def a_node(place: Path) -> AsyncIterator[Node]:
 
 
 async def test_a_nodes_socket_is_its_users_alone_and_goes_with_it(tmp_path: Path) -> None:
-    async with a_node(tmp_path) as node:
+    async with make_node(tmp_path) as node:
         path = Path(node.socket)
         assert [stat.S_IMODE(each.stat().st_mode) for each in (path, path.parent, node.announced)] == [
             0o600, 0o700, 0o700,
@@ -123,7 +123,7 @@ async def test_a_node_that_cannot_announce_itself_says_so_and_goes_on(
 
 
 async def test_what_is_no_request_is_no_answer(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with a_node(tmp_path) as node:
+    async with make_node(tmp_path) as node:
         assert await node.ask("/only/two") == b""
         assert "a request for a container failed" in caplog.text
         caplog.clear()
@@ -140,7 +140,7 @@ async def test_what_is_no_request_is_no_answer(tmp_path: Path, caplog: pytest.Lo
 
 
 async def test_what_is_no_process_is_not_found(tmp_path: Path) -> None:
-    async with a_node(tmp_path) as node:
+    async with make_node(tmp_path) as node:
         node.start("exit 0")
         text = b"HTTP/1.1 404 Not Found\r\nContent-Length: 26\r\n\r\ncontainer d has no process"
         for path in ("/logs/u/d", "/logs/v/d", "/exec/u/d"):
@@ -155,7 +155,7 @@ async def test_what_is_no_process_is_not_found(tmp_path: Path) -> None:
 
 
 async def test_a_log_is_what_was_written_as_far_as_it_is_asked_for(tmp_path: Path) -> None:
-    async with a_node(tmp_path) as node:
+    async with make_node(tmp_path) as node:
         node.start("echo one; echo two; echo three")
         await node.ended()
         assert await node.logs() == "one\ntwo\nthree\n"
@@ -169,7 +169,7 @@ async def test_a_log_is_what_was_written_as_far_as_it_is_asked_for(tmp_path: Pat
 
 
 async def test_a_log_that_is_followed_comes_as_it_is_written_and_ends_with_its_process(tmp_path: Path) -> None:
-    async with a_node(tmp_path) as node:
+    async with make_node(tmp_path) as node:
         go = tmp_path / "go"
         node.start(f"echo one; while ! test -e {go}; do sleep 0.01; done; echo two; echo three")
         process = node.containers.process(node.pod, "c")
@@ -238,7 +238,7 @@ class Exec:
 
 @asynccontextmanager
 async def a_running_node(place: Path) -> AsyncIterator[Node]:
-    async with a_node(place) as node:
+    async with make_node(place) as node:
         node.start("exec sleep 60", WHO="me")
         yield node
 

@@ -52,7 +52,7 @@ class Remembering(Scripted):
         return answer
 
 
-def a_node(root: Path, at: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Node, Steps]:
+def make_node(root: Path, at: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Node, Steps]:
     steps, node = Steps(at), Node(root, GPU, NIC)
     node.drivers = {name: Remembering(name, steps) for name in (GPU, NIC)}
     node.claim("a", "p")
@@ -90,7 +90,7 @@ def test_an_agent_killed_at_any_step_prepares_once_more_at_most_and_forgets_noth
         root = tmp_path / str(at)
         root.mkdir()
         with monkeypatch.context() as patched:
-            node, steps = a_node(root, at, patched)
+            node, steps = make_node(root, at, patched)
             await surviving(node, lambda: node.manager.prepare(POD))
             assert list(prepared(node)) == [f"{GPU}/a", f"{GPU}/b", f"{NIC}/b"]
             assert node.held() == {"a": {"p-uid"}, "b": {"p-uid"}}
@@ -118,7 +118,7 @@ def test_an_agent_killed_at_any_step_of_a_pod_that_is_gone_when_it_is_back_relea
         root = tmp_path / str(at)
         root.mkdir()
         with monkeypatch.context() as patched:
-            node, steps = a_node(root, at, patched)
+            node, steps = make_node(root, at, patched)
             try:
                 await node.manager.prepare(POD)
             except Killed:

@@ -21,7 +21,7 @@ CLASS = {
 }
 
 
-def a_node(**marks: str) -> Json:
+def make_node(**marks: str) -> Json:
     annotations = {f"{MARK}/emulated": "true", f"{MARK}/devices": "2"}
     annotations |= {f"{MARK}/{name.replace('_', '-')}": value for name, value in marks.items()}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "annotations": annotations}}
@@ -35,7 +35,7 @@ class Cluster(World):
 
     async def begin(self, **marks: str) -> None:
         await self.create(DEVICE_CLASSES, CLASS)
-        await self.create(NODES, a_node(**marks))
+        await self.create(NODES, make_node(**marks))
         await self.until(NODES, "n1", lambda node: not node["spec"].get("taints"))
 
     async def mark(self, **marks: str | None) -> None:

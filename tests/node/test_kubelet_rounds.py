@@ -17,7 +17,7 @@ from controllers.kubelet.emulation.addresses import PodAddresses
 from controllers.kubelet.kubelet import Host, Kubelet, Timings, node_address
 from controllers.kubelet.pods.containers import EMULATED, EmulatedContainers, End
 from controllers.runtime.times import go_time, parse_time
-from tests.controllers.oneround import Noted, Told
+from tests.support.recording import FakeRecorder, RecordingClient
 
 NODE = {
     "metadata": {"name": "n", "labels": {}},
@@ -74,7 +74,11 @@ class Node:
     """A kubelet, what it wrote and said. Reports become the pod that the next step sees."""
 
     def __init__(self, claims: Claims | None = None, jitter: float = 0, **how: Any) -> None:
-        self.client, self.told, self.claims = Noted({"Pod": self._patched}), Told(), claims or Claims()
+        self.client, self.told, self.claims = (
+            RecordingClient({"Pod": self._patched}),
+            FakeRecorder(),
+            claims or Claims(),
+        )
         self.client.there["Node", "n"] = NODE
         self.addresses, self.pod = PodAddresses(), pod()
         timings = Timings(timedelta(seconds=60), timedelta(seconds=10))

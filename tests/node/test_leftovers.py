@@ -22,8 +22,8 @@ from controllers.options.options import Options
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import LEASES, NODES, PODS, RESOURCE_CLAIMS
-from tests.scheduler.objects import a_claim, a_pod
 from tests.scheduler.world import World
+from tests.support.objects import make_claim, make_pod
 from tests.support.virtual import passes
 
 EMULATED = {
@@ -55,7 +55,7 @@ def a_kubelet(world: World, addresses: PodAddresses) -> Kubelet:
 
 
 async def pod_on_worker(world: World, name: str = "p") -> Json:
-    return await world.create(PODS, a_pod(name, nodeName="worker"))
+    return await world.create(PODS, make_pod(name, nodeName="worker"))
 
 
 async def test_a_pod_of_the_same_name_gets_nothing_of_its_predecessors_status() -> None:
@@ -132,7 +132,7 @@ async def test_a_pod_that_is_deleted_while_it_starts_keeps_no_address() -> None:
 async def test_a_pod_that_has_ended_gives_its_address_back() -> None:
     async with World("node-agent") as world:
         await world.create(NODES, EMULATED)
-        body = a_pod("p", nodeName="worker", restartPolicy="Never")
+        body = make_pod("p", nodeName="worker", restartPolicy="Never")
         body["metadata"]["annotations"] = {"kubedra.dev/exit-after": "0"}
         await world.create(PODS, body)
         await world.until(PODS, "ns/p", lambda o: o["status"]["phase"] == "Succeeded")
@@ -142,9 +142,9 @@ async def test_a_pod_that_has_ended_gives_its_address_back() -> None:
 async def test_claims_of_a_pod_that_was_deleted_by_force_are_released() -> None:
     async with World("node-agent") as world:
         await world.create(NODES, EMULATED)
-        claim = await world.create(RESOURCE_CLAIMS, a_claim("c"))
+        claim = await world.create(RESOURCE_CLAIMS, make_claim("c"))
         entry = [{"name": "c", "resourceClaimName": "c"}]
-        pod = await world.create(PODS, a_pod("p", nodeName="worker", resourceClaims=entry))
+        pod = await world.create(PODS, make_pod("p", nodeName="worker", resourceClaims=entry))
         result = {"request": "r", "driver": "gpu.example.com", "pool": "worker", "device": "gpu-0"}
         reserved = [{"resource": "pods", "name": "p", "uid": pod["metadata"]["uid"]}]
         status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}
@@ -184,7 +184,7 @@ async def test_a_deleted_pod_stays_until_its_containers_have_ended_or_its_grace_
 ) -> None:
     async with World("node-agent") as world:
         await world.create(NODES, EMULATED)
-        pod = a_pod("p", nodeName="worker", terminationGracePeriodSeconds=grace)
+        pod = make_pod("p", nodeName="worker", terminationGracePeriodSeconds=grace)
         pod["metadata"]["annotations"] = {"kubedra.dev/stop-after": takes}
         await world.create(PODS, pod)
         await world.until(PODS, "ns/p", lambda obj: obj["status"]["phase"] == "Running")
@@ -215,7 +215,7 @@ async def test_a_container_that_ended_stays_so_while_the_watch_of_pods_is_late()
         informers = Informers(world.client)
         agent = NodeAgent(world.client, informers, Options())
         await world.create(NODES, EMULATED)
-        pod, ends = a_pod("p", nodeName="worker", restartPolicy="Never"), {"kubedra.dev/exit-after": "3s"}
+        pod, ends = make_pod("p", nodeName="worker", restartPolicy="Never"), {"kubedra.dev/exit-after": "3s"}
         await world.create(PODS, {**pod, "metadata": {**pod["metadata"], "annotations": ends}})
         await informers.read()
         running = group.create_task(agent.run())
@@ -228,7 +228,7 @@ async def test_a_container_that_ended_stays_so_while_the_watch_of_pods_is_late()
 async def test_a_node_says_of_each_condition_which_generation_of_the_pod_it_saw() -> None:
     async with World("node-agent") as world:
         await world.create(NODES, EMULATED)
-        await world.create(PODS, a_pod("p", nodeName="worker"))
+        await world.create(PODS, make_pod("p", nodeName="worker"))
         await passes(5)
         conditions = (await world.client.get(PODS, "p", "ns"))["status"]["conditions"]
         seen = {each["type"]: (each["status"], each.get("observedGeneration")) for each in conditions}
@@ -251,7 +251,7 @@ async def test_what_would_be_overwritten_at_once_is_not_reported(
 
     async with World() as world:
         node = await world.create(NODES, EMULATED)
-        pod = a_pod("p", nodeName="worker", restartPolicy="Never", **spec)
+        pod = make_pod("p", nodeName="worker", restartPolicy="Never", **spec)
         pod["metadata"]["annotations"] = exits
         pod, reports = await world.create(PODS, pod), list[tuple[str, bool]]()
         kubelet = a_kubelet(world, PodAddresses())

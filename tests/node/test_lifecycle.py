@@ -16,7 +16,9 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 RULES = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
 
 
-def a_pod(policy: str = "Always", init: tuple[Json, ...] = (), names: tuple[str, ...] = ("c",), **marks: str) -> Json:
+def make_pod(
+    policy: str = "Always", init: tuple[Json, ...] = (), names: tuple[str, ...] = ("c",), **marks: str
+) -> Json:
     annotations = {f"kubedra.dev/{name.replace('__', '.').replace('_', '-')}": value for name, value in marks.items()}
     meta = {"name": "p", "namespace": "ns", "uid": "u", "annotations": annotations}
     spec = {"restartPolicy": policy, "containers": [{"name": n, "image": "i"} for n in names]}
@@ -54,7 +56,7 @@ class Life:
 
 
 def test_a_container_runs_on_and_nothing_is_due() -> None:
-    life = Life(a_pod())
+    life = Life(make_pod())
     assert life.at(0)["phase"] == "Running"
     assert (life.kind(), life.again, life.events) == ("running", None, ["Pulled", "Created", "Started"])
     before = life.pod["status"]["containerStatuses"]
@@ -67,7 +69,7 @@ def test_a_container_runs_on_and_nothing_is_due() -> None:
     [("Never", "0", "Succeeded"), ("Never", "3", "Failed"), ("OnFailure", "0", "Succeeded")],
 )
 def test_a_pod_ends_when_no_container_is_started_again(policy: str, code: str, phase: str) -> None:
-    life = Life(a_pod(policy, exit_after="2", exit_code=code))
+    life = Life(make_pod(policy, exit_after="2", exit_code=code))
     life.at(0)
     assert life.again == timedelta(seconds=2)
     assert life.at(1)["phase"] == "Running"
@@ -79,7 +81,7 @@ def test_a_pod_ends_when_no_container_is_started_again(policy: str, code: str, p
 
 
 def test_a_container_that_ends_is_started_again_at_once_and_then_after_pauses_that_double() -> None:
-    life = Life(a_pod("Always", exit_after="1", exit_code="1"))
+    life = Life(make_pod("Always", exit_after="1", exit_code="1"))
     life.at(0)
     life.at(1)
     assert (life.kind(), life.state()["restartCount"]) == ("running", 1)
@@ -100,7 +102,7 @@ def test_a_container_that_ends_is_started_again_at_once_and_then_after_pauses_th
 
 
 def test_pauses_end_at_five_minutes() -> None:
-    life = Life(a_pod("Always", exit_after="1"))
+    life = Life(make_pod("Always", exit_after="1"))
     life.at(0)
     life.pod["status"]["containerStatuses"][0]["restartCount"] = 30
     life.at(1)
@@ -109,14 +111,14 @@ def test_pauses_end_at_five_minutes() -> None:
 
 
 def test_on_failure_starts_those_again_that_failed() -> None:
-    life = Life(a_pod("OnFailure", names=("good", "bad"), exit_after="1", exit_code__bad="2"))
+    life = Life(make_pod("OnFailure", names=("good", "bad"), exit_after="1", exit_code__bad="2"))
     life.at(0)
     life.at(1)
     assert (life.kind("good"), life.kind("bad"), life.over) == ("terminated", "running", False)
 
 
 def test_a_container_is_ready_when_its_annotation_says() -> None:
-    life = Life(a_pod(ready_after="3"))
+    life = Life(make_pod(ready_after="3"))
     life.at(0)
     assert life.conditions()["ContainersReady"] == "False"
     assert life.again == timedelta(seconds=3)
@@ -128,7 +130,7 @@ def test_a_container_is_ready_when_its_annotation_says() -> None:
 
 def test_init_containers_run_one_after_the_other_and_hold_up_the_others() -> None:
     init = ({"name": "first"}, {"name": "second"})
-    life = Life(a_pod(init=init, exit_after__first="1", exit_after__second="2"))
+    life = Life(make_pod(init=init, exit_after__first="1", exit_after__second="2"))
     assert life.at(0)["phase"] == "Pending"
     assert [life.kind(name) for name in ("first", "second", "c")] == ["running", "waiting", "waiting"]
     message = next(c["message"] for c in life.pod["status"]["conditions"] if c["type"] == "Initialized")
@@ -141,14 +143,14 @@ def test_init_containers_run_one_after_the_other_and_hold_up_the_others() -> Non
 
 
 def test_an_init_container_that_fails_ends_a_pod_that_is_not_started_again() -> None:
-    life = Life(a_pod("Never", init=({"name": "first"},), exit_code__first="5"))
+    life = Life(make_pod("Never", init=({"name": "first"},), exit_code__first="5"))
     assert life.at(0)["phase"] == "Failed"
     assert life.over
     assert life.kind("c") == "waiting"
 
 
 def test_an_init_container_that_fails_is_started_again_in_other_pods() -> None:
-    life = Life(a_pod("Always", init=({"name": "first"},), exit_code__first="5", exit_after__first="1"))
+    life = Life(make_pod("Always", init=({"name": "first"},), exit_code__first="5", exit_after__first="1"))
     life.at(0)
     life.at(1)
     assert (life.kind("first"), life.state("first")["restartCount"], life.over) == ("running", 1, False)
@@ -169,7 +171,7 @@ def test_an_init_container_that_fails_is_started_again_in_other_pods() -> None:
 def test_what_a_container_says_of_its_restarts_goes_before_its_pod(
     policy: str, own: Json, code: str, again: bool
 ) -> None:
-    life = Life(a_pod(policy, exit_after="2", exit_code=code))
+    life = Life(make_pod(policy, exit_after="2", exit_code=code))
     life.pod["spec"]["containers"][0] |= own
     life.at(0)
     life.at(2)
@@ -178,7 +180,7 @@ def test_what_a_container_says_of_its_restarts_goes_before_its_pod(
 
 def test_a_sidecar_runs_beside_the_others_and_stops_with_them() -> None:
     init = ({"name": "side", "restartPolicy": "Always"}, {"name": "then"})
-    life = Life(a_pod("Never", init=init, exit_after="2"))
+    life = Life(make_pod("Never", init=init, exit_after="2"))
     life.at(0)
     assert [life.kind(name) for name in ("side", "then", "c")] == ["running", "terminated", "running"]
     status = life.at(2)
@@ -188,7 +190,7 @@ def test_a_sidecar_runs_beside_the_others_and_stops_with_them() -> None:
 
 def test_a_sidecar_that_fails_later_holds_nobody_up() -> None:
     one, other = ({"name": name, "image": "i", "restartPolicy": "Always"} for name in ("one", "other"))
-    life = Life(a_pod("Never", init=(one, other), exit_after="9", exit_after__one="2", exit_after__other="3"))
+    life = Life(make_pod("Never", init=(one, other), exit_after="9", exit_after__one="2", exit_after__other="3"))
     life.at(0)
     life.at(2)
     assert (life.at(4)["phase"], life.kind("one"), life.kind("other")) == ("Running", "waiting", "running")
@@ -199,7 +201,7 @@ def test_a_sidecar_that_fails_later_holds_nobody_up() -> None:
 
 def test_a_container_that_waits_for_its_restart_does_not_wait_for_a_sidecar() -> None:
     sidecar = {"name": "one", "image": "i", "restartPolicy": "Always"}
-    life = Life(a_pod("Always", init=(sidecar,), exit_after="2", exit_code="1", exit_after__one="5"))
+    life = Life(make_pod("Always", init=(sidecar,), exit_after="2", exit_code="1", exit_after__one="5"))
     for seconds in (0, 2, 4, 5, 10):
         life.at(seconds)
     assert (life.kind("one"), life.kind("c")) == ("waiting", "waiting")
@@ -208,7 +210,7 @@ def test_a_container_that_waits_for_its_restart_does_not_wait_for_a_sidecar() ->
 
 
 def test_what_is_said_of_all_containers_does_not_hold_for_init_containers() -> None:
-    life = Life(a_pod("Never", init=({"name": "first"},), exit_after="10", exit_code="1"))
+    life = Life(make_pod("Never", init=({"name": "first"},), exit_after="10", exit_code="1"))
     life.at(0)
     assert life.state("first")["state"]["terminated"]["exitCode"] == 0
     assert life.kind("c") == "running"
@@ -216,13 +218,13 @@ def test_what_is_said_of_all_containers_does_not_hold_for_init_containers() -> N
 
 @pytest.mark.parametrize("value", ["soon", "nan", "1e999"])
 def test_a_time_that_is_none_counts_for_nothing(value: str) -> None:
-    life = Life(a_pod(exit_after=value))
+    life = Life(make_pod(exit_after=value))
     life.at(0)
     assert (life.kind(), life.again) == ("running", None)
 
 
 def with_probes(*, policy: str = "Always", marks: dict[str, str] | None = None, **probes: Json) -> Life:
-    life = Life(a_pod(policy, **(marks or {})))
+    life = Life(make_pod(policy, **(marks or {})))
     life.pod["spec"]["containers"][0] |= {f"{kind}Probe": probe for kind, probe in probes.items()}
     return life
 
@@ -288,13 +290,13 @@ def test_other_probes_wait_for_the_startup_probe() -> None:
 
 def test_init_containers_are_not_probed_and_not_ready_while_they_run() -> None:
     init = ({"name": "first"},)
-    life = Life(a_pod(init=init, exit_after__first="5", liveness_fails="0s"))
+    life = Life(make_pod(init=init, exit_after__first="5", liveness_fails="0s"))
     life.at(1)
     assert (life.kind("first"), life.state("first")["ready"]) == ("running", False)
 
 
 def test_a_pod_that_is_killed_has_ended_containers_alone() -> None:
-    life = Life(a_pod(init=({"name": "side", "restartPolicy": "Always"},), names=("a", "b")))
+    life = Life(make_pod(init=({"name": "side", "restartPolicy": "Always"},), names=("a", "b")))
     life.at(0)
     status = podstatus.build_killed(life.pod, "2026-01-01T00:00:09Z")
     assert status["phase"] == "Succeeded"
@@ -302,7 +304,7 @@ def test_a_pod_that_is_killed_has_ended_containers_alone() -> None:
 
 
 def test_a_container_whose_image_cannot_be_pulled_waits_until_it_can() -> None:
-    life = Life(a_pod(names=("c", "d")))
+    life = Life(make_pod(names=("c", "d")))
     life.pod["spec"]["containers"][0]["image"] = "web:2"
     life.missing = {"web:2"}
     assert life.at(0)["phase"] == "Pending"
@@ -318,7 +320,7 @@ def test_a_container_whose_image_cannot_be_pulled_waits_until_it_can() -> None:
 
 
 def test_a_pod_goes_on_running_while_one_of_its_containers_cannot_be_started_again() -> None:
-    life = Life(a_pod(exit_after="2", exit_code="1"))
+    life = Life(make_pod(exit_after="2", exit_code="1"))
     life.at(0)
     life.missing = {"i"}
     assert life.at(2)["phase"] == "Running"
@@ -327,14 +329,14 @@ def test_a_pod_goes_on_running_while_one_of_its_containers_cannot_be_started_aga
 
 
 def test_a_pod_whose_init_container_failed_was_not_initialized() -> None:
-    life = Life(a_pod("Never", init=({"name": "a", "image": "i"}, {"name": "b", "image": "i"}), exit_code__a="1"))
+    life = Life(make_pod("Never", init=({"name": "a", "image": "i"}, {"name": "b", "image": "i"}), exit_code__a="1"))
     assert (life.at(0)["phase"], life.conditions()["Initialized"]) == ("Failed", "False")
     (said,) = [c["message"] for c in life.pod["status"]["conditions"] if c["type"] == "Initialized"]
     assert said == "containers with incomplete status: [a b]"
 
 
 def test_an_ephemeral_container_runs_once_beside_the_others_and_ends_with_them() -> None:
-    life = Life(a_pod("Never", exit_after="9", exit_after__debug="2", exit_code__debug="1"))
+    life = Life(make_pod("Never", exit_after="9", exit_after__debug="2", exit_code__debug="1"))
     life.at(0)
     life.pod["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "i"}, {"name": "shell", "image": "i"}]
 
@@ -361,7 +363,7 @@ class Killing(EmulatedContainers):
 
 def test_what_still_runs_when_a_pod_is_over_is_killed() -> None:
     sidecar = {"name": "beside", "image": "i", "restartPolicy": "Always"}
-    pod = a_pod("Never", init=({"name": "first", "image": "i"}, sidecar), exit_after="9", exit_after__debug="2",
+    pod = make_pod("Never", init=({"name": "first", "image": "i"}, sidecar), exit_after="9", exit_after__debug="2",
                 exit_after__beside="99", exit_after__shell="99")  # fmt: skip
     pod["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "i"}, {"name": "shell", "image": "i"}]
     containers, life = Killing(), Life(pod)
@@ -385,7 +387,7 @@ def test_what_still_runs_when_a_pod_is_over_is_killed() -> None:
 def test_a_container_that_must_not_be_root_is_not_started_as_root(
     of_pod: Json, of_container: Json, starts: bool
 ) -> None:
-    pod = a_pod()
+    pod = make_pod()
     pod["spec"]["securityContext"] = of_pod
     pod["spec"]["containers"][0]["securityContext"] = of_container
     life = Life(pod)
@@ -403,7 +405,7 @@ def test_a_container_that_must_not_be_root_is_not_started_as_root(
     ],
 )
 def test_a_container_that_would_leave_its_volume_is_not_started(value: str, expression: str, text: str | None) -> None:
-    pod = a_pod()
+    pod = make_pod()
     (container,) = pod["spec"]["containers"]
     secret = {"name": "SECRET", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
     container["env"] = [secret, {"name": "WHERE", "value": value}]

@@ -35,14 +35,14 @@ TEMPLATE = {
 }
 
 
-def a_slice(node: str = "n1", devices: int = 2) -> Json:
+def make_slice(node: str = "n1", devices: int = 2) -> Json:
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": DRIVER, "nodeName": node, "pool": pool}
     spec["devices"] = [{"name": f"device-{number}"} for number in range(devices)]
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": node}, "spec": spec}
 
 
-def a_pod(name: str = "p", **annotations: str) -> Json:
+def make_pod(name: str = "p", **annotations: str) -> Json:
     spec = {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 1,
@@ -69,7 +69,7 @@ class Cluster:
         """What a driver does after it registered: the node wipes slices at its start."""
         self.driver.heard("registered")
         self.kube.apply([CLASS, TEMPLATE])
-        self.kube.client().apply(a_slice())
+        self.kube.client().apply(make_slice())
 
     def phase(self, pod: str = "p") -> str:
         return str(self.kube.get(f"pod/{pod}")["status"]["phase"])
@@ -94,7 +94,7 @@ def cluster(kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cl
 
 
 def test_a_pod_runs_with_its_claim_prepared_and_ends_when_it_is_released(cluster: Cluster) -> None:
-    cluster.kube.apply(a_pod())
+    cluster.kube.apply(make_pod())
     cluster.kube.wait("pod/p", "phase=Running")
     assert next(iter(cluster.node.prepared())).startswith("default/p-gpu-")
     cluster.kube.delete("pod/p")
@@ -105,7 +105,7 @@ def test_a_pod_runs_with_its_claim_prepared_and_ends_when_it_is_released(cluster
 
 def test_a_pod_waits_for_a_driver_that_is_not_registered(kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> None:
     cluster = Cluster(kube, tmp_path_factory.mktemp("n"))
-    kube.apply([CLASS, TEMPLATE, a_slice(), a_pod()])
+    kube.apply([CLASS, TEMPLATE, make_slice(), make_pod()])
     said = cluster.event("FailedPrepareDynamicResources")
     want = f"Failed to prepare dynamic resources: prepare dynamic resources: DRA driver {DRIVER} is not registered"
     assert said == want
@@ -116,7 +116,7 @@ def test_a_pod_waits_for_a_driver_that_is_not_registered(kube: Kube, tmp_path_fa
 
 def test_a_claim_that_is_refused_is_tried_again(cluster: Cluster) -> None:
     cluster.driver.script(error="no such device")
-    cluster.kube.apply(a_pod())
+    cluster.kube.apply(make_pod())
     assert "NodePrepareResources failed for ResourceClaim p-gpu-" in cluster.event("FailedPrepareDynamicResources")
     assert cluster.phase() == "Pending"
     cluster.driver.script()
@@ -124,7 +124,7 @@ def test_a_claim_that_is_refused_is_tried_again(cluster: Cluster) -> None:
 
 
 def test_a_pod_is_not_reported_as_ended_before_its_claim_is_released(cluster: Cluster) -> None:
-    cluster.kube.apply(a_pod())
+    cluster.kube.apply(make_pod())
     cluster.kube.wait("pod/p", "phase=Running")
     cluster.driver.script(error="busy")
     cluster.kube.client().patch("pod/p", {"metadata": {"annotations": {"kubedra.dev/exit-after": "0"}}})
@@ -136,7 +136,7 @@ def test_a_pod_is_not_reported_as_ended_before_its_claim_is_released(cluster: Cl
 
 
 def test_a_deleted_pod_stays_while_its_driver_is_away(cluster: Cluster) -> None:
-    cluster.kube.apply(a_pod())
+    cluster.kube.apply(make_pod())
     cluster.kube.wait("pod/p", "phase=Running")
     cluster.driver.kill()
     cluster.kube.delete("pod/p")
@@ -148,7 +148,7 @@ def test_a_deleted_pod_stays_while_its_driver_is_away(cluster: Cluster) -> None:
 
 
 def test_a_running_pod_is_not_prepared_again_when_the_node_was_killed(cluster: Cluster) -> None:
-    cluster.kube.apply(a_pod())
+    cluster.kube.apply(make_pod())
     cluster.kube.wait("pod/p", "phase=Running")
     cluster.node.restart()
     cluster.driver.heard("registered", 2)
@@ -160,7 +160,7 @@ def test_a_running_pod_is_not_prepared_again_when_the_node_was_killed(cluster: C
 
 def test_a_node_killed_while_the_driver_prepares_prepares_again_and_releases_once(cluster: Cluster) -> None:
     cluster.driver.script(block=True)
-    cluster.kube.apply(a_pod())
+    cluster.kube.apply(make_pod())
     cluster.driver.heard("prepare")
     assert cluster.node.prepared()
     cluster.node.kill()
@@ -174,7 +174,7 @@ def test_a_node_killed_while_the_driver_prepares_prepares_again_and_releases_onc
 
 
 def test_a_node_killed_while_the_driver_releases_releases_again(cluster: Cluster) -> None:
-    cluster.kube.apply(a_pod())
+    cluster.kube.apply(make_pod())
     cluster.kube.wait("pod/p", "phase=Running")
     cluster.driver.script(block=True)
     cluster.kube.delete("pod/p")
@@ -188,7 +188,7 @@ def test_a_node_killed_while_the_driver_releases_releases_again(cluster: Cluster
 
 
 def test_a_pod_deleted_by_force_while_the_node_is_down_is_released_at_its_start(cluster: Cluster) -> None:
-    cluster.kube.apply(a_pod())
+    cluster.kube.apply(make_pod())
     cluster.kube.wait("pod/p", "phase=Running")
     cluster.node.kill()
     cluster.kube.delete("pod/p", grace_period=0)
@@ -199,7 +199,7 @@ def test_a_pod_deleted_by_force_while_the_node_is_down_is_released_at_its_start(
 
 def test_a_pod_deleted_while_the_node_is_down_is_not_prepared(cluster: Cluster) -> None:
     cluster.node.kill()
-    pod = a_pod()
+    pod = make_pod()
     pod["spec"]["nodeName"] = "n1"
     cluster.kube.apply(pod)
     cluster.kube.delete("pod/p")
@@ -209,7 +209,7 @@ def test_a_pod_deleted_while_the_node_is_down_is_not_prepared(cluster: Cluster) 
 
 
 def test_health_of_devices_shows_in_the_pods_status(cluster: Cluster) -> None:
-    cluster.kube.apply(a_pod())
+    cluster.kube.apply(make_pod())
     cluster.kube.wait("pod/p", "phase=Running")
 
     def shows(health: str) -> None:
@@ -272,7 +272,7 @@ def test_a_node_needs_no_more_than_a_nodes_own_credentials(tmp_path_factory: pyt
             with plane.client() as client, DriverProcess(root, node.registry_dir, DRIVER) as driver:
                 client.wait("node/n1", "condition=Ready")
                 driver.heard("registered")
-                client.apply([CLASS, TEMPLATE, a_slice(), a_pod()])
+                client.apply([CLASS, TEMPLATE, make_slice(), make_pod()])
                 client.wait("pod/p", "phase=Running")
                 assert client.wait("lease/n1", "create", namespace="kube-node-lease")
                 client.delete("pod/p")
@@ -300,13 +300,13 @@ def test_the_first_node_of_up_has_real_drivers(tmp_path_factory: pytest.TempPath
     with plane, plane.client() as client, driver:
         client.wait("node/node-1", "condition=Ready")
         driver.heard("registered")
-        client.apply([CLASS, TEMPLATE, a_slice("node-1"), a_pod()])
+        client.apply([CLASS, TEMPLATE, make_slice("node-1"), make_pod()])
         client.wait("pod/p", "phase=Running")
         assert len(driver.calls("prepare")) == 1
 
 
 def test_the_pod_resources_api_names_the_devices_of_containers(cluster: Cluster) -> None:
-    cluster.kube.apply(a_pod())
+    cluster.kube.apply(make_pod())
     cluster.kube.wait("pod/p", "phase=Running")
     claim, path_of = next(iter(cluster.node.prepared())), cluster.root / "pod-resources" / "kubelet.sock"
 

@@ -12,7 +12,7 @@ from kubedra.client.client import ApiError
 from kubedra.pytest_plugin import Kube
 
 
-def a_pod(**marks: str) -> Json:
+def make_pod(**marks: str) -> Json:
     annotations = {f"kubedra.dev/{name.replace('_', '-')}": value for name, value in marks.items()}
     spec = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": annotations}, "spec": spec}
@@ -20,7 +20,7 @@ def a_pod(**marks: str) -> Json:
 
 def test_a_log_says_that_the_container_is_emulated_and_how_it_ended(kube: Kube) -> None:
     kube.add_node("n1")
-    kube.apply(a_pod(exit_after="0", exit_code="3"))
+    kube.apply(make_pod(exit_after="0", exit_code="3"))
     kube.wait("pod/p", "phase=Failed")
     first, last = kube.logs("pod/p").splitlines()
     assert first.startswith("container c is emulated")
@@ -31,7 +31,7 @@ def test_a_log_says_that_the_container_is_emulated_and_how_it_ended(kube: Kube) 
 
 def test_a_log_is_what_the_annotation_says_as_far_as_it_is_asked_for(kube: Kube) -> None:
     kube.add_node("n1")
-    kube.apply(a_pod(log="one\ntwo\nthree"))
+    kube.apply(make_pod(log="one\ntwo\nthree"))
     kube.wait("pod/p", "phase=Running")
     base = f"{kube.url}/api/v1/namespaces/default/pods/p/log"
 
@@ -48,7 +48,7 @@ def test_a_log_is_what_the_annotation_says_as_far_as_it_is_asked_for(kube: Kube)
 
 def test_a_log_that_is_followed_ends_with_its_container(kube: Kube) -> None:
     kube.add_node("n1")
-    kube.apply(a_pod())
+    kube.apply(make_pod())
     kube.wait("pod/p", "phase=Running")
     url = f"{kube.url}/api/v1/namespaces/default/pods/p/log"
     with httpx.stream("GET", url, params={"follow": "true"}, timeout=30) as answer:
@@ -60,7 +60,7 @@ def test_a_log_that_is_followed_ends_with_its_container(kube: Kube) -> None:
 
 def test_a_container_that_waits_has_no_log_and_the_answer_says_why(kube: Kube) -> None:
     kube.add_node("n1")
-    pod = a_pod()
+    pod = make_pod()
     pod["spec"]["initContainers"] = [{"name": "first", "image": "i"}]
     pod["metadata"]["annotations"] = {"kubedra.dev/exit-after.first": "3600"}
     kube.apply(pod)

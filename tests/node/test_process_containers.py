@@ -18,8 +18,8 @@ from controllers.kubelet.dra.manager import DraError
 from controllers.kubelet.pods.containers import KILLED, ContainerError, End
 from controllers.kubelet.run.containers import ProcessContainers
 from controllers.kubelet.run.process import Process
-from tests.controllers.oneround import Noted
 from tests.support.patience import become
+from tests.support.recording import RecordingClient
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 SLEEP = ("/bin/sleep", "60")
@@ -38,7 +38,7 @@ class Node:
     """Its containers, what they read of the server, and the pods that it was told of."""
 
     def __init__(self, place: Path) -> None:
-        self.place, self.client, self.changed = place / "run", Noted(), list[str]()
+        self.place, self.client, self.changed = place / "run", RecordingClient(), list[str]()
         self.devices: list[str] | DraError = []
         self.cdi = place / "cdi"
         self.containers = ProcessContainers(
@@ -83,7 +83,7 @@ class Node:
 
 
 @contextmanager
-def a_node(place: Path) -> Iterator[Node]:
+def make_node(place: Path) -> Iterator[Node]:
     made = Node(place)
     try:
         yield made
@@ -99,7 +99,7 @@ async def test_a_process_starts_with_its_own_variables_and_a_few_of_the_nodes(
     monkeypatch.setenv("SECRET_OF_THE_NODE", "1")
     monkeypatch.delenv("LC_ALL", raising=False)
     env = [{"name": "WHO", "value": "me"}, {"name": "TZ", "value": "Mars"}]
-    with a_node(tmp_path) as node:
+    with make_node(tmp_path) as node:
         found = pod(container("/usr/bin/env", env=env))
         root = node.place / "u" / "containers" / "c"
         own = {"WHO=me", "TZ=Mars", "LANG=xx", "HOSTNAME=p", f"HOME={root}", f"KUBEDRA_ROOT={root}"}
@@ -110,7 +110,7 @@ async def test_a_process_starts_with_its_own_variables_and_a_few_of_the_nodes(
 
 
 async def test_its_command_and_arguments_are_expanded_and_devices_win_over_variables(tmp_path: Path) -> None:
-    with a_node(tmp_path) as node:
+    with make_node(tmp_path) as node:
         node.cdi.mkdir()
         (node.cdi / "x.json").write_text(
             '{"kind": "v/c", "devices": [{"name": "0", "containerEdits": {"env": ["WHO=device"]}}]}'
@@ -124,7 +124,7 @@ async def test_its_command_and_arguments_are_expanded_and_devices_win_over_varia
 
 
 async def test_it_starts_in_its_working_directory_which_is_made_where_it_is_not_there(tmp_path: Path) -> None:
-    with a_node(tmp_path) as node:
+    with make_node(tmp_path) as node:
         root = node.place.resolve() / "u" / "containers" / "c"
         assert await node.ran(pod(container("/bin/pwd", "-P"))) == [str(root)]
         assert await node.ran(pod(container("/bin/pwd", "-P", workingDir="/a/b"))) == [str(root / "a" / "b")]
@@ -135,7 +135,7 @@ async def test_it_starts_in_its_working_directory_which_is_made_where_it_is_not_
 
 
 async def test_the_last_two_runs_of_a_container_are_known_and_every_log_has_a_file(tmp_path: Path) -> None:
-    with a_node(tmp_path) as node:
+    with make_node(tmp_path) as node:
         found = pod(container("/bin/echo", "x"))
         assert node.containers.process(found, "c") is None
         assert node.containers.process(found, "c", previous=True) is None
@@ -154,7 +154,7 @@ async def test_the_last_two_runs_of_a_container_are_known_and_every_log_has_a_fi
 
 
 async def test_what_keeps_a_container_from_its_start_is_said(tmp_path: Path) -> None:
-    with a_node(tmp_path) as node:
+    with make_node(tmp_path) as node:
         found = pod(container(*SLEEP))
         node.devices = DraError("not prepared")
         with pytest.raises(ContainerError, match="not prepared") as caught:
@@ -173,7 +173,7 @@ async def test_a_container_without_a_command_is_emulated(tmp_path: Path) -> None
     idle = container()
     found = pod(idle, container(*SLEEP, name="runs"))
     state = {"state": {"running": {"startedAt": "2020-01-01T00:00:00Z"}}}
-    with a_node(tmp_path) as node:
+    with make_node(tmp_path) as node:
         node.containers.start(found, idle, 0)
         assert node.containers.process(found, "c") is None
         assert node.containers.end(found, idle, state) is None
@@ -187,7 +187,7 @@ async def test_a_process_that_nobody_knows_ended_with_the_node_that_started_it(t
     first, begins = container(*SLEEP), container(*SLEEP, name="begins")
     found = pod(first, initContainers=[container(name="idle"), begins])
     asked, late = LONG_AGO, LONG_AGO + timedelta(seconds=30)
-    with a_node(tmp_path) as node:
+    with make_node(tmp_path) as node:
         end = node.containers.end(found, first, {})
         assert end is not None
         assert (end.code, end.at.microsecond) == (KILLED, 0)
@@ -202,7 +202,7 @@ async def test_a_process_that_is_stopped_is_told_and_then_killed(tmp_path: Path)
     stubborn = "trap '' TERM; echo up; while :; do sleep 0.01; done"
     for script, grace, code in (("echo up; exec sleep 60", 30, 128 + signal.SIGTERM), (stubborn, 0, KILLED)):
         found = pod(container("/bin/sh", "-c", script))
-        with a_node(tmp_path) as node:
+        with make_node(tmp_path) as node:
             node.containers.start(found, found["spec"]["containers"][0], 0)
             process = node.containers.process(found, "c")
             assert process is not None
@@ -218,7 +218,7 @@ async def test_a_process_that_is_stopped_is_told_and_then_killed(tmp_path: Path)
 
 async def test_those_that_are_named_are_killed(tmp_path: Path) -> None:
     found = pod(container(*SLEEP), container(*SLEEP, name="other"))
-    with a_node(tmp_path) as node:
+    with make_node(tmp_path) as node:
         for each in found["spec"]["containers"]:
             node.containers.start(found, each, 0)
         node.containers.kill(found, ["none", "c"])
@@ -228,7 +228,7 @@ async def test_those_that_are_named_are_killed(tmp_path: Path) -> None:
 
 async def test_of_a_pod_that_is_gone_nothing_stays(tmp_path: Path) -> None:
     found, stays = pod(container(*SLEEP)), pod(container(*SLEEP), uid="stays")
-    with a_node(tmp_path) as node:
+    with make_node(tmp_path) as node:
         for each in (found, stays):
             node.containers.start(each, each["spec"]["containers"][0], 0)
         pid = node.alive(found)
@@ -257,7 +257,7 @@ CONFIG = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "cm", "key": "
 
 async def test_what_containers_read_is_fetched_before_they_start_and_not_while_all_run(tmp_path: Path) -> None:
     found = pod(container("/bin/sh", "-c", "echo $A", env=CONFIG))
-    with a_node(tmp_path) as node:
+    with make_node(tmp_path) as node:
         await node.containers.prepare(found)
         with pytest.raises(ContainerError, match='configmap "cm" not found'):
             node.containers.start(found, found["spec"]["containers"][0], 0)
@@ -276,7 +276,7 @@ async def test_what_containers_read_is_fetched_before_they_start_and_not_while_a
 
 async def test_what_may_not_be_read_is_missing_and_a_server_that_fails_is_asked_again(tmp_path: Path) -> None:
     found = pod(container(*SLEEP, env=CONFIG))
-    with a_node(tmp_path) as node:
+    with make_node(tmp_path) as node:
         node.client.there["ConfigMap", "cm"] = {"data": {"a": "one"}}
         node.client.refuses["get"] = (403, "Forbidden")
         await node.containers.prepare(found)

@@ -12,7 +12,7 @@ from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from controllers.kubelet.emulation.publishing import EmulatedSlices
 from controllers.runtime.kinds import RESOURCE_SLICES, key_of
-from tests.controllers.oneround import Noted, imagined
+from tests.support.recording import RecordingClient, make_informers
 
 DRIVER = "gpu.example.com"
 
@@ -27,8 +27,8 @@ class Node:
     """The slices that are seen, and what is written; what is made is seen when `shows` says so."""
 
     def __init__(self, *there: Json) -> None:
-        self.client = Noted({"ResourceSlice": self._made})
-        self.informers = imagined(RESOURCE_SLICES, *there)
+        self.client = RecordingClient({"ResourceSlice": self._made})
+        self.informers = make_informers(RESOURCE_SLICES, *there)
         self.changed: list[str] = []
         self.part = EmulatedSlices(self.client, self.informers.of(RESOURCE_SLICES), self.changed.append)  # type: ignore[arg-type]
         self.made: list[Json] = []

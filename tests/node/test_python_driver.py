@@ -18,7 +18,7 @@ from kubedra.driver.metadata import DeviceMetadata
 from kubedra.driver.sockets import SocketServer
 from kubedra.pytest_plugin import Kube
 from tests.node.grpcio_driver import M
-from tests.node.test_node_process import CLAIM_SPEC, CLASS, DRIVER, TEMPLATE, a_pod
+from tests.node.test_node_process import CLAIM_SPEC, CLASS, DRIVER, TEMPLATE, make_pod
 from tests.support.patience import patience, wait_until
 
 
@@ -48,7 +48,7 @@ class Gpus(Driver):
 def test_a_driver_of_a_few_lines_runs_a_pod_from_its_slices_to_its_end(kube: Kube) -> None:
     driver = Gpus()
     kube.add_node("n1", driver=driver)
-    kube.apply([CLASS, TEMPLATE, a_pod()])
+    kube.apply([CLASS, TEMPLATE, make_pod()])
     kube.wait("pod/p", "phase=Running")
     assert [len(devices) for devices in driver.prepared.values()] == [1]
     kube.delete("pod/p")
@@ -61,7 +61,7 @@ def test_what_prepare_raises_is_the_claims_error_and_is_tried_again(kube: Kube) 
     driver = Gpus()
     driver.problem = "out of order"
     kube.add_node("n1", driver=driver)
-    kube.apply([CLASS, TEMPLATE, a_pod()])
+    kube.apply([CLASS, TEMPLATE, make_pod()])
     event = wait_until(
         lambda: [e["message"] for e in kube.list("events") if e["reason"] == "FailedPrepareDynamicResources"],
         "an event",
@@ -88,7 +88,7 @@ def test_devices_that_come_and_go_are_published_with_the_least_writes(kube: Kube
 
 def test_health_that_a_driver_reports_shows_in_the_pods_status(kube: Kube) -> None:
     kube.add_node("n1", driver=Gpus(1))
-    kube.apply([CLASS, TEMPLATE, a_pod()])
+    kube.apply([CLASS, TEMPLATE, make_pod()])
     kube.wait("pod/p", "phase=Running")
     kube.node("n1")._drivers[0].set_health("gpu-0", "Unhealthy", "too hot")
 

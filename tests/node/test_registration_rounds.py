@@ -17,7 +17,7 @@ from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
 from controllers.runtime.times import go_time, micro_time
 from controllers.runtime.transport import NoTransport
-from tests.controllers.oneround import Noted
+from tests.support.recording import RecordingClient
 from tests.support.virtual import run
 
 LABELS = {"kubernetes.io/hostname": "n", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
@@ -27,35 +27,35 @@ def node(labels: Json | None = None, uid: str = "1-2", **status: Any) -> Json:
     return {"metadata": {"name": "n", "uid": uid, "labels": LABELS if labels is None else labels}, "status": status}
 
 
-def registration(client: Noted, options: Options | None = None) -> Registration:
+def registration(client: RecordingClient, options: Options | None = None) -> Registration:
     nothing = Client(NoTransport())
     return Registration(client, Informers(nothing), options or Options(node="n"))  # type: ignore[arg-type]
 
 
-def kept(*rounds: Json, wait: float = 0) -> list[Noted]:
+def kept(*rounds: Json, wait: float = 0) -> list[RecordingClient]:
     """What was written in each round, with a pause between them."""
-    clients: list[Noted] = []
+    clients: list[RecordingClient] = []
 
     async def scenario() -> None:
-        client = Noted()
+        client = RecordingClient()
         part = registration(client)
         for number, found in enumerate(rounds):
             if number:
                 await asyncio.sleep(wait)
             client.writes = []
             assert await part.reconcile(found) == timedelta(seconds=10)
-            clients.append(Noted())
+            clients.append(RecordingClient())
             clients[-1].writes = client.writes
 
     run(scenario)
     return clients
 
 
-def written(client: Noted, kind: str, verb: str = "patch") -> list[tuple[str, Json]]:
+def written(client: RecordingClient, kind: str, verb: str = "patch") -> list[tuple[str, Json]]:
     return [what for how, name, what in client.writes if (how, name) == (verb, kind)]
 
 
-def status_of(client: Noted) -> Json:
+def status_of(client: RecordingClient) -> Json:
     [(name, body)] = written(client, "Node", "patch/status")
     assert (name, body["metadata"]["uid"]) == ("n", "1-2")
     status: Json = body["status"]
@@ -108,7 +108,7 @@ def ready_node(**more: Any) -> Json:
     ],
 )
 async def test_a_node_that_is_well_is_reported_every_five_minutes(more: Json, ago: float, writes: bool) -> None:
-    client, heard = Noted(), go_time(clock.now())
+    client, heard = RecordingClient(), go_time(clock.now())
     await asyncio.sleep(ago)
     await registration(client).reconcile(ready_node(**{"conditions": healthy(heard=heard), **more}))
     assert bool(written(client, "Node", "patch/status")) is writes
@@ -153,7 +153,7 @@ def test_the_lease_is_renewed_every_ten_seconds_with_its_owner() -> None:
 async def test_a_lease_that_is_not_there_is_made(code: int, reason: str) -> None:
     found = ready_node(conditions=healthy(heard="9999-01-01T00:00:00Z"))
 
-    client = Noted()
+    client = RecordingClient()
     client.refuses["patch"] = (code, reason)
     if reason != "NotFound":
         with pytest.raises(StatusError):
@@ -171,7 +171,7 @@ async def test_a_lease_that_is_not_there_is_made(code: int, reason: str) -> None
 
 
 def provided(refuses: dict[str, tuple[int, str]] | None = None, **options: Any) -> list[tuple[str, Json]]:
-    client = Noted()
+    client = RecordingClient()
     client.refuses = refuses or {}
 
     async def scenario() -> None:
@@ -207,7 +207,7 @@ def test_what_is_there_already_stays_as_it_is() -> None:
 
 
 def test_an_address_is_taken_while_its_node_is_there() -> None:
-    part = registration(Noted(), Options(node="start"))
+    part = registration(RecordingClient(), Options(node="start"))
     own, named = node(uid="a"), [{"type": "Hostname", "address": "x"}, {"type": "InternalIP", "address": "172.18.0.9"}]
     found = node(uid="b", addresses=named)
     part.record(found)

@@ -42,7 +42,7 @@ def client(plane: ControlPlane) -> Iterator[Client]:
             made.delete(f"pod/{pod['metadata']['name']}", grace_period=0)
 
 
-def a_pod(name: str, *command: str, **spec: Any) -> Json:
+def make_pod(name: str, *command: str, **spec: Any) -> Json:
     container = {"name": "c", "image": "i", "command": list(command), **spec.pop("container", {})}
     body = {"restartPolicy": "Never", "containers": [container], **spec}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body}
@@ -64,14 +64,14 @@ def test_a_container_is_its_command_with_environment_and_mounts(client: Client) 
     command = ("sh", "-c", "echo hello $(WHO) on $NODE; cat etc/conf/who data/file; echo '$$(WHO)' >&2; exit 3")
     volumes = [{"name": "conf", "configMap": {"name": "cm"}}, {"name": "data", "emptyDir": {}}]
     client.apply(
-        a_pod("p", *command, container={"env": env, "volumeMounts": mounts}, initContainers=[first], volumes=volumes)
+        make_pod("p", *command, container={"env": env, "volumeMounts": mounts}, initContainers=[first], volumes=volumes)
     )
     assert ended(client.wait("pod/p", "phase=Failed"))["exitCode"] == 3
     assert client.logs("pod/p", container="c") == "hello world on node-1\nworldmade\n$(WHO)\n"
 
 
 def test_a_log_is_followed_until_the_process_has_ended_as_it_was_told_to(plane: ControlPlane, client: Client) -> None:
-    client.apply(a_pod("p", "sh", "-c", "trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.05; done"))
+    client.apply(make_pod("p", "sh", "-c", "trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.05; done"))
     client.wait("pod/p", "phase=Running")
     url = f"{plane.url}/api/v1/namespaces/default/pods/p/log"
     with httpx.stream("GET", url, params={"follow": "true"}, timeout=60) as answer:
@@ -83,7 +83,7 @@ def test_a_log_is_followed_until_the_process_has_ended_as_it_was_told_to(plane: 
 
 
 def test_a_process_that_does_not_end_is_killed_when_its_grace_is_over(client: Client) -> None:
-    client.apply(a_pod("p", "sh", "-c", "trap '' TERM; echo $$$$; while :; do sleep 0.05; done"))
+    client.apply(make_pod("p", "sh", "-c", "trap '' TERM; echo $$$$; while :; do sleep 0.05; done"))
     client.wait("pod/p", "phase=Running")
     pid = int(wait_until(lambda: client.logs("pod/p"), "it has written its number"))
     client.delete("pod/p", grace_period=1)
@@ -92,9 +92,9 @@ def test_a_process_that_does_not_end_is_killed_when_its_grace_is_over(client: Cl
 
 
 def test_a_container_that_cannot_be_started_says_why(client: Client) -> None:
-    client.apply(a_pod("p", "no-such-program"))
+    client.apply(make_pod("p", "no-such-program"))
     missing = {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "none", "key": "k"}}}]}
-    client.apply(a_pod("q", "true", container=missing))
+    client.apply(make_pod("q", "true", container=missing))
 
     def waits(reason: str, message: str) -> Any:
         def found(pod: Json) -> bool:
@@ -154,7 +154,7 @@ class Exec:
 
 
 def test_a_command_runs_in_a_container(plane: ControlPlane, client: Client) -> None:
-    client.apply(a_pod("p", "sleep", "1000", container={"env": [{"name": "WHO", "value": "me"}]}))
+    client.apply(make_pod("p", "sleep", "1000", container={"env": [{"name": "WHO", "value": "me"}]}))
     client.wait("pod/p", "phase=Running")
     command = Exec(plane, "sh", "-c", "echo $WHO; cat; echo problem >&2; exit 5", stdin="true", stderr="true")
     command.send(0, b"typed\n")
@@ -173,7 +173,7 @@ def test_a_command_runs_in_a_container(plane: ControlPlane, client: Client) -> N
 
 
 def test_a_command_ends_with_its_client(plane: ControlPlane, client: Client) -> None:
-    client.apply(a_pod("p", "sleep", "1000"))
+    client.apply(make_pod("p", "sleep", "1000"))
     client.wait("pod/p", "phase=Running")
     command = Exec(plane, "sh", "-c", "echo $$; sleep 1000")
     pid = int(command.line())
@@ -185,7 +185,7 @@ def test_a_client_without_websockets_is_told_and_a_container_without_command_is_
     plane: ControlPlane, client: Client
 ) -> None:
     idle = {"name": "idle", "image": "i"}
-    pod = a_pod("p", "sleep", "1000")
+    pod = make_pod("p", "sleep", "1000")
     pod["spec"]["containers"].append(idle)
     client.apply(pod)
     client.wait("pod/p", "phase=Running")
@@ -242,7 +242,7 @@ def test_a_process_gets_what_a_real_driver_says_and_ends_with_its_node(
         devices = {"requests": [{"name": "r", "exactly": {"deviceClassName": "real"}}]}
         claim = {"kind": "ResourceClaim", "metadata": {"name": "c"}, "spec": {"devices": devices}}
         client.apply([{**kind, **device_class}, {**kind, **claim}])
-        pod = a_pod(
+        pod = make_pod(
             "p",
             "sh",
             "-c",

@@ -32,7 +32,7 @@ def template() -> Json:
     }
 
 
-def a_pod(number: int) -> Json:
+def make_pod(number: int) -> Json:
     """Some end by themselves, after different times; all have a claim made for them."""
     ends = {"kubedra.dev/exit-after": f"{number}s"} if number % 3 == 0 else {}
     return {
@@ -52,7 +52,7 @@ def scenario(client: Client, clock: Clock) -> None:
     client.create(template())
     made = []
     for number in range(PODS):
-        made.append(client.create(a_pod(number))["metadata"]["name"])
+        made.append(client.create(make_pod(number))["metadata"]["name"])
         if number % 10 == 0:
             clock.advance(timedelta(seconds=1))
     first = client.list("resourceslices", namespace="")[0]

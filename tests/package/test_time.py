@@ -19,7 +19,7 @@ from kubedra.pytest_plugin import Kube
 virtual = pytest.mark.kube(clock="virtual")
 
 
-def a_pod(name: str, **annotations: str) -> Json:
+def make_pod(name: str, **annotations: str) -> Json:
     metadata = {"name": name, "annotations": {f"kubedra.dev/{key}": value for key, value in annotations.items()}}
     return {
         "apiVersion": "v1",
@@ -32,7 +32,7 @@ def a_pod(name: str, **annotations: str) -> Json:
 @virtual
 def test_what_needs_no_time_is_done_when_the_next_request_is_answered(kube: Kube) -> None:
     kube.add_node("worker")
-    kube.apply(a_pod("p"))
+    kube.apply(make_pod("p"))
     assert kube.get("pod/p")["status"]["phase"] == "Running"
 
 
@@ -40,7 +40,7 @@ def test_what_needs_no_time_is_done_when_the_next_request_is_answered(kube: Kube
 def test_time_stands_still_until_it_is_advanced_and_pods_end_on_time(kube: Kube) -> None:
     kube.add_node("worker")
     before = kube.clock.now()
-    kube.apply(a_pod("p", **{"exit-after": "300s"}))
+    kube.apply(make_pod("p", **{"exit-after": "300s"}))
     assert kube.clock.now() == before
     kube.advance(seconds=299)
     assert kube.get("pod/p")["status"]["phase"] == "Running"
@@ -55,7 +55,7 @@ def test_time_stands_still_until_it_is_advanced_and_pods_end_on_time(kube: Kube)
 def test_run_until_idle_ends_when_only_upkeep_is_left(kube: Kube) -> None:
     kube.add_node("worker")
     before = kube.clock.now()
-    kube.apply(a_pod("p", **{"exit-after": "1000s"}))
+    kube.apply(make_pod("p", **{"exit-after": "1000s"}))
     moved = kube.run_until_idle()
     assert kube.get("pod/p")["status"]["phase"] == "Succeeded"
     assert kube.clock.now() - before == timedelta(seconds=1000)
@@ -67,7 +67,7 @@ def test_run_until_idle_ends_when_only_upkeep_is_left(kube: Kube) -> None:
 @virtual
 def test_run_until_idle_says_what_is_left_at_its_limit(kube: Kube) -> None:
     kube.add_node("worker")
-    kube.apply(a_pod("p", **{"exit-after": "1000s"}))
+    kube.apply(make_pod("p", **{"exit-after": "1000s"}))
     with pytest.raises(TimeoutError, match="work is left after 0:01:00"):
         kube.run_until_idle(timedelta(minutes=1))
 
@@ -76,7 +76,7 @@ def test_run_until_idle_says_what_is_left_at_its_limit(kube: Kube) -> None:
 def test_while_a_test_waits_time_passes_as_far_as_it_has_to(kube: Kube) -> None:
     kube.add_node("worker")
     before = kube.clock.now()
-    kube.apply(a_pod("p", **{"exit-after": "20s"}))
+    kube.apply(make_pod("p", **{"exit-after": "20s"}))
     kube.wait("pod/p", "phase=Succeeded")
     assert kube.clock.now() - before == timedelta(seconds=20)
     with pytest.raises(TimeoutError, match=r"did not reach phase=Failed within 30\.0 s"):
@@ -129,7 +129,7 @@ def test_streams_go_on_while_time_stands_still_and_connections_live_while_it_mov
 @virtual
 def test_the_clock_tells_which_timers_wait(kube: Kube) -> None:
     kube.add_node("worker")
-    kube.apply(a_pod("p", **{"exit-after": "300s"}))
+    kube.apply(make_pod("p", **{"exit-after": "300s"}))
     told = kube.client().request("GET", "/-/clock")
     assert told["virtual"]
     assert told["work"] == 1
@@ -172,7 +172,7 @@ def test_time_stands_still_while_postgres_answers(postgres_url: str) -> None:
         plane.client() as client,
     ):
         clock = Clock(lambda: client)
-        client.create(a_pod("p", **{"exit-after": "300s"}))
+        client.create(make_pod("p", **{"exit-after": "300s"}))
         clock.advance(minutes=5)
         status = client.get("pod/p")["status"]
         assert status["phase"] == "Succeeded"

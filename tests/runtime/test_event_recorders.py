@@ -8,8 +8,8 @@ from collections.abc import Callable
 from apiserver.api.objects import Json
 from controllers.runtime.events import CoreEventRecorder, EventRecorder
 from controllers.runtime.kinds import CORE_EVENTS, EVENTS, NAMESPACES, PODS, Kind
-from tests.scheduler.objects import a_pod
 from tests.scheduler.world import World
+from tests.support.objects import make_pod
 
 
 async def events(world: World, kind: Kind, wanted: Callable[[list[Json]], bool]) -> list[Json]:
@@ -25,7 +25,7 @@ async def events(world: World, kind: Kind, wanted: Callable[[list[Json]], bool])
 
 async def test_an_event_that_repeats_becomes_a_series_of_one_object() -> None:
     async with World() as world:
-        pod = await world.create(PODS, a_pod("p"))
+        pod = await world.create(PODS, make_pod("p"))
         recorder = EventRecorder(world.client, "comp", "host")
         running = asyncio.create_task(recorder.run())
         recorder.record(pod, "Warning", "R", "A", "note")
@@ -44,7 +44,7 @@ async def test_an_event_that_repeats_becomes_a_series_of_one_object() -> None:
 
 async def test_the_same_core_event_counts_up() -> None:
     async with World() as world:
-        pod = await world.create(PODS, a_pod("p"))
+        pod = await world.create(PODS, make_pod("p"))
         recorder = CoreEventRecorder(world.client, "comp")
         running = asyncio.create_task(recorder.run())
         recorder.record(pod, "Normal", "R", "message")

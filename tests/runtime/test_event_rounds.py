@@ -11,14 +11,14 @@ import pytest
 
 from controllers.runtime.events import CoreEventRecorder, EventRecorder
 from controllers.runtime.transport import TransportError
-from tests.controllers.oneround import Noted
+from tests.support.recording import RecordingClient
 from tests.support.virtual import passes, run
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
 OTHER = {**POD, "metadata": {**POD["metadata"], "name": "q", "uid": "v"}}  # type: ignore[dict-item]
 
 
-class Flaky(Noted):
+class Flaky(RecordingClient):
     """Finds no server a few times."""
 
     away = 0

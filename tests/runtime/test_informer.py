@@ -20,7 +20,7 @@ from controllers.runtime.transport import TransportError
 from tests.support.virtual import passes, run
 
 
-def a_pod(name: str, version: int, **labels: str) -> Json:
+def make_pod(name: str, version: int, **labels: str) -> Json:
     metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": str(version)}
     return {"kind": "Pod", "apiVersion": "v1", "metadata": {**metadata, **({"labels": labels} if labels else {})}}
 
@@ -114,10 +114,10 @@ def follow(prepare: Callable[[Script], Script]) -> tuple[Informer, Script, list[
 
 def test_the_first_sync_is_one_watch_whose_bookmark_ends_the_present_objects() -> None:
     whole = (
-        line("ADDED", a_pod("a", 1))
-        + line("ADDED", a_pod("b", 2))
+        line("ADDED", make_pod("a", 1))
+        + line("ADDED", make_pod("b", 2))
         + end_of_initial(7)
-        + line("MODIFIED", a_pod("a", 8))
+        + line("MODIFIED", make_pod("a", 8))
     )
     for cut in (1, 50, len(whole) - 1):
         informer, script, calls = follow(lambda s, cut=cut: s.answer(whole[:cut], whole[cut:], stays_open=True))  # type: ignore[misc]
@@ -134,9 +134,13 @@ def test_the_first_sync_is_one_watch_whose_bookmark_ends_the_present_objects() -
 def test_objects_that_change_or_go_while_the_first_sync_runs_are_as_they_are_at_its_end() -> None:
     informer, _, calls = follow(
         lambda s: s.answer(
-            line("ADDED", a_pod("changed", 1)) + line("ADDED", a_pod("gone", 2)) + line("ADDED", a_pod("back", 3)),
-            line("MODIFIED", a_pod("changed", 4)) + line("DELETED", a_pod("gone", 5)),
-            line("DELETED", a_pod("back", 6)) + line("ADDED", a_pod("back", 7)) + line("DELETED", a_pod("never", 8)),
+            line("ADDED", make_pod("changed", 1))
+            + line("ADDED", make_pod("gone", 2))
+            + line("ADDED", make_pod("back", 3)),
+            line("MODIFIED", make_pod("changed", 4)) + line("DELETED", make_pod("gone", 5)),
+            line("DELETED", make_pod("back", 6))
+            + line("ADDED", make_pod("back", 7))
+            + line("DELETED", make_pod("never", 8)),
             end_of_initial(8),
             stays_open=True,
         )
@@ -148,8 +152,10 @@ def test_objects_that_change_or_go_while_the_first_sync_runs_are_as_they_are_at_
 def test_an_object_that_goes_while_the_collection_is_read_again_is_deleted() -> None:
     informer, _, calls = follow(
         lambda s: s.answer(
-            line("ADDED", a_pod("a", 1)), end_of_initial(7), line("ERROR", a_status(410, "Expired"))
-        ).answer(line("ADDED", a_pod("a", 1)) + line("DELETED", a_pod("a", 9)), end_of_initial(9), stays_open=True)
+            line("ADDED", make_pod("a", 1)), end_of_initial(7), line("ERROR", a_status(410, "Expired"))
+        ).answer(
+            line("ADDED", make_pod("a", 1)) + line("DELETED", make_pod("a", 9)), end_of_initial(9), stays_open=True
+        )
     )
     assert (calls, informer.objects) == ([("added", "a@1"), ("deleted", "a@1")], {})
 
@@ -159,8 +165,8 @@ def test_an_object_that_goes_while_the_collection_is_read_again_is_deleted() -> 
 )
 def test_a_first_sync_that_breaks_off_leaves_nothing_behind(end: bytes) -> None:
     informer, script, calls = follow(
-        lambda s: s.answer(line("ADDED", a_pod("ghost", 1)), end).answer(
-            line("ADDED", a_pod("a", 2)), end_of_initial(7), stays_open=True
+        lambda s: s.answer(line("ADDED", make_pod("ghost", 1)), end).answer(
+            line("ADDED", make_pod("a", 2)), end_of_initial(7), stays_open=True
         )
     )
     assert (informer.synced, calls) == (True, [("added", "a@2")])
@@ -170,8 +176,8 @@ def test_a_first_sync_that_breaks_off_leaves_nothing_behind(end: bytes) -> None:
 def test_a_watch_that_ends_goes_on_from_the_last_version_seen_bookmarks_included() -> None:
     bookmark = line("BOOKMARK", {"kind": "Pod", "apiVersion": "v1", "metadata": {"resourceVersion": "20"}})
     _, script, calls = follow(
-        lambda s: s.answer(line("ADDED", a_pod("a", 1)), end_of_initial(7), bookmark).answer(
-            line("DELETED", a_pod("a", 21)), stays_open=True
+        lambda s: s.answer(line("ADDED", make_pod("a", 1)), end_of_initial(7), bookmark).answer(
+            line("DELETED", make_pod("a", 21)), stays_open=True
         )
     )
     assert calls == [("added", "a@1"), ("deleted", "a@21")]
@@ -186,15 +192,15 @@ def test_a_server_without_streaming_lists_gets_a_list_and_a_watch_from_its_versi
     page = {
         "kind": "PodList",
         "metadata": {"resourceVersion": "5", "continue": "t"},
-        "items": [without_type(a_pod("a", 1))],
+        "items": [without_type(make_pod("a", 1))],
     }
-    rest = {"kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": [without_type(a_pod("b", 2))]}
+    rest = {"kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": [without_type(make_pod("b", 2))]}
     informer, script, calls = follow(
         lambda s: (
             s.answer(json.dumps(a_status(422, "Invalid")).encode(), status=422)
             .answer(json.dumps(page).encode())
             .answer(json.dumps(rest).encode())
-            .answer(line("ADDED", a_pod("c", 6)), stays_open=True)
+            .answer(line("ADDED", make_pod("c", 6)), stays_open=True)
         )
     )
     assert calls == [("added", "a@1"), ("added", "b@2"), ("added", "c@6")]
@@ -207,8 +213,8 @@ def test_a_server_without_streaming_lists_gets_a_list_and_a_watch_from_its_versi
 
 
 def test_a_server_that_fails_in_a_streaming_list_is_asked_for_a_plain_one() -> None:
-    refused = line("ADDED", a_pod("ghost", 1)) + line("ERROR", a_status(500, "InternalError"))
-    page = {"kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": [a_pod("a", 1)]}
+    refused = line("ADDED", make_pod("ghost", 1)) + line("ERROR", a_status(500, "InternalError"))
+    page = {"kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": [make_pod("a", 1)]}
     informer, script, calls = follow(
         lambda s: s.answer(refused).answer(json.dumps(page).encode()).answer(stays_open=True)
     )
@@ -221,13 +227,13 @@ def test_after_410_the_collection_is_read_again_and_handlers_see_the_difference(
     gone = a_status(410, "Expired")
 
     def script(s: Script) -> Script:
-        initial = [line("ADDED", a_pod(n, v)) for n, v in (("same", 1), ("changed", 2), ("gone", 3))]
+        initial = [line("ADDED", make_pod(n, v)) for n, v in (("same", 1), ("changed", 2), ("gone", 3))]
         s.answer(*initial, end_of_initial(7))
         if in_stream:
             s.answer(line("ERROR", gone))
         else:
             s.answer(json.dumps(gone).encode(), status=410)
-        again = [line("ADDED", a_pod(n, v)) for n, v in (("same", 1), ("changed", 12), ("new", 13))]
+        again = [line("ADDED", make_pod(n, v)) for n, v in (("same", 1), ("changed", 12), ("new", 13))]
         return s.answer(*again, end_of_initial(20), stays_open=True)
 
     informer, _, calls = follow(script)
@@ -257,8 +263,8 @@ GONE = a_status(410, "Expired")
     [
         lambda: Refusing(line("ERROR", GONE)),
         lambda: Refusing(json.dumps(GONE).encode(), status=410),
-        lambda: Refusing(line("ADDED", a_pod("a", 1)), end_of_initial(7), line("ERROR", GONE)),
-        lambda: Refusing(line("ADDED", a_pod("a", 1))),
+        lambda: Refusing(line("ADDED", make_pod("a", 1)), end_of_initial(7), line("ERROR", GONE)),
+        lambda: Refusing(line("ADDED", make_pod("a", 1))),
         lambda: Refusing(b""),
     ],
     ids=["as an ERROR event", "as the answer", "after initial events", "in initial events", "nothing comes at all"],
@@ -281,7 +287,7 @@ async def test_where_every_watch_is_gone_each_attempt_waits_twice_as_long_up_to_
 
 
 async def test_an_informer_whose_watches_end_after_each_event_lets_others_work() -> None:
-    refusing = Refusing(line("ADDED", a_pod("a", 1)), end_of_initial(7))
+    refusing = Refusing(line("ADDED", make_pod("a", 1)), end_of_initial(7))
     task = asyncio.create_task(Informer(Client(refusing), PODS).run())
     for _ in range(100):
         await asyncio.sleep(0)
@@ -294,7 +300,7 @@ def test_others_have_their_turn_while_a_long_list_is_read() -> None:
         page = {
             "kind": "PodList",
             "metadata": {"resourceVersion": "5"},
-            "items": [a_pod(f"p{n}", 1) for n in range(number)],
+            "items": [make_pod(f"p{n}", 1) for n in range(number)],
         }
 
         async def main() -> int:
@@ -315,11 +321,11 @@ def test_others_have_their_turn_while_a_long_list_is_read() -> None:
 
 
 def test_a_name_taken_by_another_object_while_no_watch_ran_is_a_deletion_and_an_addition() -> None:
-    other = a_pod("a", 9)
+    other = make_pod("a", 9)
     other["metadata"]["uid"] = "other"
     _, _, calls = follow(
         lambda s: s.answer(
-            line("ADDED", a_pod("a", 1)), end_of_initial(7), line("ERROR", a_status(410, "Expired"))
+            line("ADDED", make_pod("a", 1)), end_of_initial(7), line("ERROR", a_status(410, "Expired"))
         ).answer(line("ADDED", other), end_of_initial(10), stays_open=True)
     )
     assert calls[1:] == [("deleted", "a@1"), ("added", "a@9")]
@@ -327,11 +333,11 @@ def test_a_name_taken_by_another_object_while_no_watch_ran_is_a_deletion_and_an_
 
 async def test_an_index_follows_every_change() -> None:
     script = Script().answer(
-        line("ADDED", a_pod("a", 1, app="x")),
-        line("ADDED", a_pod("b", 2, app="x")),
+        line("ADDED", make_pod("a", 1, app="x")),
+        line("ADDED", make_pod("b", 2, app="x")),
         end_of_initial(3),
-        line("MODIFIED", a_pod("a", 4, app="y")),
-        line("DELETED", a_pod("b", 5, app="x")),
+        line("MODIFIED", make_pod("a", 4, app="y")),
+        line("DELETED", make_pod("b", 5, app="x")),
         stays_open=True,
     )
     informer = Informer(Client(script), PODS)
@@ -348,7 +354,7 @@ async def test_an_error_answer_is_raised_with_its_code_reason_and_message() -> N
     status = a_status(409, "Conflict")
     client = Client(Script().answer(json.dumps(status).encode(), status=409))
     with pytest.raises(StatusError, match="Conflict") as caught:
-        await client.update(PODS, a_pod("a", 1))
+        await client.update(PODS, make_pod("a", 1))
     assert (caught.value.code, caught.value.reason) == (409, "Conflict")
 
 
@@ -363,7 +369,7 @@ async def test_an_error_that_is_no_status_is_what_was_written(body: bytes, said:
 
 
 async def test_a_request_that_the_server_asks_to_repeat_is_repeated_after_the_time_it_names() -> None:
-    script = Script().answer(b"", status=429).answer(json.dumps(a_pod("a", 1)).encode())
+    script = Script().answer(b"", status=429).answer(json.dumps(make_pod("a", 1)).encode())
     task = asyncio.create_task(Client(script).get(PODS, "a", "ns"))
     await passes()
     assert len(script.asked) == 1

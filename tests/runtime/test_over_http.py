@@ -21,7 +21,7 @@ from controllers.runtime.kinds import CONFIG_MAPS, NODES, PODS, key_of
 from controllers.runtime.transport import TransportError
 from kubedra.kubeconfig.credentials import Credentials
 from kubedra.kubeconfig.reader import Cluster, KubeconfigError, read_kubeconfig
-from tests.scheduler.objects import a_node
+from tests.support.objects import make_node
 from tests.support.patience import communicate, patience
 from tests.support.wire import ROOT, Child, environment
 
@@ -103,7 +103,7 @@ def test_the_components_run_as_a_process_of_their_own(tmp_path: Path) -> None:
         process = subprocess.Popen(command, env=environment(), cwd=ROOT, stderr=subprocess.PIPE, text=True)
 
         async def scenario(client: Client) -> None:
-            node = a_node("n")
+            node = make_node("n")
             node["metadata"] = {"name": "n"}
             made = await client.create(NODES, node)
             await client.update(NODES, {**made, "spec": {}})

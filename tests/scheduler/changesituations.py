@@ -16,9 +16,9 @@ from controllers.runtime.kinds import (
     VOLUMES,
     Kind,
 )
-from tests.scheduler.objects import a_claim, a_node, a_pod, a_slice, near
 from tests.scheduler.situations import DRIVERS, GPU, Situation, device_class
 from tests.scheduler.volumesituations import storage_class, volume, volume_claim
+from tests.support.objects import make_claim, make_node, make_pod, make_slice, near
 
 ZONE = "topology.kubernetes.io/zone"
 _HARD = {"key": "hard", "value": "v", "effect": "NoSchedule"}
@@ -45,7 +45,7 @@ class Changing:
 
 def _pod(rng: random.Random, name: str) -> Json:
     """A pod that may well have to wait."""
-    one = a_pod(name, labels={"app": rng.choice("xyz")}, terminationGracePeriodSeconds=0,
+    one = make_pod(name, labels={"app": rng.choice("xyz")}, terminationGracePeriodSeconds=0,
                 requests={"cpu": f"{rng.choice((1, 1, 2, 3, 10)) * 400}m", "memory": "200Mi"})  # fmt: skip
     spec = one["spec"]
     for kind in rng.sample(("label", "place", "port", "affinity", "level", "claim", "extended", "volume", "gate"), 2):
@@ -79,18 +79,18 @@ def _node(rng: random.Random, number: int) -> Json:
     labels = {ZONE: rng.choice("ab"), "disk": rng.choice(("ssd", "hdd", "none"))}
     taints = [_HARD] if rng.random() < 0.3 else []
     # Of different sizes, so that none is as good as another.
-    return a_node(f"n{number}", cpu=str(2 + number), memory=f"{3 + 3 * number}Gi", labels=labels, taints=taints)
+    return make_node(f"n{number}", cpu=str(2 + number), memory=f"{3 + 3 * number}Gi", labels=labels, taints=taints)
 
 
 def _claim(rng: random.Random, number: int) -> Json:
-    claim = a_claim(f"claim-{number}", count=rng.choice((1, 1, 2)))
+    claim = make_claim(f"claim-{number}", count=rng.choice((1, 1, 2)))
     claim["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = rng.choice(("gpu", "gpu", "nic"))
     return claim
 
 
 def _slice(rng: random.Random, node: str) -> Json:
     tainted = {"taints": [{"key": "bad", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}]}
-    return a_slice(node, rng.randint(1, 3), DRIVERS["gpu"], **(tainted if rng.random() < 0.2 else {}))
+    return make_slice(node, rng.randint(1, 3), DRIVERS["gpu"], **(tainted if rng.random() < 0.2 else {}))
 
 
 def _node_change(rng: random.Random) -> Change:

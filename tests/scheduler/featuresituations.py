@@ -9,8 +9,8 @@ import random
 from typing import Any
 
 from apiserver.api.objects import Json
-from tests.scheduler.objects import a_node, a_pod
 from tests.scheduler.situations import DRIVERS, GPU, Situation, device_class
+from tests.support.objects import make_node, make_pod
 
 DRIVER = DRIVERS["gpu"]
 
@@ -91,7 +91,7 @@ def _claim(rng: random.Random, name: str, *, plain: bool, lists: bool) -> Json:
 
 def _pod(rng: random.Random, name: str) -> Json:
     requests = {"cpu": f"{rng.randint(1, 6) * 250}m", "memory": f"{rng.randint(1, 4) * 256}Mi"}
-    made = a_pod(name, requests=requests, terminationGracePeriodSeconds=0)
+    made = make_pod(name, requests=requests, terminationGracePeriodSeconds=0)
     spec, container = made["spec"], made["spec"]["containers"][0]
     if rng.random() < 0.25:
         spec["resources"] = {"requests": {"cpu": f"{rng.randint(6, 10) * 250}m", "memory": "1200Mi"}}
@@ -114,7 +114,7 @@ def features(rng: random.Random, *, conditions: bool = False, lists: bool = Fals
     parts = rng.random() < 0.5
     for number in range(rng.randint(1, 3)):
         name = f"n{number}"
-        node = a_node(name, cpu=str(3 + 2 * number), memory=f"{5 + 3 * number}Gi", taints=[])
+        node = make_node(name, cpu=str(3 + 2 * number), memory=f"{5 + 3 * number}Gi", taints=[])
         if rng.random() < 0.5:
             node["status"]["declaredFeatures"] = ["RestartAllContainersOnContainerExits"]
         found.nodes.append(node)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from apiserver.api.objects import Json
-from tests.scheduler.objects import a_claim, a_node, a_pod, a_slice
 from tests.scheduler.situations import DRIVERS, Situation, device_class, priority_class
+from tests.support.objects import make_claim, make_node, make_pod, make_slice
 
 #: What has to be on.
 GATES = "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
@@ -31,22 +31,22 @@ def gangs(rng: random.Random) -> Situation:
         labels = {RACK: rng.choice("ab")} if rng.random() < 0.9 else {}
         name = f"n{number}"
         found.nodes.append(
-            a_node(name, cpu=str(2 + 2 * number), memory=f"{5 + 3 * number}Gi", labels=labels, taints=[])
+            make_node(name, cpu=str(2 + 2 * number), memory=f"{5 + 3 * number}Gi", labels=labels, taints=[])
         )
-        found.slices.append(a_slice(name, rng.randint(0, 2), DRIVERS["gpu"]))
+        found.slices.append(make_slice(name, rng.randint(0, 2), DRIVERS["gpu"]))
     for position in range(rng.randint(1, 3)):
         name = f"g{position}"
         count = rng.randint(1, 4)
         minimum = rng.choice((0, max(1, count - 1), count, count, count + 1))
         cpu = f"{rng.randint(2, 7) * 250}m"
         shared = rng.random() < 0.3
-        claim = a_claim(f"claim-{name}")
+        claim = make_claim(f"claim-{name}")
         with_claim = rng.random() < 0.4
         for number in range(count):
-            own = a_pod(f"{name}-{number}", requests={"cpu": cpu, "memory": "300Mi"}, terminationGracePeriodSeconds=0,
+            own = make_pod(f"{name}-{number}", requests={"cpu": cpu, "memory": "300Mi"}, terminationGracePeriodSeconds=0,
                         schedulingGroup={"podGroupName": name})  # fmt: skip
             if with_claim:
-                mine = claim if shared else a_claim(f"claim-{name}-{number}")
+                mine = claim if shared else make_claim(f"claim-{name}-{number}")
                 if mine["metadata"]["name"] not in [item["metadata"]["name"] for item in found.claims]:
                     found.claims.append(mine)
                 own["spec"]["resourceClaims"] = [{"name": "d", "resourceClaimName": mine["metadata"]["name"]}]
@@ -64,7 +64,7 @@ def crowded(rng: random.Random) -> Situation:
     sizes = rng.sample((3, 5, 7), rng.randint(2, 3))
     for number, size in enumerate(sizes):
         labels = {RACK: rng.choice("ab")}
-        found.nodes.append(a_node(f"n{number}", cpu=str(size), memory=f"{3 * size}Gi", labels=labels, taints=[]))
+        found.nodes.append(make_node(f"n{number}", cpu=str(size), memory=f"{3 * size}Gi", labels=labels, taints=[]))
     found.others = [priority_class(f"p{value}", value) for value in range(1, 13)]
     found.others += [priority_class("never", 50, "Never"), priority_class("high", 100)]
     values = list(range(1, 13))
@@ -78,7 +78,7 @@ def crowded(rng: random.Random) -> Situation:
             group_name = rng.choice(("", "", "whole", "parts"))
             member = {"schedulingGroup": {"podGroupName": group_name}} if group_name else {}
             found.others.append(
-                a_pod(f"low{number}-{count}", requests={"cpu": "1"}, nodeName=f"n{number}", **member,
+                make_pod(f"low{number}-{count}", requests={"cpu": "1"}, nodeName=f"n{number}", **member,
                       priorityClassName=f"p{values.pop()}", terminationGracePeriodSeconds=0)
             )  # fmt: skip
     for position in range(rng.randint(1, 2)):
@@ -89,7 +89,7 @@ def crowded(rng: random.Random) -> Situation:
         cpu = str(rng.randint(1, 3))
         for number in range(count):
             found.pods.append(
-                a_pod(f"{name}-{number}", requests={"cpu": cpu}, terminationGracePeriodSeconds=0,
+                make_pod(f"{name}-{number}", requests={"cpu": cpu}, terminationGracePeriodSeconds=0,
                       priorityClassName=class_name, schedulingGroup={"podGroupName": name})
             )  # fmt: skip
         minimum = rng.choice((0, 1) if count == 1 else (count,))

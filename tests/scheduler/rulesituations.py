@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from apiserver.api.objects import Json
-from tests.scheduler.objects import a_claim, a_node, a_pod
 from tests.scheduler.situations import Situation, budget, cluster, pod, priority_class
+from tests.support.objects import make_claim, make_node, make_pod
 
 _ZONE = "topology.kubernetes.io/zone"
 _KEYS = (_ZONE, "disk", "generation", "absent")
@@ -26,7 +26,7 @@ def _node(rng: random.Random, number: int) -> Json:
         extra["hugepages-2Mi"] = f"{rng.randint(1, 3) * 4}Mi"
     if rng.random() < 0.3:
         extra["example.com/licence"] = str(rng.randint(1, 2))
-    made = a_node(
+    made = make_node(
         f"n{number}", cpu=str(2 + number), memory=f"{5 + 3 * number}Gi", pods=str(rng.choice((1, 2, 110, 110))),
         labels=labels, taints=taints, extra=extra, images=_images(rng, number),
     )  # fmt: skip
@@ -142,7 +142,7 @@ def _resources(rng: random.Random) -> Json:
 
 def _pod(rng: random.Random, number: int) -> Json:
     labels = {"app": rng.choice("xy"), **({"tier": rng.choice("12")} if rng.random() < 0.6 else {})}
-    made = a_pod(f"p{number}", labels=labels, terminationGracePeriodSeconds=0,
+    made = make_pod(f"p{number}", labels=labels, terminationGracePeriodSeconds=0,
                  priorityClassName=rng.choice(("low", "low", "high")))  # fmt: skip
     spec = made["spec"]
     spec["containers"][0]["resources"] = _resources(rng)
@@ -185,7 +185,7 @@ def contested(rng: random.Random) -> Situation:
         one = pod(rng, f"p{number}", extended=0.3)
         one["spec"]["priorityClassName"] = rng.choices(names, (5, 2, 1) if number < 4 else (1, 2, 5))[0]
         if rng.random() < 0.35:
-            claim = a_claim(f"claim-{number}", count=rng.randint(1, 2))
+            claim = make_claim(f"claim-{number}", count=rng.randint(1, 2))
             found.claims.append(claim)
             one["spec"]["resourceClaims"] = [{"name": "g", "resourceClaimName": claim["metadata"]["name"]}]
         if rng.random() < 0.2:

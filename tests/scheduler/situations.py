@@ -22,7 +22,7 @@ from controllers.runtime.kinds import (
     VOLUME_CLAIMS,
     VOLUMES,
 )
-from tests.scheduler.objects import a_claim, a_node, a_pod, a_slice
+from tests.support.objects import make_claim, make_node, make_pod, make_slice
 
 GPU, NIC = "example.com/gpu", "example.com/nic"
 OTHERS = (
@@ -64,9 +64,9 @@ def cluster(rng: random.Random) -> Situation:
         if rng.random() < 0.15:
             taints.append({"key": "hard", "value": "v", "effect": "NoSchedule"})
         size = {"cpu": str(3 + 2 * number), "memory": f"{5 + 3 * number}Gi"}
-        found.nodes.append(a_node(name, extra=extra, labels=labels, taints=taints, **size))
+        found.nodes.append(make_node(name, extra=extra, labels=labels, taints=taints, **size))
         for kind, driver in DRIVERS.items():
-            item = a_slice(name, rng.randint(0, 3), driver)
+            item = make_slice(name, rng.randint(0, 3), driver)
             item["metadata"]["name"] += f"-{kind}"
             item["spec"]["pool"]["name"] += f"-{kind}"
             found.slices.append(item)
@@ -86,7 +86,7 @@ def resources(rng: random.Random, extended: float) -> Json:
 
 def pod(rng: random.Random, name: str, extended: float = 0.5) -> Json:
     """A pod of one to three containers, some of which run first."""
-    made = a_pod(name, labels={"app": rng.choice("xy")}, terminationGracePeriodSeconds=0)
+    made = make_pod(name, labels={"app": rng.choice("xy")}, terminationGracePeriodSeconds=0)
     spec = made["spec"]
     spec["containers"] = [
         {"name": f"c{n}", "image": "image", "resources": resources(rng, extended)} for n in range(rng.randint(1, 2))
@@ -114,7 +114,7 @@ def devices_and_resources(rng: random.Random) -> Situation:
     for number in range(rng.randint(1, 4)):
         one = pod(rng, f"p{number}")
         if rng.random() < 0.35:
-            claim = a_claim(f"claim-{number}", count=rng.randint(1, 2))
+            claim = make_claim(f"claim-{number}", count=rng.randint(1, 2))
             found.claims.append(claim)
             one["spec"]["resourceClaims"] = [{"name": "g", "resourceClaimName": claim["metadata"]["name"]}]
         found.pods.append(one)
@@ -141,10 +141,10 @@ def priorities_and_budgets(rng: random.Random) -> Situation:
     found.others.append(priority_class("polite", 3, "Never"))
     found.others += [budget(f"budget-{app}", app, rng.randint(0, 1)) for app in "xy" if rng.random() < 0.6]
     for number in range(rng.randint(1, 2)):
-        found.nodes.append(a_node(f"n{number}", cpu=str(2 + number), memory=f"{5 + 2 * number}Gi", taints=[]))
+        found.nodes.append(make_node(f"n{number}", cpu=str(2 + number), memory=f"{5 + 2 * number}Gi", taints=[]))
     for number in range(rng.randint(3, 7)):
         name = rng.choices(names, (5, 2, 1))[0] if number < 4 else rng.choices(names, (1, 2, 5))[0]
-        one = a_pod(
+        one = make_pod(
             f"p{number}", labels={"app": rng.choice("xyz")}, requests={"cpu": f"{rng.randint(2, 6) * 250}m"},
             terminationGracePeriodSeconds=0, priorityClassName=name,
         )  # fmt: skip
@@ -177,7 +177,7 @@ def spread_by_default(rng: random.Random) -> Situation:
         labels = {"topology.kubernetes.io/zone": rng.choice("ab")}
         size = rng.choice((50, 400, 900)) * 2**20
         images = [{"names": ["image:latest"], "sizeBytes": size + number}] if rng.random() < 0.4 else []
-        node = a_node(f"n{number}", cpu=str(4 + number), memory=f"{7 + 3 * number}Gi", labels=labels, images=images)
+        node = make_node(f"n{number}", cpu=str(4 + number), memory=f"{7 + 3 * number}Gi", labels=labels, images=images)
         found.nodes.append({**node, "spec": {"taints": []}})
     kinds = ("ReplicaSet", "StatefulSet", "ReplicationController", "Service", "")
     for app in "xy":
@@ -187,7 +187,7 @@ def spread_by_default(rng: random.Random) -> Situation:
     owners = {item["metadata"]["name"][1]: item for item in found.others if item["kind"] != "Service"}
     for number in range(rng.randint(3, 7)):
         app = rng.choice("xy")
-        one = a_pod(f"p{number}", labels={"app": app}, terminationGracePeriodSeconds=0,
+        one = make_pod(f"p{number}", labels={"app": app}, terminationGracePeriodSeconds=0,
                     requests={"cpu": f"{rng.randint(1, 4) * 110}m", "memory": f"{rng.randint(1, 4) * 170}Mi"})  # fmt: skip
         if (owner := owners.get(app)) is not None:
             fields = {key: owner[key] for key in ("apiVersion", "kind")}
@@ -242,12 +242,12 @@ def neighbours(rng: random.Random) -> Situation:
         taints = [{"key": "hard", "value": "v", "effect": "NoSchedule"}] if rng.random() < 0.15 else []
         if rng.random() < 0.3:
             taints.append({"key": "soft", "effect": "PreferNoSchedule"})
-        node = a_node(f"n{number}", cpu=str(2 + number), memory=f"{7 + 3 * number}Gi", labels=labels, taints=taints)
+        node = make_node(f"n{number}", cpu=str(2 + number), memory=f"{7 + 3 * number}Gi", labels=labels, taints=taints)
         found.nodes.append(node)
     for number in range(rng.randint(4, 8)):
         labels = {"app": rng.choice("xy"), **({"tier": rng.choice("12")} if rng.random() < 0.5 else {})}
         requests = {"cpu": f"{rng.randint(1, 5) * 210}m", "memory": f"{rng.randint(1, 4) * 170}Mi"}
-        one = a_pod(f"p{number}", labels=labels, requests=requests, terminationGracePeriodSeconds=0,
+        one = make_pod(f"p{number}", labels=labels, requests=requests, terminationGracePeriodSeconds=0,
                     priorityClassName=rng.choice(("low", "low", "high")))  # fmt: skip
         affinity: Json = _near_or_far(rng) if rng.random() < 0.5 else {}
         if rng.random() < 0.3:

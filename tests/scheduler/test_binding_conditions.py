@@ -8,10 +8,10 @@ import pytest
 
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import DEVICE_CLASSES, EVENTS, PODS, PRIORITY_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES
-from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.situations import priority_class
 from tests.scheduler.test_configuration import document, parse, profile
 from tests.scheduler.world import World, scheduled
+from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice
 
 CONDITIONS = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
 
@@ -21,12 +21,12 @@ ON_FIRST: Json = {"nodeSelector": {"kubernetes.io/hostname": "n1"}}
 
 async def prepare(world: World) -> Json:
     """A pod whose claim is allocated to a device that is not ready; the claim."""
-    await world.add_nodes(a_node("n1"))
-    await world.create(DEVICE_CLASSES, a_class())
-    await world.create(RESOURCE_SLICES, a_slice("n1", 1, **CONDITIONS))
-    await world.create(RESOURCE_CLAIMS, a_claim("c"))
+    await world.add_nodes(make_node("n1"))
+    await world.create(DEVICE_CLASSES, make_device_class())
+    await world.create(RESOURCE_SLICES, make_slice("n1", 1, **CONDITIONS))
+    await world.create(RESOURCE_CLAIMS, make_claim("c"))
     requests = {"cpu": "1"}
-    await world.create(PODS, a_pod("p", requests=requests, resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
+    await world.create(PODS, make_pod("p", requests=requests, resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
     return await world.until(RESOURCE_CLAIMS, "ns/c", lambda claim: claim.get("status", {}).get("allocation"))
 
 
@@ -89,7 +89,7 @@ async def test_a_pod_that_waits_for_its_device_is_not_deleted_for_a_more_importa
     async with World("scheduler") as world:
         await world.create(PRIORITY_CLASSES, priority_class("high", 100))
         claim = await prepare(world)
-        await world.create(PODS, a_pod("high", requests={"cpu": "4"}, priorityClassName="high", **ON_FIRST))
+        await world.create(PODS, make_pod("high", requests={"cpu": "4"}, priorityClassName="high", **ON_FIRST))
         assert (await world.bound("high"))["spec"]["nodeName"] == "n1"
         preempted = await first_event(world, "Preempted")
         assert preempted["regarding"]["name"] == "p"
@@ -97,8 +97,8 @@ async def test_a_pod_that_waits_for_its_device_is_not_deleted_for_a_more_importa
         message = await world.unschedulable("p")
         assert message == 'running PreBind plugin "DynamicResources": context canceled'
         # Its device stays its own until it finds a node for which it is not good.
-        await world.add_nodes(a_node("n2"))
-        await world.create(RESOURCE_SLICES, a_slice("n2", 1))
+        await world.add_nodes(make_node("n2"))
+        await world.create(RESOURCE_SLICES, make_slice("n2", 1))
         assert (await world.bound("p"))["spec"]["nodeName"] == "n2"
         left = await world.claim("c")
         assert left["metadata"]["uid"] == claim["metadata"]["uid"]

@@ -14,8 +14,8 @@ from controllers.allocator import Allocated
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from controllers.scheduler.dra.claims import ClaimCache
-from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World, scheduled
+from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice
 from tests.support.virtual import passes
 
 DEVICE = ("gpu.example.com", "n", "gpu-0")
@@ -46,7 +46,7 @@ class Known:
 
 
 def test_members_of_a_group_share_what_was_allocated_while_the_group_was_placed() -> None:
-    cache, before, within = Known().cache, a_claim("c"), a_claim("d")
+    cache, before, within = Known().cache, make_claim("c"), make_claim("d")
     allocation = version(before, 5, allocated=True)["status"]["allocation"]
     cache.allocate(before, allocation)
     assert cache.shared_allocation(before) is None
@@ -60,7 +60,7 @@ def test_members_of_a_group_share_what_was_allocated_while_the_group_was_placed(
 
 
 def test_a_write_counts_at_once_and_what_the_watch_says_of_older_versions_does_not() -> None:
-    known, claim = Known(), a_claim("c")
+    known, claim = Known(), make_claim("c")
     known.cache.added(version(claim, 5))
     known.cache.record_write(version(claim, 8, allocated=True))
     assert known.shown == "8"
@@ -76,7 +76,7 @@ def test_a_write_counts_at_once_and_what_the_watch_says_of_older_versions_does_n
 
 
 def test_an_answer_that_the_watch_has_overtaken_or_that_is_of_another_claim_changes_nothing() -> None:
-    known, claim = Known(), a_claim("c")
+    known, claim = Known(), make_claim("c")
     known.cache.record_write(version(claim, 4))
     assert known.shown is None
     known.cache.added(version(claim, 5))
@@ -87,7 +87,7 @@ def test_an_answer_that_the_watch_has_overtaken_or_that_is_of_another_claim_chan
 
 
 def test_a_claim_that_was_made_anew_replaces_what_was_written_to_the_old_one() -> None:
-    known, claim = Known(), a_claim("c")
+    known, claim = Known(), make_claim("c")
     known.cache.added(version(claim, 5))
     known.cache.record_write(version(claim, 20, allocated=True))
     known.cache.updated({}, version(claim, 9, uid="new"))
@@ -95,7 +95,7 @@ def test_a_claim_that_was_made_anew_replaces_what_was_written_to_the_old_one() -
 
 
 def test_a_deleted_claim_gives_back_its_devices() -> None:
-    known, claim = Known(), a_claim("c")
+    known, claim = Known(), make_claim("c")
     known.cache.added(version(claim, 5))
     known.cache.record_write(version(claim, 8, allocated=True))
     known.cache.deleted(version(claim, 9, allocated=True))
@@ -105,7 +105,7 @@ def test_a_deleted_claim_gives_back_its_devices() -> None:
 
 
 async def test_one_can_wait_until_the_watch_shows_a_claim_but_not_for_ever() -> None:
-    known, claim = Known(), a_claim("c")
+    known, claim = Known(), make_claim("c")
     waiting = asyncio.ensure_future(known.cache.wait_observed(claim, timedelta(seconds=5)))
     await passes(4)
     assert not waiting.done()
@@ -113,7 +113,7 @@ async def test_one_can_wait_until_the_watch_shows_a_claim_but_not_for_ever() -> 
     await passes()
     assert waiting.done()
     await known.cache.wait_observed(claim, timedelta(seconds=5))
-    other = asyncio.ensure_future(known.cache.wait_observed(a_claim("d"), timedelta(seconds=5)))
+    other = asyncio.ensure_future(known.cache.wait_observed(make_claim("d"), timedelta(seconds=5)))
     await passes(5)
     assert other.done()
 
@@ -122,10 +122,10 @@ async def test_one_can_wait_until_the_watch_shows_a_claim_but_not_for_ever() -> 
 
 
 async def with_a_device(world: World) -> None:
-    await world.create(DEVICE_CLASSES, a_class())
-    await world.add_nodes(a_node("n"))
-    await world.create(RESOURCE_SLICES, a_slice("n", 1))
-    await world.create(RESOURCE_CLAIMS, a_claim("c"))
+    await world.create(DEVICE_CLASSES, make_device_class())
+    await world.add_nodes(make_node("n"))
+    await world.create(RESOURCE_SLICES, make_slice("n", 1))
+    await world.create(RESOURCE_CLAIMS, make_claim("c"))
 
 
 def refuses(monkeypatch: pytest.MonkeyPatch, method: str, times: int) -> list[str]:
@@ -150,7 +150,7 @@ async def test_a_conflict_is_tried_again_with_the_newest_claim(method: str, monk
     async with World("scheduler") as world:
         await with_a_device(world)
         asked = refuses(monkeypatch, method, 1)
-        await world.create(PODS, a_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
+        await world.create(PODS, make_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
         await world.bound("p")
         claim = await world.claim("c")
         assert claim["status"]["reservedFor"][0]["name"] == "p"
@@ -163,7 +163,7 @@ async def test_too_many_conflicts_fail_the_attempt_and_the_device_is_free_again(
     async with World("scheduler") as world:
         await with_a_device(world)
         refuses(monkeypatch, "update_status", 1000)
-        await world.create(PODS, a_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
+        await world.create(PODS, make_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
         pod = await world.until(PODS, "ns/p", lambda obj: scheduled(obj).get("reason") == "SchedulerError")
         assert scheduled(pod)["message"].startswith(
             'running PreBind plugin "DynamicResources": add allocation and reservation to claim ns/c: '
@@ -190,7 +190,7 @@ async def test_a_claim_that_somebody_else_allocated_meanwhile_fails_the_attempt(
             return answer
 
         monkeypatch.setattr(Client, "update_status", write)
-        await world.create(PODS, a_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
+        await world.create(PODS, make_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
         pod = await world.until(PODS, "ns/p", lambda obj: scheduled(obj).get("reason") == "SchedulerError")
         assert "claim ns/c got allocated elsewhere in the meantime" in scheduled(pod)["message"]
         await world.bound("p")

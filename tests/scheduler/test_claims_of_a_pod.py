@@ -22,8 +22,8 @@ from controllers.scheduler.framework.status import Rejection
 from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
-from tests.scheduler.objects import a_claim, a_pod, info
 from tests.scheduler.test_evaluate import devices, with_claim
+from tests.support.objects import info, make_claim, make_pod
 
 DRIVER = "gpu.example.com"
 LONG_AGO = "2020-01-01T00:00:00Z"
@@ -73,7 +73,7 @@ FAILED = 'device binding failed: claim=c, reason=R, message="M"'
     ],
 )  # fmt: skip
 def test_a_claim_is_ready_when_each_of_its_devices_is(status: Json, expected: tuple[bool, str]) -> None:
-    assert readiness(a_claim("c", **status)) == expected
+    assert readiness(make_claim("c", **status)) == expected
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_claim_is_ready_when_each_of_its_devices_is(status: Json, expected: tu
     [({}, False), (allocated(result()), False), (allocated(result(), NEEDS), True), (allocated(), False)],
 )
 def test_a_claim_has_binding_conditions_if_one_of_its_devices_has(status: Json, has: bool) -> None:
-    assert has_binding_conditions(a_claim("c", **status)) is has
+    assert has_binding_conditions(make_claim("c", **status)) is has
 
 
 @pytest.mark.parametrize(
@@ -94,18 +94,18 @@ def test_a_claim_has_binding_conditions_if_one_of_its_devices_has(status: Json, 
     ],
 )
 def test_devices_are_freed_when_an_allocation_goes(before: Json, after: Json, freed: bool) -> None:
-    assert is_deallocation(a_claim("c", **before), a_claim("c", **after)) is freed
+    assert is_deallocation(make_claim("c", **before), make_claim("c", **after)) is freed
 
 
 def test_a_claim_without_a_status_frees_nothing_and_is_not_ready() -> None:
-    bare = {key: value for key, value in a_claim("c").items() if key != "status"}
+    bare = {key: value for key, value in make_claim("c").items() if key != "status"}
     assert not is_deallocation(bare, bare)
-    assert is_deallocation(a_claim("c", **allocated()), bare)
+    assert is_deallocation(make_claim("c", **allocated()), bare)
     assert readiness(bare) == (False, "")
     assert not has_binding_conditions(bare)
 
 
-MINE, OTHERS = a_claim("claim"), a_claim("other")
+MINE, OTHERS = make_claim("claim"), make_claim("other")
 
 
 def changed(claim: Json, **status: Any) -> Json:
@@ -140,9 +140,9 @@ def test_a_pod_with_claims_is_woken_by_its_claims_and_by_devices_that_become_fre
 
 def test_a_pod_is_woken_when_the_name_of_its_own_claim_is_known() -> None:
     cluster = devices(1)
-    waiting = a_pod("p", uid="p", resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
+    waiting = make_pod("p", uid="p", resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
     ready = {**waiting, "status": {"resourceClaimStatuses": [{"name": "g", "resourceClaimName": "made"}]}}
-    cluster.claims.added(a_claim("made", owner=waiting))
+    cluster.claims.added(make_claim("made", owner=waiting))
     hint = cluster.devices.hints[ClusterEvent.POD_GENERATED_CLAIM]
     assert hint is not None
 
@@ -167,7 +167,7 @@ def test_a_group_wakes_its_pods_alone() -> None:
 
 def first_available(name: str, *counts: int, status: Json | None = None) -> Json:
     """A claim with one request that has an alternative for each count."""
-    claim = a_claim(name, **(status or {}))
+    claim = make_claim(name, **(status or {}))
     choices = [{"name": f"s{n}", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": n} for n in counts]
     claim["spec"]["devices"]["requests"] = [{"name": "r", "firstAvailable": choices}]
     return claim
@@ -184,7 +184,7 @@ def test_a_node_is_the_better_the_earlier_the_alternatives_that_it_can_serve() -
     cluster = devices(3, 2, 1)
     cluster.claims.added(first_available("claim", 3, 2, 1))
     assert scored(cluster, with_claim()) == {"n0": 8, "n1": 7, "n2": 6}
-    cluster.claims.added(a_claim("plain"))
+    cluster.claims.added(make_claim("plain"))
     assert scored(cluster, with_claim("plain")) == {"n0": 0, "n1": 0, "n2": 0}
 
 
@@ -205,8 +205,8 @@ def test_a_claim_that_is_allocated_adds_what_its_alternative_is_worth_on_every_n
 def test_what_every_node_treats_alike_is_told_by_what_is_asked_for() -> None:
     cluster = devices(3)
     for name, count in (("a", 1), ("b", 1), ("c", 2)):
-        cluster.claims.added(a_claim(name, count=count))
-    cluster.claims.added(a_claim("taken", **allocated(result())))
+        cluster.claims.added(make_claim(name, count=count))
+    cluster.claims.added(make_claim("taken", **allocated(result())))
     states = {name: cluster.devices.prefilter(with_claim(name)) for name in ("a", "b", "c", "taken")}
     shapes = {name: state.shape for name, state in states.items() if isinstance(state, DynamicState)}
     assert shapes["a"] == shapes["b"] != shapes["c"]
@@ -218,14 +218,14 @@ def test_what_every_node_treats_alike_is_told_by_what_is_asked_for() -> None:
 def test_a_selector_that_cannot_be_read_ends_the_attempt() -> None:
     cluster = devices(1)
     broken = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Like", "values": ["b"]}]}]}
-    cluster.claims.added(a_claim("claim", **allocated(result(), nodeSelector=broken)))
+    cluster.claims.added(make_claim("claim", **allocated(result(), nodeSelector=broken)))
     with pytest.raises(PluginError):
         cluster.devices.prefilter(with_claim())
 
 
 def test_a_request_of_no_known_type_ends_the_attempt() -> None:
     cluster = devices(1)
-    claim = a_claim("claim")
+    claim = make_claim("claim")
     claim["spec"]["devices"]["requests"] = [{"name": "r", "exactly": {"count": 1}}]
     cluster.claims.added(claim)
     with pytest.raises(PluginError, match=r"^request r: unsupported request type$"):
@@ -251,7 +251,7 @@ async def test_an_allocation_whose_devices_failed_or_took_ten_minutes_is_no_use(
     cluster = devices(1)
     cluster.devices.conditions = conditions
     status["allocation"]["allocationTimestamp"] = go_time(clock.now())
-    cluster.claims.added(a_claim("claim", **status))
+    cluster.claims.added(make_claim("claim", **status))
     await asyncio.sleep(age)
     state = cluster.devices.prefilter(with_claim())
     assert isinstance(state, DynamicState)
@@ -262,13 +262,13 @@ async def test_an_allocation_whose_devices_failed_or_took_ten_minutes_is_no_use(
 
 
 def test_without_a_stamp_an_allocation_does_not_grow_old() -> None:
-    assert devices(1).devices.timed_out(a_claim("c", **allocated(NEEDS, allocationTimestamp=LONG_AGO)))
-    assert not devices(1).devices.timed_out(a_claim("c", **allocated(NEEDS)))
+    assert devices(1).devices.timed_out(make_claim("c", **allocated(NEEDS, allocationTimestamp=LONG_AGO)))
+    assert not devices(1).devices.timed_out(make_claim("c", **allocated(NEEDS)))
 
 
 def test_a_search_that_takes_too_long_ends_the_attempt_and_one_without_a_limit_goes_on() -> None:
     cluster = devices(1)
-    cluster.claims.added(a_claim("claim"))
+    cluster.claims.added(make_claim("claim"))
     [node] = cluster.cache.list()
     for limit, ends in ((timedelta(seconds=-1), True), (timedelta(seconds=60), False), (None, False)):
         plugin = DynamicResources(cluster.allocator, cluster.claims, conditions=True, filter_timeout=limit)
@@ -286,7 +286,7 @@ def test_a_search_that_takes_too_long_ends_the_attempt_and_one_without_a_limit_g
 def test_devices_that_another_pod_took_meanwhile_cannot_be_reserved() -> None:
     cluster = devices(1)
     for name in ("one", "two"):
-        cluster.claims.added(a_claim(name))
+        cluster.claims.added(make_claim(name))
     [node] = cluster.cache.list()
     states = {name: cluster.devices.prefilter(with_claim(name)) for name in ("one", "two")}
     one, two = states["one"], states["two"]
@@ -314,8 +314,8 @@ def test_what_a_node_says_of_claims_is_remembered_for_claims_that_ask_alike(monk
     monkeypatch.setattr(DynamicResources, "rejection", counted)
     cluster = devices(1)
     for name, count in (("a", 2), ("b", 2), ("c", 1)):
-        cluster.claims.added(a_claim(name, count=count))
-    cluster.claims.added(a_claim("taken", **allocated(result())))
+        cluster.claims.added(make_claim(name, count=count))
+    cluster.claims.added(make_claim("taken", **allocated(result())))
     for name in ("a", "b", "c", "c"):
         cluster.evaluator.rejection(cluster.cycle(with_claim(name), prefiltered=True), cluster.cache.list()[0])
     assert asked == ["a", "c"]
@@ -325,7 +325,7 @@ def test_what_a_node_says_of_claims_is_remembered_for_claims_that_ask_alike(monk
 
 
 def test_an_allocation_counts_until_the_last_pod_that_shares_it_gives_it_up() -> None:
-    cluster, claim = devices(1), a_claim("claim")
+    cluster, claim = devices(1), make_claim("claim")
     cluster.claims.added(claim)
     told: list[tuple[bool, bool]] = []
     cluster.claims.on_change(lambda *both: told.append(tuple(bool((c or {}).get("status")) for c in both)))  # type: ignore[arg-type]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import DEVICE_CLASSES, POD_GROUPS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
-from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World
+from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice
 
 GATES = "GenericWorkload=true,DRAWorkloadResourceClaims=true"
 ENTRY = {"name": "shared", "resourceClaimName": "c"}
@@ -23,14 +23,14 @@ def a_group(name: str) -> Json:
 
 
 def a_member(name: str, group: str = "g") -> Json:
-    return a_pod(name, schedulingGroup={"podGroupName": group}, resourceClaims=[ENTRY])
+    return make_pod(name, schedulingGroup={"podGroupName": group}, resourceClaims=[ENTRY])
 
 
 async def with_one_device(world: World) -> None:
-    await world.create(DEVICE_CLASSES, a_class())
-    await world.add_nodes(a_node("n1"))
-    await world.create(RESOURCE_SLICES, a_slice("n1", 1))
-    await world.create(RESOURCE_CLAIMS, a_claim("c"))
+    await world.create(DEVICE_CLASSES, make_device_class())
+    await world.add_nodes(make_node("n1"))
+    await world.create(RESOURCE_SLICES, make_slice("n1", 1))
+    await world.create(RESOURCE_CLAIMS, make_claim("c"))
 
 
 def users(claim: Json) -> list[tuple[str, str]]:
@@ -41,7 +41,7 @@ async def test_a_claim_of_a_group_is_reserved_once_for_it_and_for_each_foreign_p
     async with World("scheduler", gates=GATES) as world:
         await with_one_device(world)
         await world.create(POD_GROUPS, a_group("g"))
-        await world.create(PODS, a_member("a"), a_member("b"), a_pod("foreign", resourceClaims=[ENTRY]))
+        await world.create(PODS, a_member("a"), a_member("b"), make_pod("foreign", resourceClaims=[ENTRY]))
         for name in ("a", "b", "foreign"):
             await world.bound(name)
         assert sorted(users(await world.claim("c"))) == [("podgroups", "g"), ("pods", "foreign")]

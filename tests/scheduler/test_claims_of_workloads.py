@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import DEVICE_CLASSES, JOBS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
-from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World
+from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice
 from tests.support.virtual import passes
 
 GATE = "DRAReservedForWorkloads=true"
@@ -17,16 +17,16 @@ TAINT = {"key": "example.com/broken", "effect": "NoExecute", "timeAdded": "2026-
 
 
 async def prepared(world: World, *, reserved_for: Json | None = None, pods_a_node: str = "110") -> None:
-    await world.create(DEVICE_CLASSES, a_class())
-    await world.add_nodes(a_node("n1", cpu="999", pods=pods_a_node))
-    await world.create(RESOURCE_SLICES, a_slice("n1", 1))
-    claim = a_claim("c")
+    await world.create(DEVICE_CLASSES, make_device_class())
+    await world.add_nodes(make_node("n1", cpu="999", pods=pods_a_node))
+    await world.create(RESOURCE_SLICES, make_slice("n1", 1))
+    claim = make_claim("c")
     claim["spec"]["reservedFor"] = OTHERS_JOB if reserved_for is None else reserved_for
     await world.create(RESOURCE_CLAIMS, claim)
 
 
 def user(name: str) -> Json:
-    return a_pod(name, resourceClaims=[ENTRY])
+    return make_pod(name, resourceClaims=[ENTRY])
 
 
 def opened(claim: Json) -> bool:
@@ -79,7 +79,7 @@ async def test_an_allocation_that_is_held_for_a_workload_is_not_given_up_for_one
         await world.create(PODS, user("a"))
         await world.bound("a")
         elsewhere = {**user("b"), "spec": {**user("b")["spec"], "nodeSelector": {"zone": "x"}}}
-        await world.add_nodes(a_node("n2", labels={"zone": "x"}))
+        await world.add_nodes(make_node("n2", labels={"zone": "x"}))
         claim = await world.claim("c")
         # Now it can be used on the first node alone.
         node = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}
@@ -97,7 +97,7 @@ async def test_pods_that_are_not_listed_run_and_are_evicted_with_the_device() ->
     async with World(*components, gates=GATE, options={"nodes": 1}) as world:
         await prepared(world)
         emulated = {"nodeSelector": {"kubernetes.io/hostname": "node-1"}}
-        tainted = a_slice("node-1", 1)
+        tainted = make_slice("node-1", 1)
         await world.create(RESOURCE_SLICES, tainted)
         for name in "ab":
             pod = user(name)

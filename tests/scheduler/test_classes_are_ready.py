@@ -8,8 +8,8 @@ import pytest
 
 from controllers.allocator.selectors import CelEvaluator
 from controllers.runtime.kinds import DEVICE_CLASSES
-from tests.scheduler.objects import a_class
 from tests.scheduler.world import World
+from tests.support.objects import make_device_class
 from tests.support.virtual import passes
 
 FIRST, SECOND = "device.driver == 'gpu.example.com'", "device.driver == 'nic.example.com'"
@@ -28,7 +28,7 @@ async def test_selectors_of_a_class_are_compiled_when_it_comes_and_when_it_chang
     monkeypatch.setattr(CelEvaluator, "compile", compile_one)
 
     async with World("scheduler") as world:
-        chosen = {**a_class(), "spec": {"selectors": [{"cel": {"expression": FIRST}}]}}
+        chosen = {**make_device_class(), "spec": {"selectors": [{"cel": {"expression": FIRST}}]}}
         await world.create(DEVICE_CLASSES, chosen)
         await passes()
         assert compiled == [FIRST]

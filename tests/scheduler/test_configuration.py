@@ -21,8 +21,8 @@ from controllers.scheduler.cycle.plugins import Parts, default_plugins
 from controllers.scheduler.cycle.profiles import arrange, check, load
 from controllers.scheduler.framework.framework import Plugin
 from tests.scheduler.cluster import Cluster
-from tests.scheduler.objects import a_node, a_pod, info
 from tests.scheduler.world import World
+from tests.support.objects import info, make_node, make_pod
 from tests.support.virtual import passes
 from tests.support.wire import ROOT, command, environment
 
@@ -129,7 +129,7 @@ def test_weights_are_the_points_then_the_general_ones_then_upstreams() -> None:
 
 
 def test_filters_that_a_profile_names_are_asked_first() -> None:
-    node = a_node("n", cpu="0", taints=[{"key": "k", "effect": "NoSchedule"}])
+    node = make_node("n", cpu="0", taints=[{"key": "k", "effect": "NoSchedule"}])
     pod = info(requests={"cpu": "1"})
     assert Cluster(node).refusal(pod) == "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
     first = {"filter": {"enabled": named("NodeResourcesFit")}}
@@ -137,8 +137,8 @@ def test_filters_that_a_profile_names_are_asked_first() -> None:
 
 
 def test_full_nodes_can_be_preferred_and_other_resources_scored() -> None:
-    nodes = (a_node("busy", extra={"example.com/x": "4"}), a_node("idle", extra={"example.com/x": "4"}))
-    busy = a_pod(requests={"cpu": "1", "memory": "2Gi", "example.com/x": "2"})
+    nodes = (make_node("busy", extra={"example.com/x": "4"}), make_node("idle", extra={"example.com/x": "4"}))
+    busy = make_pod(requests={"cpu": "1", "memory": "2Gi", "example.com/x": "2"})
     pod = info(requests={"example.com/x": "1"})
 
     def score(strategy: Json) -> dict[str, int]:
@@ -161,7 +161,7 @@ def test_nodes_are_scored_by_a_shape_of_their_use() -> None:
         "requestedToCapacityRatio": {"shape": shape},
     }
     for wanted, score in ((1, 0), (2, 0), (5, 75), (6, 100), (7, 80), (9, 40), (10, 40)):
-        node = a_node("n", extra={"example.com/x": "10"})
+        node = make_node("n", extra={"example.com/x": "10"})
         cluster = configured(node, NodeResourcesFit={"scoringStrategy": strategy})
         assert cluster.totals(info(requests={"example.com/x": str(wanted)})) == {"n": score}, wanted
 
@@ -174,8 +174,8 @@ def test_an_affinity_that_a_profile_adds_holds_for_every_pod() -> None:
         "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": on_ssd}],
     }
     nodes = (
-        a_node("a", labels={"zone": "a", "disk": "s"}), a_node("b1", labels={"zone": "b"}),
-        a_node("b2", labels={"zone": "b", "disk": "s"}),
+        make_node("a", labels={"zone": "a", "disk": "s"}), make_node("b1", labels={"zone": "b"}),
+        make_node("b2", labels={"zone": "b", "disk": "s"}),
     )  # fmt: skip
     cluster = configured(*nodes, NodeAffinity={"addedAffinity": added})
     assert cluster.place(info()) == "b2"
@@ -189,7 +189,7 @@ def test_an_affinity_that_a_profile_adds_holds_for_every_pod() -> None:
 def test_more_resources_than_two_are_balanced_by_how_far_they_are_from_their_mean() -> None:
     names = ("cpu", "memory", "example.com/x")
     balanced = {"resources": [{"name": name, "weight": 1} for name in names]}
-    node = a_node("n", cpu="10", memory="10Gi", extra={"example.com/x": "10"})
+    node = make_node("n", cpu="10", memory="10Gi", extra={"example.com/x": "10"})
     only = {"score": {"disabled": named("*"), "enabled": named("NodeResourcesBalancedAllocation")}}
     cluster = Cluster(node, arguments=arguments(NodeResourcesBalancedAllocation=balanced), plugins=only)
     # All used alike: nothing is lost. What the pod does not ask for does not count, but for cpu and memory.
@@ -202,7 +202,7 @@ def test_more_resources_than_two_are_balanced_by_how_far_they_are_from_their_mea
 
 def test_ignored_resources_are_not_counted() -> None:
     for name, values in (("ignoredResources", ["example.com/x"]), ("ignoredResourceGroups", ["example.com"])):
-        cluster = configured(a_node("n"), NodeResourcesFit={name: values})
+        cluster = configured(make_node("n"), NodeResourcesFit={name: values})
         assert cluster.place(info(requests={"example.com/x": "1"})) == "n"
         assert "Insufficient other.org/x" in cluster.refusal(info(requests={"other.org/x": "1"}))
 
@@ -210,10 +210,10 @@ def test_ignored_resources_are_not_counted() -> None:
 def test_spreading_has_the_constraints_that_are_given() -> None:
     constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
     args = {"defaultingType": "List", "defaultConstraints": [constraint]}
-    cluster = configured(a_node("a", labels={"zone": "1"}), a_node("b", labels={"zone": "2"}, pods="0"),
+    cluster = configured(make_node("a", labels={"zone": "1"}), make_node("b", labels={"zone": "2"}, pods="0"),
                          PodTopologySpread=args)  # fmt: skip
     cluster.belongs_together("app")
-    cluster.on("a", a_pod(labels={"app": "x"}))
+    cluster.on("a", make_pod(labels={"app": "x"}))
     assert "1 node(s) didn't match pod topology spread constraints" in cluster.refusal(info(labels={"app": "x"}))
     assert cluster.place(info(labels={"app": "y"})) == "a"
 
@@ -236,12 +236,12 @@ async def test_each_profile_serves_the_pods_that_name_it_and_reports_under_its_n
     configuration = parse(document(profile(), profile(None, "packing", NodeResourcesFit=packing)))
 
     async with World("scheduler", configuration=configuration) as world:
-        await world.add_nodes(a_node("big", cpu="64", memory="64Gi"), a_node("small"))
+        await world.add_nodes(make_node("big", cpu="64", memory="64Gi"), make_node("small"))
         for name, scheduler in (("spread", "default-scheduler"), ("packed", "packing")):
-            await world.create(PODS, a_pod(name, requests={"cpu": "1", "memory": "2Gi"}, schedulerName=scheduler))
+            await world.create(PODS, make_pod(name, requests={"cpu": "1", "memory": "2Gi"}, schedulerName=scheduler))
         assert (await world.bound("spread"))["spec"]["nodeName"] == "big"
         assert (await world.bound("packed"))["spec"]["nodeName"] == "small"
-        await world.create(PODS, a_pod("foreign", schedulerName="another"))
+        await world.create(PODS, make_pod("foreign", schedulerName="another"))
         await passes(1)
         events = (await world.client.list(EVENTS, "ns"))["items"]
         reporters = {event["regarding"]["name"]: event["reportingController"] for event in events}
@@ -252,7 +252,7 @@ async def test_each_profile_serves_the_pods_that_name_it_and_reports_under_its_n
 def test_nodes_without_a_label_of_given_constraints_are_the_worst() -> None:
     constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
     args = {"defaultingType": "List", "defaultConstraints": [constraint]}
-    cluster = configured(a_node("in", labels={"zone": "1"}), a_node("out"), PodTopologySpread=args)
+    cluster = configured(make_node("in", labels={"zone": "1"}), make_node("out"), PodTopologySpread=args)
     cluster.belongs_together("app")
     totals = cluster.totals(info(labels={"app": "x"}))
     assert totals["in"] - totals["out"] == 200

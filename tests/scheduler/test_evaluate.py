@@ -15,18 +15,27 @@ from controllers.scheduler.framework.status import Diagnosis, SchedulingError
 from controllers.scheduler.state.nodes import Nominator
 from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
-from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, info, node_affinity, term
+from tests.support.objects import (
+    info,
+    make_claim,
+    make_device_class,
+    make_node,
+    make_pod,
+    make_slice,
+    node_affinity,
+    term,
+)
 
 NO_SCHEDULE = [{"key": "k", "value": "v", "effect": "NoSchedule"}]
 
 
 def test_reasons_are_counted_by_text_and_sorted_as_text() -> None:
     cluster = Cluster(
-        a_node("closed", unschedulable=True),
-        a_node("tainted", taints=NO_SCHEDULE),
-        a_node("small-1", cpu="1"),
-        a_node("small-2", cpu="1", memory="1Gi"),
-        *(a_node(f"full-{n}", pods="0") for n in range(10)),
+        make_node("closed", unschedulable=True),
+        make_node("tainted", taints=NO_SCHEDULE),
+        make_node("small-1", cpu="1"),
+        make_node("small-2", cpu="1", memory="1Gi"),
+        *(make_node(f"full-{n}", pods="0") for n in range(10)),
     )
     assert (
         cluster.refusal(info(requests={"cpu": "2", "memory": "2Gi"}))
@@ -49,24 +58,24 @@ def test_reasons_are_counted_by_text_and_sorted_as_text() -> None:
 )
 def test_each_filter_says_no_in_its_words(node: Json, pod: Json, reason: str | None) -> None:
     expected = f"1 {reason}" if reason else "1 Insufficient cpu, 1 Too many pods"
-    assert Cluster(a_node("n", **node)).refusal(info(**pod)) == f"0/1 nodes are available: {expected}."
+    assert Cluster(make_node("n", **node)).refusal(info(**pod)) == f"0/1 nodes are available: {expected}."
 
 
 def test_tolerations_open_tainted_and_unschedulable_nodes() -> None:
     everything = [{"operator": "Exists"}]
-    assert Cluster(a_node("n", taints=NO_SCHEDULE, unschedulable=True)).place(info(tolerations=everything)) == "n"
+    assert Cluster(make_node("n", taints=NO_SCHEDULE, unschedulable=True)).place(info(tolerations=everything)) == "n"
     equal = {"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}
-    cluster = Cluster(a_node("n", taints=NO_SCHEDULE))
+    cluster = Cluster(make_node("n", taints=NO_SCHEDULE))
     for enough in ({}, {"operator": ""}, {"effect": ""}, {"operator": "Exists", "value": ""}):
         assert cluster.place(info(tolerations=[{**equal, **enough}])) == "n"
     for other in ({"value": "w"}, {"key": "l"}, {"effect": "NoExecute"}, {"operator": "Lt"}, {"value": ""}):
         assert "untolerated taint" in cluster.refusal(info(tolerations=[{**equal, **other}]))
-    assert Cluster(a_node("n", taints=[{"key": "k", "effect": "PreferNoSchedule"}])).place(info()) == "n"
-    assert "taint" in Cluster(a_node("n", taints=[{"key": "k", "effect": "NoExecute"}])).refusal(info())
+    assert Cluster(make_node("n", taints=[{"key": "k", "effect": "PreferNoSchedule"}])).place(info()) == "n"
+    assert "taint" in Cluster(make_node("n", taints=[{"key": "k", "effect": "NoExecute"}])).refusal(info())
 
 
 def test_a_pod_goes_to_the_node_that_was_made_free_for_it_if_it_fits_there() -> None:
-    cluster = Cluster(a_node("emptier"), a_node("nominated")).on("nominated", a_pod(requests={"cpu": "2"}))
+    cluster = Cluster(make_node("emptier"), make_node("nominated")).on("nominated", make_pod(requests={"cpu": "2"}))
     status = {"nominatedNodeName": "nominated"}
     assert cluster.place(info(requests={"cpu": "1"})) == "emptier"
     assert cluster.place(info(requests={"cpu": "1"}, status=status)) == "nominated"
@@ -75,9 +84,9 @@ def test_a_pod_goes_to_the_node_that_was_made_free_for_it_if_it_fits_there() -> 
 
 
 def test_a_node_takes_as_many_pods_as_it_says() -> None:
-    cluster = Cluster(a_node("n", pods="2")).on("n", a_pod())
+    cluster = Cluster(make_node("n", pods="2")).on("n", make_pod())
     assert cluster.place(info()) == "n"
-    cluster.on("n", a_pod())
+    cluster.on("n", make_pod())
     assert cluster.refusal(info()) == "0/1 nodes are available: 1 Too many pods."
 
 
@@ -85,7 +94,7 @@ def test_host_ports_conflict_by_address_protocol_and_port() -> None:
     def port(number: int, ip: str = "", protocol: str = "TCP") -> Json:
         return {"ports": [{"hostPort": number, "containerPort": 1, "hostIP": ip, "protocol": protocol}]}
 
-    cluster = Cluster(a_node("n")).on("n", a_pod(**port(80, "10.0.0.1")))
+    cluster = Cluster(make_node("n")).on("n", make_pod(**port(80, "10.0.0.1")))
     reason = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."
     assert cluster.refusal(info(**port(80))) == reason
     assert cluster.refusal(info(**port(80, "10.0.0.1"))) == reason
@@ -95,9 +104,9 @@ def test_host_ports_conflict_by_address_protocol_and_port() -> None:
 
 def test_a_pod_that_names_its_node_by_field_is_only_tried_there() -> None:
     fields = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]}
-    cluster = Cluster(a_node("a"), a_node("b"), a_node("c"))
+    cluster = Cluster(make_node("a"), make_node("b"), make_node("c"))
     assert cluster.place(info(affinity=node_affinity(fields))) == "b"
-    cluster.cache.set_node(a_node("b", cpu="0"))
+    cluster.cache.set_node(make_node("b", cpu="0"))
     assert (
         cluster.refusal(info(affinity=node_affinity(fields), requests={"cpu": "1"}))
         == "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
@@ -110,7 +119,7 @@ def test_without_nodes_the_attempt_fails_rather_than_being_rejected() -> None:
 
 
 def test_pods_that_are_removed_or_forgotten_leave_their_room() -> None:
-    cluster = Cluster(a_node("n", cpu="1"))
+    cluster = Cluster(make_node("n", cpu="1"))
     pod = info(requests={"cpu": "1"})
     cluster.cache.assume(pod, "n")
     assert "Insufficient cpu" in cluster.refusal(info(requests={"cpu": "1"}))
@@ -119,10 +128,10 @@ def test_pods_that_are_removed_or_forgotten_leave_their_room() -> None:
 
 
 def test_the_emptier_node_is_better_and_equal_nodes_are_chosen_by_the_seed() -> None:
-    busy = a_pod(requests={"cpu": "2", "memory": "2Gi"})
-    cluster = Cluster(a_node("busy"), a_node("idle")).on("busy", busy)
+    busy = make_pod(requests={"cpu": "2", "memory": "2Gi"})
+    cluster = Cluster(make_node("busy"), make_node("idle")).on("busy", busy)
     assert cluster.place(info(requests={"cpu": "1", "memory": "1Gi"})) == "idle"
-    nodes = [a_node(f"n{n}") for n in range(8)]
+    nodes = [make_node(f"n{n}") for n in range(8)]
     chosen = [{Cluster(*nodes, seed=seed).place(info()) for _ in range(3)} for seed in range(8)]
     assert all(len(names) == 1 for names in chosen)
     assert len(set.union(*chosen)) > 1
@@ -130,16 +139,16 @@ def test_the_emptier_node_is_better_and_equal_nodes_are_chosen_by_the_seed() -> 
 
 def test_scores_of_resources_are_upstreams() -> None:
     # cpu 1 of 4 and memory 2Gi of 8Gi: a quarter each, so perfectly balanced.
-    totals = Cluster(a_node("n")).totals(info(requests={"cpu": "1", "memory": "2Gi"}))
+    totals = Cluster(make_node("n")).totals(info(requests={"cpu": "1", "memory": "2Gi"}))
     assert totals == {"n": 75 + 75}
     # A pod without requests: 100m and 200Mi are assumed, balance is not scored.
-    assert Cluster(a_node("n")).totals(info()) == {"n": (97 + 97) // 2}
+    assert Cluster(make_node("n")).totals(info()) == {"n": (97 + 97) // 2}
 
 
 def test_taints_that_only_prefer_count_against_a_node() -> None:
     soft = [{"key": "k", "effect": "PreferNoSchedule"}]
-    cluster = Cluster(a_node("soft", taints=soft), a_node("busy")).on(
-        "busy", a_pod(requests={"cpu": "3", "memory": "6Gi"})
+    cluster = Cluster(make_node("soft", taints=soft), make_node("busy")).on(
+        "busy", make_pod(requests={"cpu": "3", "memory": "6Gi"})
     )
     totals = cluster.totals(info())
     assert totals["busy"] - totals["soft"] > 200
@@ -149,7 +158,7 @@ def test_taints_that_only_prefer_count_against_a_node() -> None:
 def test_preferred_node_affinity_weighs_twice() -> None:
     preferred = {"weight": 10, "preference": term("disk", "In", "ssd")}
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}
-    totals = Cluster(a_node("ssd", labels={"disk": "ssd"}), a_node("hdd")).totals(info(affinity=affinity))
+    totals = Cluster(make_node("ssd", labels={"disk": "ssd"}), make_node("hdd")).totals(info(affinity=affinity))
     assert totals["ssd"] - totals["hdd"] == 200
 
 
@@ -157,7 +166,7 @@ def test_a_plugin_that_cannot_score_ends_the_attempt_with_its_text() -> None:
     def fails(*_: Any) -> Any:
         raise PluginError("no paper")
 
-    nodes = (a_node("a"), a_node("b"))
+    nodes = (make_node("a"), make_node("b"))
     for plugin in (Plugin(name="One", score=fails), Plugin(name="All", scores=fails)):
         with pytest.raises(SchedulingError, match=r"^running Score plugins: no paper$"):
             Cluster(*nodes, extra=(plugin,)).place(info())
@@ -170,13 +179,13 @@ def test_pods_that_wait_for_a_node_are_considered_there_and_off_it_again() -> No
     )
     nominator = Nominator()
     nominator.add(info("first", priority=10), "a")
-    assert Cluster(a_node("a"), extra=(plugin,), nominator=nominator).place(info()) == "a"
+    assert Cluster(make_node("a"), extra=(plugin,), nominator=nominator).place(info()) == "a"
     assert counted == [("first", 1), ("first", -1)]
 
 
 def test_a_pod_takes_the_node_that_was_made_free_for_it_before_its_status_says_so() -> None:
     nominator = Nominator()
-    small, large = a_node("small", cpu="2"), a_node("large", cpu="64")
+    small, large = make_node("small", cpu="2"), make_node("large", cpu="64")
     pod = info(requests={"cpu": "1"})
     assert Cluster(small, large, nominator=nominator).place(pod) == "large"
     nominator.add(pod, "small")
@@ -187,15 +196,15 @@ def test_a_pod_takes_the_node_that_was_made_free_for_it_before_its_status_says_s
 
 def test_an_image_that_a_node_has_draws_the_pod() -> None:
     images = [{"names": ["image:latest"], "sizeBytes": 900 * 2**20}]
-    totals = Cluster(a_node("has", images=images), a_node("has-not")).totals(info())
+    totals = Cluster(make_node("has", images=images), make_node("has-not")).totals(info())
     assert totals["has"] - totals["has-not"] == 100 * (450 - 23) // (1000 - 23)
 
 
 def devices(*free: int) -> Cluster:
-    cluster = Cluster(*(a_node(f"n{number}") for number in range(len(free))))
-    cluster.allocator.inventory.upsert_class(a_class())
+    cluster = Cluster(*(make_node(f"n{number}") for number in range(len(free))))
+    cluster.allocator.inventory.upsert_class(make_device_class())
     for number, count in enumerate(free):
-        item = a_slice(f"n{number}", count)
+        item = make_slice(f"n{number}", count)
         cluster.allocator.inventory.upsert_slice(item)
         cluster.reach.set_slice(item)
     return cluster
@@ -207,16 +216,16 @@ def with_claim(name: str = "claim", **more: Any) -> PodInfo:
 
 def test_a_pod_with_a_claim_goes_where_the_devices_are() -> None:
     cluster = devices(0, 2)
-    cluster.claims.added(a_claim("claim", count=2))
+    cluster.claims.added(make_claim("claim", count=2))
     assert cluster.place(with_claim()) == "n1"
-    cluster.claims.added(a_claim("more", count=3))
+    cluster.claims.added(make_claim("more", count=3))
     assert cluster.refusal(with_claim("more")) == "0/2 nodes are available: 2 cannot allocate all claims."
 
 
 def test_a_reserved_device_is_taken_until_it_is_given_back() -> None:
     cluster = devices(1)
-    cluster.claims.added(a_claim("one"))
-    cluster.claims.added(a_claim("two"))
+    cluster.claims.added(make_claim("one"))
+    cluster.claims.added(make_claim("two"))
     cycle = Cycle(with_claim("one"))
     node = asyncio.run(cluster.evaluator.place(cycle))
     state = cycle.active("DynamicResources")
@@ -235,7 +244,7 @@ def test_an_allocated_claim_binds_its_pods_to_the_nodes_that_reach_it() -> None:
     here = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}
     result = {"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}
     allocation = {"devices": {"results": [result]}, "nodeSelector": here}
-    cluster.claims.added(a_claim("claim", allocation=allocation))
+    cluster.claims.added(make_claim("claim", allocation=allocation))
     assert cluster.place(with_claim()) == "n1"
     assert (
         cluster.refusal(with_claim(nodeSelector={"kubernetes.io/hostname": "n0"}))
@@ -259,27 +268,27 @@ def test_a_claim_that_cannot_be_used_rejects_the_pod_before_any_node_is_looked_a
 ) -> None:
     cluster = devices(1, 1)
     if claim is not None:
-        whole = a_claim("claim")
+        whole = make_claim("claim")
         cluster.claims.added({**whole, **claim, "metadata": {**whole["metadata"], **claim.get("metadata", {})}})
     assert cluster.refusal(with_claim()) == f"0/2 nodes are available: {text}."
 
 
 def test_a_generated_claim_must_be_the_pods_own() -> None:
     cluster = devices(1)
-    pod = a_pod("p", resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
+    pod = make_pod("p", resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
     assert cluster.devices.problem(pod) == 'pod "ns/p": ResourceClaim not created yet'
     pod["status"]["resourceClaimStatuses"] = [{"name": "g", "resourceClaimName": "made"}]
-    cluster.claims.added(a_claim("made", owner=a_pod("p")))
+    cluster.claims.added(make_claim("made", owner=make_pod("p")))
     assert cluster.devices.problem(pod) == "ResourceClaim ns/made was not created for Pod ns/p (Pod is not owner)"
-    cluster.claims.deleted(a_claim("made"))
-    cluster.claims.added(a_claim("made", owner=pod))
+    cluster.claims.deleted(make_claim("made"))
+    cluster.claims.added(make_claim("made", owner=pod))
     assert cluster.devices.problem(pod) is None
     del pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"]
     assert cluster.devices.problem(pod) is None
 
 
 def test_only_as_many_nodes_are_looked_at_as_are_needed_and_the_next_search_goes_on_behind_them() -> None:
-    cluster = Cluster(*(a_node(f"n{number:03}") for number in range(500)))
+    cluster = Cluster(*(make_node(f"n{number:03}") for number in range(500)))
     evaluator = cluster.evaluator
     assert evaluator._nodes_to_find(99) == 99
     assert evaluator._nodes_to_find(500) == 230
@@ -294,7 +303,7 @@ def test_only_as_many_nodes_are_looked_at_as_are_needed_and_the_next_search_goes
 
 def test_nodes_take_turns_by_zone() -> None:
     def zoned(name: str, zone: str) -> Json:
-        return a_node(name, labels={"topology.kubernetes.io/zone": zone})
+        return make_node(name, labels={"topology.kubernetes.io/zone": zone})
 
     cluster = Cluster(zoned("a1", "a"), zoned("a2", "a"), zoned("b1", "b"), zoned("a3", "a"), zoned("b2", "b"))
     assert [node.name for node in cluster.cache.list()] == ["a1", "b1", "a2", "b2", "a3"]
@@ -307,13 +316,13 @@ async def test_what_is_remembered_of_nodes_holds_however_they_change(seed: int) 
     cluster, choice = devices(2, 1, 0, 2), random.Random(seed)
     running: list[PodInfo] = []
     for name in ("claim", "other"):
-        cluster.claims.added(a_claim(name, count=2 if name == "claim" else 1))
+        cluster.claims.added(make_claim(name, count=2 if name == "claim" else 1))
 
     def change() -> None:
         node = f"n{choice.randrange(6)}"
         match choice.randrange(5):
             case 0:
-                cluster.cache.set_node(a_node(node, cpu=choice.choice("123")))
+                cluster.cache.set_node(make_node(node, cpu=choice.choice("123")))
             case 1:
                 cluster.cache.remove_node(node)
             case 2:
@@ -322,7 +331,7 @@ async def test_what_is_remembered_of_nodes_holds_however_they_change(seed: int) 
             case 3 if running:
                 cluster.cache.forget(running.pop(choice.randrange(len(running))).uid)
             case 4:
-                cluster.allocator.inventory.upsert_slice(item := a_slice(node, choice.randrange(3)))
+                cluster.allocator.inventory.upsert_slice(item := make_slice(node, choice.randrange(3)))
                 cluster.reach.set_slice(item)
                 if choice.random() < 0.2:
                     cluster.reach.touch_all()
@@ -365,6 +374,6 @@ def test_the_nodes_that_a_pod_names_are_those_of_all_terms(terms: list[list[Json
     assert pod.named_nodes == names
     assert info().named_nodes is None
     if names == set():
-        assert Cluster(a_node("a"), a_node("b")).refusal(pod) == (
+        assert Cluster(make_node("a"), make_node("b")).refusal(pod) == (
             "0/2 nodes are available: pod affinity terms conflict."
         )

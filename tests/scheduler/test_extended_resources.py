@@ -16,8 +16,8 @@ from controllers.scheduler.framework.framework import Plugin
 from controllers.scheduler.plugins.resources import node_resources_fit
 from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
-from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, info
 from tests.scheduler.world import World
+from tests.support.objects import info, make_claim, make_device_class, make_node, make_pod, make_slice
 
 GPU = "example.com/gpu"
 IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
@@ -28,14 +28,14 @@ NO_DEVICES = (
 
 
 def named_class(name: str = "gpu", resource: str | None = GPU, created: str = "2026-01-01T00:00:00Z") -> Json:
-    item = a_class(name)
+    item = make_device_class(name)
     item["metadata"]["creationTimestamp"] = created
     return {**item, "spec": {"extendedResourceName": resource} if resource else {}}
 
 
 def asking(amount: int = 1, resource: str = GPU, name: str = "", **spec: Any) -> Json:
     """A pod whose container asks for an extended resource, as the API has it: limits equal to requests."""
-    pod = a_pod(name, **spec)
+    pod = make_pod(name, **spec)
     pod["spec"]["containers"][0]["resources"] = {field: {resource: str(amount)} for field in ("requests", "limits")}
     return pod
 
@@ -46,7 +46,7 @@ def with_class(*nodes: Json, devices: int = 1, device_class: Json | None = None)
     cluster.allocator.inventory.upsert_class(chosen)
     cluster.classes.upsert(chosen)
     for node in nodes:
-        item = a_slice(node["metadata"]["name"], devices)
+        item = make_slice(node["metadata"]["name"], devices)
         cluster.allocator.inventory.upsert_slice(item)
         cluster.reach.set_slice(item)
     return cluster
@@ -85,7 +85,7 @@ def container(name: str, **requests: int) -> Json:
 
 
 def built(init: list[Json], regular: list[Json], *resources: str) -> tuple[dict[str, int], list[tuple[str, str, str]]]:
-    pod = a_pod()
+    pod = make_pod()
     pod["spec"] = {"initContainers": init, "containers": regular}
     builder = RequestBuilder(PodInfo(pod), lambda name: name.rpartition("/")[2])
     for resource in sorted(resources):
@@ -137,7 +137,7 @@ def test_of_what_init_containers_need_beyond_only_the_most_becomes_a_request() -
 
 
 def test_devices_serve_what_the_node_does_not_list() -> None:
-    cluster = with_class(a_node("n"), devices=2)
+    cluster = with_class(make_node("n"), devices=2)
     assert cluster.place(PodInfo(asking(2))) == "n"
     assert cluster.place(PodInfo(asking(1, IMPLICIT))) == "n"
     assert cluster.refusal(PodInfo(asking(3))) == "0/1 nodes are available: 1 cannot allocate all claims."
@@ -146,10 +146,10 @@ def test_devices_serve_what_the_node_does_not_list() -> None:
 
 
 def test_what_the_node_lists_is_counted_as_ever_and_takes_no_devices() -> None:
-    cluster = with_class(a_node("n", extra={GPU: "1"}), devices=5)
+    cluster = with_class(make_node("n", extra={GPU: "1"}), devices=5)
     assert cluster.place(PodInfo(asking(1))) == "n"
     assert cluster.refusal(PodInfo(asking(2))) == f"0/1 nodes are available: 1 Insufficient {GPU}."
-    cluster = with_class(a_node("n", extra={GPU: "0"}), devices=2)
+    cluster = with_class(make_node("n", extra={GPU: "0"}), devices=2)
     assert cluster.place(PodInfo(asking(2))) == "n"
 
 
@@ -161,7 +161,7 @@ async def test_with_the_gate_off_only_nodes_serve_extended_resources() -> None:
 
 
 def test_pods_of_one_shape_share_verdicts_and_others_do_not() -> None:
-    cluster = with_class(a_node("n"), devices=2)
+    cluster = with_class(make_node("n"), devices=2)
     assert cluster.place(PodInfo(asking(2))) == "n"
     assert "cannot allocate" in cluster.refusal(PodInfo(asking(3)))
     pod = asking(1)
@@ -170,11 +170,11 @@ def test_pods_of_one_shape_share_verdicts_and_others_do_not() -> None:
 
 
 def test_a_claim_left_from_an_earlier_attempt_stands_in_the_way() -> None:
-    cluster = with_class(a_node("n"))
+    cluster = with_class(make_node("n"))
     pod = asking(name="p")
     left = special_claim(pod, "left")
     left["metadata"] |= {"name": "p-extended-resources-abcde", "resourceVersion": "7"}
-    left["spec"] = a_claim("x")["spec"]
+    left["spec"] = make_claim("x")["spec"]
     cluster.claims.added(left)
     assert cluster.refusal(PodInfo(pod)) == "0/1 nodes are available: 1 cannot schedule extended resource claim."
     cluster.claims.deleted(left)
@@ -205,9 +205,9 @@ def test_classes_wake_pods_that_ask_for_what_they_serve(old: Json | None, new: J
 
 
 async def cluster_with_devices(world: World, devices: int = 1, **node: Any) -> None:
-    await world.create(DEVICE_CLASSES, {**a_class(), "spec": {"extendedResourceName": GPU}})
-    await world.add_nodes(a_node("n", **node))
-    await world.create(RESOURCE_SLICES, a_slice("n", devices))
+    await world.create(DEVICE_CLASSES, {**make_device_class(), "spec": {"extendedResourceName": GPU}})
+    await world.add_nodes(make_node("n", **node))
+    await world.create(RESOURCE_SLICES, make_slice("n", devices))
 
 
 async def claims(world: World) -> list[Json]:
@@ -254,18 +254,18 @@ async def test_a_pod_waits_for_devices_and_gets_those_of_a_finished_one_whose_cl
 
 async def test_a_class_that_gets_the_name_later_wakes_the_pod() -> None:
     async with World("scheduler") as world:
-        await world.add_nodes(a_node("n"))
-        await world.create(RESOURCE_SLICES, a_slice("n", 1))
+        await world.add_nodes(make_node("n"))
+        await world.create(RESOURCE_SLICES, make_slice("n", 1))
         await world.create(PODS, asking(name="p"))
         assert f"1 Insufficient {GPU}. no new claims to deallocate, preemption" in await world.unschedulable("p")
-        await world.create(DEVICE_CLASSES, {**a_class(), "spec": {"extendedResourceName": GPU}})
+        await world.create(DEVICE_CLASSES, {**make_device_class(), "spec": {"extendedResourceName": GPU}})
         await world.bound("p")
 
 
 async def test_a_pod_with_a_claim_of_its_own_on_a_node_that_has_the_resource_gets_no_further_claim() -> None:
     async with World("scheduler") as world:
         await cluster_with_devices(world, extra={GPU: "4"})
-        await world.create(RESOURCE_CLAIMS, a_claim("own"))
+        await world.create(RESOURCE_CLAIMS, make_claim("own"))
         own = {"resourceClaims": [{"name": "g", "resourceClaimName": "own"}]}
         await world.create(PODS, asking(name="p", **own))
         pod = await world.bound("p")
@@ -315,7 +315,7 @@ async def test_a_claim_left_from_an_earlier_attempt_is_deleted_and_the_pod_bound
         left = special_claim(pod, "")
         del left["metadata"]["name"], left["metadata"]["uid"]
         left["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
-        made = await world.client.create(RESOURCE_CLAIMS, {**left, "spec": a_claim("x")["spec"]})
+        made = await world.client.create(RESOURCE_CLAIMS, {**left, "spec": make_claim("x")["spec"]})
         await world.client.patch(PODS, "p", {"spec": {"schedulingGates": None}}, "ns", type="merge")
         await world.bound("p")
         (claim,) = await claims(world)

@@ -18,7 +18,7 @@ from controllers.scheduler.framework.status import Code, FitError, SchedulingErr
 from controllers.scheduler.plugins.extenders import ExtenderError, Extenders
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.extenderserver import extender
-from tests.scheduler.objects import a_node, info
+from tests.support.objects import info, make_node
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
@@ -29,7 +29,7 @@ def extenders(*settings: Json) -> Extenders:
 
 def placed(asked: Extenders, nodes: Sequence[Json] = (), **pod: Any) -> str:
     """Where a pod goes, on three nodes that are alike if none are given."""
-    cluster = Cluster(*(nodes or (a_node(f"n{number}") for number in range(3))))
+    cluster = Cluster(*(nodes or (make_node(f"n{number}") for number in range(3))))
     plugins = cluster.evaluator.plugins
     evaluator = Evaluator(cluster.cache, plugins, cluster.reach, random.Random(0), extenders=asked)
 
@@ -104,7 +104,7 @@ async def test_an_answer_that_an_extender_may_not_give_is_an_error_that_says_so(
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         one = {"urlPrefix": url, "filterVerb": verb, "nodeCacheCapable": True}
         asked = extenders({**one, "httpTimeout": "50ms"} if verb == "silent" else one)
-        nodes = list(Cluster(a_node("n0")).cache.nodes.values())
+        nodes = list(Cluster(make_node("n0")).cache.nodes.values())
         with pytest.raises(ExtenderError, match=text):
             await asked.filter(info(), nodes, {})
         await asked.close()
@@ -118,7 +118,7 @@ def test_an_extender_of_some_resources_is_asked_about_pods_that_want_them() -> N
         placed(asked, labels={"broken": "yes"})
         assert played.asked == []
         containers = [{"name": "c", "image": "i", "resources": {"requests": {"example.com/foo": "1"}}}]
-        nodes = [a_node("n0", extra={"example.com/foo": "1"})]
+        nodes = [make_node("n0", extra={"example.com/foo": "1"})]
         with pytest.raises(SchedulingError, match="broken"):
             placed(asked, nodes, labels={"broken": "yes"}, containers=containers)
 

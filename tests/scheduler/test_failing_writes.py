@@ -16,8 +16,8 @@ from controllers.scheduler.framework.status import Rejection
 from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
 from controllers.scheduler.writes.pods import PodWriter
-from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World, scheduled
+from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice
 from tests.support.virtual import passes
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -37,15 +37,15 @@ def fails(verb: str, resource: str, status: int = 500, count: int | None = 1, na
 
 
 def with_claim(name: str, claim: str, **more: Any) -> Json:
-    return a_pod(name, resourceClaims=[{"name": "g", "resourceClaimName": claim}], **more)
+    return make_pod(name, resourceClaims=[{"name": "g", "resourceClaimName": claim}], **more)
 
 
 async def one_gpu(world: World, *claims: str, **node: Any) -> None:
-    await world.create(DEVICE_CLASSES, a_class())
-    await world.add_nodes(a_node("n1", **node))
-    await world.create(RESOURCE_SLICES, a_slice("n1", 1))
+    await world.create(DEVICE_CLASSES, make_device_class())
+    await world.add_nodes(make_node("n1", **node))
+    await world.create(RESOURCE_SLICES, make_slice("n1", 1))
     for claim in claims:
-        await world.create(RESOURCE_CLAIMS, a_claim(claim))
+        await world.create(RESOURCE_CLAIMS, make_claim(claim))
 
 
 @pytest.mark.parametrize(("conflicts", "works"), [(4, True), (5, False)])
@@ -107,13 +107,13 @@ async def test_a_write_that_fails_is_said_and_the_pod_is_tried_again_with_what_i
 
 async def test_a_pod_that_waits_for_the_place_of_one_that_could_not_be_bound_gets_it() -> None:
     async with World("scheduler") as world:
-        await world.add_nodes(a_node("n1", cpu="1"))
+        await world.add_nodes(make_node("n1", cpu="1"))
         # The first write of the binding takes a while, so that the second pod finds no place meanwhile.
         slow = Rule(id="slow", match=Match(resource="pods/binding", name="a"), status=500, latency=20, count=1)
         faults(world, slow)
-        await world.create(PODS, a_pod("a", requests={"cpu": "1"}))
+        await world.create(PODS, make_pod("a", requests={"cpu": "1"}))
         await passes(1)
-        await world.create(PODS, a_pod("b", requests={"cpu": "1"}, priority=0))
+        await world.create(PODS, make_pod("b", requests={"cpu": "1"}, priority=0))
         assert "Insufficient cpu" in await world.unschedulable("b")
         await world.client.patch(PODS, "a", {"metadata": {"finalizers": ["example.com/held"]}}, "ns")
         await world.client.delete(PODS, "a", "ns")
@@ -170,7 +170,7 @@ async def test_a_status_of_a_pod_is_written_again_after_pauses_that_grow_fivefol
     failures: int, seconds: float
 ) -> None:
     async with World() as world:
-        pod = await world.create(PODS, a_pod("p"))
+        pod = await world.create(PODS, make_pod("p"))
         faults(world, fails("patch", "pods/status", 503, failures))
         loop = asyncio.get_running_loop()
         before = loop.time()
@@ -184,7 +184,7 @@ async def test_a_status_of_a_pod_is_given_up_after_four_tries_or_at_once_where_a
     status: int, tries: int
 ) -> None:
     async with World() as world:
-        pod = await world.create(PODS, a_pod("p"))
+        pod = await world.create(PODS, make_pod("p"))
         rules = faults(world, fails("patch", "pods/status", status, None))
         await PodWriter(world.client).nominate(pod, "n1")
         assert rules.rules()[0].fired == tries

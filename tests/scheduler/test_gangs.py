@@ -6,8 +6,8 @@ from typing import Any
 
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import DEVICE_CLASSES, NODES, POD_GROUPS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
-from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World, scheduled
+from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice
 from tests.support.virtual import passes
 
 GATES = "GenericWorkload=true,GangScheduling=true"
@@ -27,7 +27,7 @@ def group(name: str = "g", count: int = 0, **spec: Any) -> Json:
 
 
 def member(name: str, cpu: str = "1", of: str = "g", **spec: Any) -> Json:
-    return a_pod(name, requests={"cpu": cpu}, schedulingGroup={"podGroupName": of}, **spec)
+    return make_pod(name, requests={"cpu": cpu}, schedulingGroup={"podGroupName": of}, **spec)
 
 
 async def condition(world: World, name: str = "g") -> Json:
@@ -44,7 +44,7 @@ async def nodes(world: World) -> dict[str, str | None]:
 
 async def test_of_a_gang_that_does_not_fit_no_pod_is_bound_until_all_can_be() -> None:
     async with World("scheduler", gates=GATES) as world:
-        await world.add_nodes(a_node("n1", cpu="2"))
+        await world.add_nodes(make_node("n1", cpu="2"))
         await world.create(POD_GROUPS, group(count=3))
         await world.create(PODS, member("a"), member("b"), member("c"))
         await passes(30)
@@ -56,10 +56,10 @@ async def test_of_a_gang_that_does_not_fit_no_pod_is_bound_until_all_can_be() ->
         told = found["status"], found["reason"], found["message"]
         assert told == ("False", "Unschedulable", "pod group is unschedulable")
         # What was tried keeps nobody else from the node.
-        await world.create(PODS, a_pod("other", requests={"cpu": "2"}))
+        await world.create(PODS, make_pod("other", requests={"cpu": "2"}))
         await world.bound("other")
         await world.client.delete(PODS, "other", "ns", grace_period=0)
-        await world.add_nodes(a_node("n2", cpu="1"))
+        await world.add_nodes(make_node("n2", cpu="1"))
         for name in "abc":
             await world.bound(name)
         assert (await condition(world))["status"] == "True"
@@ -67,7 +67,7 @@ async def test_of_a_gang_that_does_not_fit_no_pod_is_bound_until_all_can_be() ->
 
 async def test_without_their_gate_gangs_start_one_by_one() -> None:
     async with World("scheduler", gates=GATES, component_gates={"GangScheduling": False}) as world:
-        await world.add_nodes(a_node("n1", cpu="2"))
+        await world.add_nodes(make_node("n1", cpu="2"))
         await world.create(POD_GROUPS, group(count=3))
         await world.create(PODS, member("a"))
         await world.bound("a")
@@ -79,7 +79,7 @@ async def test_without_their_gate_gangs_start_one_by_one() -> None:
 
 async def test_pods_of_a_gang_wait_for_their_group_and_for_each_other() -> None:
     async with World("scheduler", gates=GATES) as world:
-        await world.add_nodes(a_node("n1"))
+        await world.add_nodes(make_node("n1"))
         await world.create(PODS, member("a"))
         await passes(30)
         await world.create(POD_GROUPS, group(count=2))
@@ -95,7 +95,7 @@ async def test_pods_of_a_gang_wait_for_their_group_and_for_each_other() -> None:
 
 async def test_without_the_policy_of_a_gang_each_pod_goes_where_it_fits() -> None:
     async with World("scheduler", gates=GATES) as world:
-        await world.add_nodes(a_node("n1", cpu="2"))
+        await world.add_nodes(make_node("n1", cpu="2"))
         await world.create(POD_GROUPS, group())
         await world.create(PODS, member("a"), member("large", cpu="9"))
         await world.bound("a")
@@ -106,10 +106,10 @@ async def test_without_the_policy_of_a_gang_each_pod_goes_where_it_fits() -> Non
 
 async def test_members_share_a_claim_that_is_allocated_while_they_are_placed() -> None:
     async with World("scheduler", "resourceclaim-controller", gates=GATES) as world:
-        await world.create(DEVICE_CLASSES, a_class())
-        await world.add_nodes(a_node("n1"), a_node("n2"))
-        await world.create(RESOURCE_SLICES, a_slice("n2", 1))
-        await world.create(RESOURCE_CLAIMS, a_claim("c"))
+        await world.create(DEVICE_CLASSES, make_device_class())
+        await world.add_nodes(make_node("n1"), make_node("n2"))
+        await world.create(RESOURCE_SLICES, make_slice("n2", 1))
+        await world.create(RESOURCE_CLAIMS, make_claim("c"))
         await world.create(POD_GROUPS, group(count=2))
         entry = {"name": "shared", "resourceClaimName": "c"}
         await world.create(PODS, *(member(name, resourceClaims=[entry]) for name in "ab"))
@@ -121,24 +121,24 @@ async def test_members_share_a_claim_that_is_allocated_while_they_are_placed() -
 
 async def test_devices_that_a_gang_tried_in_vain_are_free_for_others() -> None:
     async with World("scheduler", gates=GATES) as world:
-        await world.create(DEVICE_CLASSES, a_class())
-        await world.add_nodes(a_node("n1"))
-        await world.create(RESOURCE_SLICES, a_slice("n1", 1))
-        await world.create(RESOURCE_CLAIMS, a_claim("a"), a_claim("b"), a_claim("other"))
+        await world.create(DEVICE_CLASSES, make_device_class())
+        await world.add_nodes(make_node("n1"))
+        await world.create(RESOURCE_SLICES, make_slice("n1", 1))
+        await world.create(RESOURCE_CLAIMS, make_claim("a"), make_claim("b"), make_claim("other"))
         await world.create(POD_GROUPS, group(count=2))
         for name in "ab":
             await world.create(PODS, member(name, resourceClaims=[{"name": "d", "resourceClaimName": name}]))
         await passes(20)
         assert (await world.claim("a")).get("status", {}).get("allocation") is None
-        await world.create(PODS, a_pod("other", resourceClaims=[{"name": "d", "resourceClaimName": "other"}]))
+        await world.create(PODS, make_pod("other", resourceClaims=[{"name": "d", "resourceClaimName": "other"}]))
         await world.bound("other")
 
 
 async def test_a_group_goes_to_the_part_of_the_cluster_that_takes_most_of_it_and_stays_there() -> None:
     async with World("scheduler", gates=TOPOLOGY) as world:
         await world.add_nodes(
-            a_node("a1", cpu="9"), a_node("b1", cpu="2", labels={"rack": "b"}),
-            a_node("c1", cpu="2", labels={"rack": "c"}), a_node("c2", cpu="1", labels={"rack": "c"}),
+            make_node("a1", cpu="9"), make_node("b1", cpu="2", labels={"rack": "b"}),
+            make_node("c1", cpu="2", labels={"rack": "c"}), make_node("c2", cpu="1", labels={"rack": "c"}),
         )  # fmt: skip
         await world.create(PODS, *(member(name) for name in "pqr"))
         await world.create(POD_GROUPS, group(count=2, schedulingConstraints={"topology": [{"key": "rack"}]}))
@@ -155,7 +155,7 @@ async def test_a_group_goes_to_the_part_of_the_cluster_that_takes_most_of_it_and
 
 async def test_a_group_that_fits_in_no_part_says_in_how_many_it_was_tried() -> None:
     async with World("scheduler", gates=TOPOLOGY) as world:
-        await world.add_nodes(*(a_node(name, cpu="1", labels={"rack": name}) for name in "ab"))
+        await world.add_nodes(*(make_node(name, cpu="1", labels={"rack": name}) for name in "ab"))
         await world.create(POD_GROUPS, group(count=2, schedulingConstraints={"topology": [{"key": "rack"}]}))
         await world.create(PODS, member("p"), member("q"))
         await passes(10)

@@ -8,10 +8,10 @@ from controllers.runtime.kinds import NODES, POD_GROUPS, PODS
 from controllers.scheduler.framework.framework import Plugin, PluginError
 from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
-from tests.scheduler.objects import a_node
 from tests.scheduler.test_configuration import document, parse, profile
 from tests.scheduler.test_gangs import GATES, TOPOLOGY, condition, group, member, nodes
 from tests.scheduler.world import World, scheduled
+from tests.support.objects import make_node
 from tests.support.virtual import passes
 
 ONE_RACK = {"topology": [{"key": "rack"}]}
@@ -45,7 +45,7 @@ async def test_an_error_at_one_member_is_the_error_of_all_and_none_stays_on_its_
     error: Exception, text: str
 ) -> None:
     async with World(gates=GATES, plugins=(fails_for("b", error),)) as world:
-        await world.add_nodes(a_node("n1", cpu="3"))
+        await world.add_nodes(make_node("n1", cpu="3"))
         await world.create(POD_GROUPS, group(count=3))
         await world.create(PODS, member("a"), member("b"), member("c"))
         await passes(0.5)
@@ -64,7 +64,7 @@ async def test_an_error_at_one_member_is_the_error_of_all_and_none_stays_on_its_
 async def test_all_members_have_to_name_one_scheduler() -> None:
     configuration = parse(document(profile(), profile(None, "second"), profile(None, "third")))
     async with World("scheduler", gates=GATES, configuration=configuration) as world:
-        await world.add_nodes(a_node("n1"))
+        await world.add_nodes(make_node("n1"))
         await world.create(PODS, *(member(n, schedulerName=s) for n, s in (("a", "third"), ("b", "second"))))
         await world.create(POD_GROUPS, group(count=2))
         await passes(30)
@@ -84,8 +84,8 @@ async def test_all_members_have_to_name_one_scheduler() -> None:
 async def test_a_group_whose_members_are_not_in_one_place_gets_no_more(racks: dict[str, str], text: str) -> None:
     async with World("scheduler", gates=TOPOLOGY) as world:
         await world.add_nodes(
-            *(a_node(name, labels={"rack": racks[name]} if name in racks else {}) for name in ("n1", "n2")),
-            a_node("n3", labels={"rack": "x"}),
+            *(make_node(name, labels={"rack": racks[name]} if name in racks else {}) for name in ("n1", "n2")),
+            make_node("n3", labels={"rack": "x"}),
         )
         for name, node in (("p", "n1"), ("q", "n2"))[: 2 if racks else 1]:
             await world.create(PODS, member(name, nodeName=node))
@@ -102,7 +102,7 @@ async def test_a_group_whose_members_are_not_in_one_place_gets_no_more(racks: di
 
 async def test_a_group_that_no_node_has_a_place_for_waits_until_one_has() -> None:
     async with World("scheduler", gates=TOPOLOGY) as world:
-        await world.add_nodes(a_node("n1"))
+        await world.add_nodes(make_node("n1"))
         await world.create(POD_GROUPS, group(count=1, schedulingConstraints=ONE_RACK))
         await world.create(PODS, member("p"))
         await passes(5)
@@ -122,7 +122,7 @@ async def test_a_member_that_is_being_deleted_is_not_tried_with_the_others() -> 
             await world.create(PODS, {**made, "metadata": {**made["metadata"], "finalizers": ["example.com/held"]}})
         await world.client.delete(PODS, "a", "ns")
         await world.create(POD_GROUPS, group(count=1))
-        await world.add_nodes(a_node("n1"))
+        await world.add_nodes(make_node("n1"))
         assert (await world.bound("b"))["spec"]["nodeName"] == "n1"
         await passes(30)
         assert (await nodes(world))["a"] is None

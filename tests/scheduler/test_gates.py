@@ -25,9 +25,9 @@ from controllers.scheduler.queue.queued_pod import Place
 from controllers.scheduler.state.pod_info import PodInfo
 from controllers.workloads.daemonset.nodes import Eligibility
 from tests.scheduler.cluster import Cluster
-from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice, info
 from tests.scheduler.situations import priority_class
 from tests.scheduler.world import World
+from tests.support.objects import info, make_claim, make_device_class, make_node, make_pod, make_slice
 from tests.support.virtual import passes, run
 
 PLUGIN = node_resources_fit()
@@ -40,10 +40,10 @@ async def test_without_dynamic_resource_allocation_a_pod_with_claims_is_schedule
     names = ("DynamicResourceAllocation", "DRAAdminAccess", "DRAPrioritizedList", "DRASchedulerFilterTimeout")
     gates = dict.fromkeys(names, False)
     async with World("scheduler", release="1.34", component_gates=gates) as world:
-        await world.add_nodes(a_node("n"))
-        await world.create(PODS, a_pod("p", **CLAIMING))
+        await world.add_nodes(make_node("n"))
+        await world.create(PODS, make_pod("p", **CLAIMING))
         assert (await world.bound("p"))["spec"]["nodeName"] == "n"
-        await world.create(PODS, a_pod("big", requests={"cpu": "99"}, **CLAIMING))
+        await world.create(PODS, make_pod("big", requests={"cpu": "99"}, **CLAIMING))
         # Nothing of devices is in the text either.
         assert await world.unschedulable("big") == (
             "0/1 nodes are available: 1 Insufficient cpu. "
@@ -52,22 +52,24 @@ async def test_without_dynamic_resource_allocation_a_pod_with_claims_is_schedule
 
 
 def test_with_it_the_pod_waits_for_its_claim() -> None:
-    refusal = Cluster(a_node("n")).refusal(PodInfo(a_pod("p", **CLAIMING)))
+    refusal = Cluster(make_node("n")).refusal(PodInfo(make_pod("p", **CLAIMING)))
     assert refusal == '0/1 nodes are available: could not find ResourceClaim "ns/nowhere".'
-    assert Cluster(a_node("n"), gates={"DynamicResourceAllocation": False}).place(PodInfo(a_pod(**CLAIMING))) == "n"
+    assert (
+        Cluster(make_node("n"), gates={"DynamicResourceAllocation": False}).place(PodInfo(make_pod(**CLAIMING))) == "n"
+    )
 
 
 @pytest.mark.parametrize("on", [True, False])
 async def test_rules_that_taint_devices_are_followed_only_if_the_gate_is_on(on: bool) -> None:
     async with World("scheduler", gates="DRADeviceTaintRules=true", component_gates={RULES: on}) as world:
-        await world.add_nodes(a_node("n"))
+        await world.add_nodes(make_node("n"))
         taint = {"key": "k", "effect": "NoSchedule"}
         spec = {"deviceSelector": {"driver": "gpu.example.com"}, "taint": taint}
         await world.create(DEVICE_TAINT_RULES, {"metadata": {"name": "r"}, "spec": spec})
-        await world.create(DEVICE_CLASSES, a_class())
-        await world.create(RESOURCE_SLICES, a_slice("n", 1))
-        await world.create(RESOURCE_CLAIMS, a_claim("c"))
-        await world.create(PODS, a_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
+        await world.create(DEVICE_CLASSES, make_device_class())
+        await world.create(RESOURCE_SLICES, make_slice("n", 1))
+        await world.create(RESOURCE_CLAIMS, make_claim("c"))
+        await world.create(PODS, make_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
         if on:
             assert "cannot allocate all claims" in await world.unschedulable("p")
         else:
@@ -76,13 +78,13 @@ async def test_rules_that_taint_devices_are_followed_only_if_the_gate_is_on(on: 
 
 def test_a_node_must_declare_the_features_that_a_pod_needs_if_the_gate_is_on() -> None:
     pod = info(hostNetwork=True, hostUsers=False)
-    node = a_node("n")
+    node = make_node("n")
     refused = "0/1 nodes are available: 1 node(s) didn't match Pod's required features."
     assert Cluster(node).refusal(pod) == refused
     assert Cluster(node, gates={"NodeDeclaredFeatures": False}).place(pod) == "n"
     able = {**node, "status": {**node["status"], "declaredFeatures": ["UserNamespacesHostNetworkSupport"]}}
     assert Cluster(able).place(pod) == "n"
-    restarting = a_pod()
+    restarting = make_pod()
     rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}
     restarting["spec"]["containers"][0]["restartPolicyRules"] = [rule]
     assert Cluster(able).refusal(PodInfo(restarting)) == refused
@@ -92,10 +94,10 @@ def test_a_node_must_declare_the_features_that_a_pod_needs_if_the_gate_is_on() -
 async def test_what_a_pod_requests_as_a_whole_counts_if_the_gate_is_on(on: bool) -> None:
     gates = {"PodLevelResources": on, "InPlacePodLevelResourcesVerticalScaling": on}
     async with World("scheduler", component_gates=gates) as world:
-        await world.add_nodes(a_node("n", cpu="2"))
-        await world.create(PODS, a_pod("p", requests={"cpu": "1"}, resources={"requests": {"cpu": "2"}}))
+        await world.add_nodes(make_node("n", cpu="2"))
+        await world.create(PODS, make_pod("p", requests={"cpu": "1"}, resources={"requests": {"cpu": "2"}}))
         await world.bound("p")
-        await world.create(PODS, a_pod("q", requests={"cpu": "500m"}, resources={"requests": {"cpu": "3"}}))
+        await world.create(PODS, make_pod("q", requests={"cpu": "500m"}, resources={"requests": {"cpu": "3"}}))
         if on:
             assert "Insufficient cpu" in await world.unschedulable("q")
         else:
@@ -104,17 +106,17 @@ async def test_what_a_pod_requests_as_a_whole_counts_if_the_gate_is_on(on: bool)
 
 async def test_what_a_gate_forbids_is_said_where_pods_would_have_to_go_first() -> None:
     async with World("scheduler", component_gates={"DRAConsumableCapacity": False}) as world:
-        await world.add_nodes(a_node("n", cpu="1"))
+        await world.add_nodes(make_node("n", cpu="1"))
         await world.create(PRIORITY_CLASSES, priority_class("low", 1), priority_class("high", 2))
-        await world.create(PODS, a_pod("p", requests={"cpu": "1"}, priorityClassName="low"))
+        await world.create(PODS, make_pod("p", requests={"cpu": "1"}, priorityClassName="low"))
         await world.bound("p")
-        await world.create(DEVICE_CLASSES, a_class())
-        await world.create(RESOURCE_SLICES, a_slice("n", 1))
-        claim = a_claim("c")
+        await world.create(DEVICE_CLASSES, make_device_class())
+        await world.create(RESOURCE_SLICES, make_slice("n", 1))
+        claim = make_claim("c")
         claim["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {"requests": {"memory": "1"}}
         await world.create(RESOURCE_CLAIMS, claim)
         named = [{"name": "g", "resourceClaimName": "c"}]
-        pod = a_pod("q", requests={"cpu": "1"}, priorityClassName="high", resourceClaims=named)
+        pod = make_pod("q", requests={"cpu": "1"}, priorityClassName="high", resourceClaims=named)
         await world.create(PODS, pod)
         assert await world.unschedulable("q") == (
             '0/1 nodes are available: 1 Insufficient cpu. preemption: running "DynamicResources" filter plugin: claim'
@@ -124,9 +126,9 @@ async def test_what_a_gate_forbids_is_said_where_pods_would_have_to_go_first() -
 
 def prioritized(cluster: Cluster) -> PodInfo:
     """A pod that would rather have a big device, which only n1 has."""
-    cluster.allocator.inventory.upsert_class(a_class())
+    cluster.allocator.inventory.upsert_class(make_device_class())
     for name, size in (("n0", "small"), ("n1", "big")):
-        item = a_slice(name, 1, attributes={"size": {"string": size}})
+        item = make_slice(name, 1, attributes={"size": {"string": size}})
         cluster.allocator.inventory.upsert_slice(item)
         cluster.reach.set_slice(item)
 
@@ -135,14 +137,14 @@ def prioritized(cluster: Cluster) -> PodInfo:
         return {"name": size, "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1,
                 "selectors": [selector]}  # fmt: skip
 
-    claim = a_claim("claim")
+    claim = make_claim("claim")
     claim["spec"]["devices"]["requests"] = [{"name": "r", "firstAvailable": [alternative("big"), alternative("small")]}]
     cluster.claims.added(claim)
     return info(resourceClaims=[{"name": "g", "resourceClaimName": "claim"}])
 
 
 def test_earlier_alternatives_are_preferred_if_the_gate_is_on() -> None:
-    nodes = (a_node("n0"), a_node("n1"))
+    nodes = (make_node("n0"), make_node("n1"))
     with_gate, without = Cluster(*nodes), Cluster(*nodes, gates={"DRAPrioritizedList": False})
     totals = with_gate.totals(prioritized(with_gate))
     assert totals["n1"] - totals["n0"] == 2 * (100 - 700 // 8)
@@ -161,7 +163,7 @@ def test_without_popping_from_the_backoff_rejected_pods_wait_until_it_is_over() 
         queue.add(info("p", requests={"cpu": "2"}))
         pod = await queue.pop()
         queue.put_back(pod, (FIT,))
-        queue.notify(Event(ClusterEvent.NODE_ADD, None, a_node("n")))
+        queue.notify(Event(ClusterEvent.NODE_ADD, None, make_node("n")))
         assert pod.place is Place.BACKOFF
         waiting = asyncio.create_task(queue.pop())
         await asyncio.sleep(0)
@@ -178,7 +180,7 @@ def test_tolerations_compare_numbers_if_the_gate_is_on(on: bool) -> None:
     """When a pod is placed and woken, counted in a spread, scored, kept by a DaemonSet, and taken in by its node."""
     slow = {"key": "latency", "value": "20"}
     wanted = [{"key": "latency", "operator": "Lt", "value": "30"}]
-    tainted = a_node("n", labels={"zone": "1"}, taints=[{**slow, "effect": "NoSchedule"}])
+    tainted = make_node("n", labels={"zone": "1"}, taints=[{**slow, "effect": "NoSchedule"}])
     cluster = Cluster(tainted, gates={COMPARISON_GATE: on})
     if on:
         assert cluster.place(info(tolerations=wanted)) == "n"
@@ -197,9 +199,9 @@ def test_tolerations_compare_numbers_if_the_gate_is_on(on: bool) -> None:
         "whenUnsatisfiable": "DoNotSchedule",
         "nodeTaintsPolicy": "Honor",
     }
-    full = a_node("n", labels={"zone": "1"}, pods="0", taints=tainted["spec"]["taints"])
-    both = Cluster(full, a_node("m", labels={"zone": "2"}), gates={COMPARISON_GATE: on})
-    both.on("m", a_pod(labels={"app": "x"}), a_pod(labels={"app": "x"}))
+    full = make_node("n", labels={"zone": "1"}, pods="0", taints=tainted["spec"]["taints"])
+    both = Cluster(full, make_node("m", labels={"zone": "2"}), gates={COMPARISON_GATE: on})
+    both.on("m", make_pod(labels={"app": "x"}), make_pod(labels={"app": "x"}))
     constraint = {**constraint, "labelSelector": {"matchLabels": {"app": "x"}}}
     spread = {"labels": {"app": "x"}, "topologySpreadConstraints": [constraint]}
     if on:
@@ -207,25 +209,25 @@ def test_tolerations_compare_numbers_if_the_gate_is_on(on: bool) -> None:
     else:
         assert both.place(info(tolerations=wanted, **spread)) == "m"
 
-    disliked = a_node("n", taints=[{**slow, "effect": "PreferNoSchedule"}])
-    scores = Cluster(disliked, a_node("m"), gates={COMPARISON_GATE: on}).totals(info(tolerations=wanted))
+    disliked = make_node("n", taints=[{**slow, "effect": "PreferNoSchedule"}])
+    scores = Cluster(disliked, make_node("m"), gates={COMPARISON_GATE: on}).totals(info(tolerations=wanted))
     assert (scores["n"] == scores["m"]) is on
 
-    evicting = a_node("n", taints=[{**slow, "effect": "NoExecute"}])
+    evicting = make_node("n", taints=[{**slow, "effect": "NoExecute"}])
     owner = {"spec": {"template": {"metadata": {}, "spec": {"tolerations": wanted}}}}
     assert Eligibility(owner, on).of(evicting) == (on, on)
-    closed = a_node("n", taints=[*evicting["spec"]["taints"], {"key": "closed", "effect": "NoSchedule"}])
+    closed = make_node("n", taints=[*evicting["spec"]["taints"], {"key": "closed", "effect": "NoSchedule"}])
     assert Eligibility(owner, on).of(closed) == (False, on)
-    assert (NodeAdmission(comparing=on).admit(a_pod(tolerations=wanted), evicting) is None) is on
+    assert (NodeAdmission(comparing=on).admit(make_pod(tolerations=wanted), evicting) is None) is on
 
 
 @pytest.mark.parametrize("on", [True, False])
 async def test_a_compared_number_keeps_a_pod_on_its_node_if_the_gate_is_on(on: bool) -> None:
     gates, component_gates = f"{COMPARISON_GATE}=true", {COMPARISON_GATE: on}
     async with World("taint-eviction-controller", gates=gates, component_gates=component_gates) as world:
-        await world.add_nodes(a_node("n", taints=[{"key": "latency", "value": "20", "effect": "NoExecute"}]))
+        await world.add_nodes(make_node("n", taints=[{"key": "latency", "value": "20", "effect": "NoExecute"}]))
         below = {"key": "latency", "operator": "Lt", "value": "30"}
-        await world.create(PODS, a_pod("p", nodeName="n", tolerations=[below]))
+        await world.create(PODS, make_pod("p", nodeName="n", tolerations=[below]))
         await passes(5)
         pods = (await world.client.list(PODS, "ns"))["items"]
         assert any("deletionTimestamp" in pod["metadata"] for pod in pods) is not on

@@ -15,18 +15,18 @@ from controllers.runtime.kinds import (
     RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
 )
-from tests.scheduler.objects import a_claim, a_class, a_node, a_pod
 from tests.scheduler.world import World
+from tests.support.objects import make_claim, make_device_class, make_node, make_pod
 from tests.support.virtual import passes
 
 TEMPLATE = {
     "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "t", "namespace": "ns"},
-    "spec": {"spec": a_claim("c")["spec"]},
+    "spec": {"spec": make_claim("c")["spec"]},
 }  # fmt: skip
 
 
 def user(name: str, **spec: Any) -> Json:
-    return a_pod(name, resourceClaims=[{"name": "d", "resourceClaimTemplateName": "t"}], **spec)
+    return make_pod(name, resourceClaims=[{"name": "d", "resourceClaimTemplateName": "t"}], **spec)
 
 
 async def claims(world: World) -> list[str]:
@@ -35,8 +35,8 @@ async def claims(world: World) -> list[str]:
 
 async def test_the_deleted_claim_of_a_pod_that_waits_is_made_again_within_a_second() -> None:
     async with World("scheduler", "resourceclaim-controller") as world:
-        await world.create(DEVICE_CLASSES, a_class())
-        await world.add_nodes(a_node("n1"))
+        await world.create(DEVICE_CLASSES, make_device_class())
+        await world.add_nodes(make_node("n1"))
         await world.create(RESOURCE_CLAIM_TEMPLATES, TEMPLATE)
         await world.create(PODS, user("p"))
         await passes(3)
@@ -68,7 +68,7 @@ async def test_what_keeps_a_claim_from_being_made_is_told_to_the_pod_in_upstream
 
 async def test_a_pod_that_is_put_on_a_node_by_hand_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
     async with World("resourceclaim-controller") as world:
-        await world.add_nodes(a_node("n1"))
+        await world.add_nodes(make_node("n1"))
         await world.create(RESOURCE_CLAIM_TEMPLATES, TEMPLATE)
         await world.create(PODS, user("p", nodeName="n1"))
         await passes(3)

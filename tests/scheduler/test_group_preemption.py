@@ -9,10 +9,10 @@ import pytest
 
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import DISRUPTION_BUDGETS, POD_GROUPS, PODS
-from tests.scheduler.objects import a_node, a_pod
 from tests.scheduler.situations import PRIORITY_CLASSES, priority_class
 from tests.scheduler.test_gangs import condition, group, member, nodes
 from tests.scheduler.world import World, scheduled
+from tests.support.objects import make_node, make_pod
 from tests.support.virtual import passes, run
 
 GATES = "GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true"
@@ -23,7 +23,7 @@ Scenario = Callable[[World], Awaitable[None]]
 def low(name: str, cpu: str = "2", **spec: Any) -> Json:
     """A pod that is in the way; it ends at once."""
     more = {"priorityClassName": "low", "terminationGracePeriodSeconds": 0, **spec}
-    return a_pod(name, requests={"cpu": cpu}, **more)
+    return make_pod(name, requests={"cpu": cpu}, **more)
 
 
 def in_a_cluster(scenario: Scenario, gates: str = GATES) -> None:
@@ -32,7 +32,7 @@ def in_a_cluster(scenario: Scenario, gates: str = GATES) -> None:
     async def play() -> None:
         async with World("scheduler", gates=gates) as world:
             await world.create(PRIORITY_CLASSES, priority_class("low", 5), priority_class("high", 100))
-            await world.add_nodes(a_node("n1"), a_node("n2"))
+            await world.add_nodes(make_node("n1"), make_node("n2"))
             await scenario(world)
 
     run(play)

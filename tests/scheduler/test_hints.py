@@ -13,7 +13,7 @@ from controllers.scheduler.framework.framework import hints_of
 from controllers.scheduler.plugins.spread import pod_topology_spread
 from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
-from tests.scheduler.objects import a_node, a_pod, near, node_affinity, term
+from tests.support.objects import make_node, make_pod, near, node_affinity, term
 
 HINTS = {plugin.name: hints_of(plugin) for plugin in Cluster().evaluator.plugins}
 NO_SCHEDULE = [{"key": "k", "value": "v", "effect": "NoSchedule"}]
@@ -32,15 +32,15 @@ def spread(key: str = "zone", app: str = "x", action: str = "DoNotSchedule", **m
 
 
 def node(**more: Any) -> Json:
-    return a_node("n", **more)
+    return make_node("n", **more)
 
 
 def labelled(zone: str = "", **more: Any) -> Json:
-    return a_node("n", labels={"zone": zone} if zone else {}, **more)
+    return make_node("n", labels={"zone": zone} if zone else {}, **more)
 
 
 def bound(name: str = "other", **more: Any) -> Json:
-    return a_pod(name, nodeName="n", **more)
+    return make_pod(name, nodeName="n", **more)
 
 
 def in_namespaces(affinity: Json) -> Json:
@@ -95,9 +95,9 @@ CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool
     ("NodeUnschedulable", {"tolerations": CLOSED}, (ClusterEvent.NODE_ADD, None, node(unschedulable=True)), True),
     ("NodeUnschedulable", {}, (ClusterEvent.NODE_TAINT, node(unschedulable=True), node()), True),
     ("NodeUnschedulable", {}, (ClusterEvent.NODE_TAINT, node(), node()), False),
-    ("NodeUnschedulable", {}, (ClusterEvent.POD_TOLERATION, a_pod("p", uid="p"), a_pod("p", uid="p", tolerations=CLOSED)), True),
-    ("NodeUnschedulable", {}, (ClusterEvent.POD_TOLERATION, a_pod("p", uid="p"), a_pod("p", uid="p", tolerations=TOLERATES)), False),
-    ("NodeUnschedulable", {}, (ClusterEvent.POD_TOLERATION, a_pod("q", uid="q"), a_pod("q", uid="q", tolerations=CLOSED)), False),
+    ("NodeUnschedulable", {}, (ClusterEvent.POD_TOLERATION, make_pod("p", uid="p"), make_pod("p", uid="p", tolerations=CLOSED)), True),
+    ("NodeUnschedulable", {}, (ClusterEvent.POD_TOLERATION, make_pod("p", uid="p"), make_pod("p", uid="p", tolerations=TOLERATES)), False),
+    ("NodeUnschedulable", {}, (ClusterEvent.POD_TOLERATION, make_pod("q", uid="q"), make_pod("q", uid="q", tolerations=CLOSED)), False),
     ("TaintToleration", {}, (ClusterEvent.NODE_ADD, None, node()), True),
     ("TaintToleration", {}, (ClusterEvent.NODE_ADD, None, node(taints=NO_SCHEDULE)), False),
     ("TaintToleration", {}, (ClusterEvent.NODE_ADD, None, node(taints=PREFER)), True),
@@ -105,8 +105,8 @@ CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool
     ("TaintToleration", {}, (ClusterEvent.NODE_TAINT, node(taints=NO_SCHEDULE), node()), True),
     ("TaintToleration", {}, (ClusterEvent.NODE_TAINT, node(taints=PREFER), node()), False),
     ("TaintToleration", {}, (ClusterEvent.NODE_TAINT, node(), node(taints=NO_SCHEDULE)), False),
-    ("TaintToleration", {}, (ClusterEvent.POD_TOLERATION, a_pod("q", uid="q"), a_pod("q", uid="q", tolerations=TOLERATES)), False),
-    ("TaintToleration", {}, (ClusterEvent.POD_TOLERATION, a_pod("p", uid="p"), a_pod("p", uid="p", tolerations=TOLERATES)), True),
+    ("TaintToleration", {}, (ClusterEvent.POD_TOLERATION, make_pod("q", uid="q"), make_pod("q", uid="q", tolerations=TOLERATES)), False),
+    ("TaintToleration", {}, (ClusterEvent.POD_TOLERATION, make_pod("p", uid="p"), make_pod("p", uid="p", tolerations=TOLERATES)), True),
     ("NodeAffinity", {"affinity": SELECTS}, (ClusterEvent.NODE_ADD, None, node(labels={"disk": "ssd"})), True),
     ("NodeAffinity", {"affinity": SELECTS}, (ClusterEvent.NODE_ADD, None, node(labels={"disk": "hdd"})), False),
     ("NodeAffinity", {"affinity": SELECTS}, (ClusterEvent.NODE_LABEL, node(), node(labels={"disk": "ssd"})), True),
@@ -114,8 +114,8 @@ CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool
     ("NodeAffinity", {"affinity": SELECTS}, (ClusterEvent.NODE_LABEL, node(labels={"disk": "ssd"}), node()), False),
     ("NodePorts", port(80), (ClusterEvent.POD_DELETE, bound(**port(80)), None), True),
     ("NodePorts", port(80), (ClusterEvent.POD_DELETE, bound(**port(81)), None), False),
-    ("NodePorts", port(80), (ClusterEvent.POD_DELETE, a_pod(**port(80)), None), False),
-    ("NodePorts", port(80), (ClusterEvent.POD_DELETE, a_pod(status={"nominatedNodeName": "n"}, **port(80)), None), True),
+    ("NodePorts", port(80), (ClusterEvent.POD_DELETE, make_pod(**port(80)), None), False),
+    ("NodePorts", port(80), (ClusterEvent.POD_DELETE, make_pod(status={"nominatedNodeName": "n"}, **port(80)), None), True),
     ("NodeResourcesFit", {"requests": {"cpu": "2"}}, (ClusterEvent.NODE_ADD, None, node(cpu="2")), True),
     ("NodeResourcesFit", {"requests": {"cpu": "2"}}, (ClusterEvent.NODE_ADD, None, node(cpu="1")), False),
     ("NodeResourcesFit", {"requests": {"cpu": "2"}}, (ClusterEvent.NODE_ADD, None, node(pods="0")), False),
@@ -125,12 +125,12 @@ CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool
     ("NodeResourcesFit", {"requests": {"cpu": "2"}}, (ClusterEvent.NODE_ALLOCATABLE, node(pods="1"), node(pods="2")), True),
     ("NodeResourcesFit", {"requests": {"cpu": "2"}}, (ClusterEvent.NODE_ALLOCATABLE, node(pods="2"), node(pods="1")), False),
     ("NodeResourcesFit", {}, (ClusterEvent.POD_DELETE, bound(), None), True),
-    ("NodeResourcesFit", {}, (ClusterEvent.POD_DELETE, a_pod(), None), False),
-    ("NodeResourcesFit", {}, (ClusterEvent.POD_DELETE, a_pod(status={"nominatedNodeName": "n"}), None), True),
+    ("NodeResourcesFit", {}, (ClusterEvent.POD_DELETE, make_pod(), None), False),
+    ("NodeResourcesFit", {}, (ClusterEvent.POD_DELETE, make_pod(status={"nominatedNodeName": "n"}), None), True),
     ("NodeResourcesFit", {"requests": {"cpu": "1"}}, (ClusterEvent.POD_SCALE_DOWN, bound(requests={"cpu": "2"}), bound(requests={"cpu": "1"})), True),
     ("NodeResourcesFit", {"requests": {"cpu": "1"}}, (ClusterEvent.POD_SCALE_DOWN, bound(requests={"memory": "2"}), bound(requests={"memory": "1"})), False),
-    ("NodeResourcesFit", {"requests": {"cpu": "1"}}, (ClusterEvent.POD_SCALE_DOWN, a_pod(requests={"cpu": "2"}), a_pod(requests={"cpu": "1"})), False),
-    ("NodeResourcesFit", {"requests": {"cpu": "1"}}, (ClusterEvent.POD_SCALE_DOWN, a_pod("p", uid="p", requests={"cpu": "2"}), a_pod("p", uid="p", requests={"cpu": "1"})), True),
+    ("NodeResourcesFit", {"requests": {"cpu": "1"}}, (ClusterEvent.POD_SCALE_DOWN, make_pod(requests={"cpu": "2"}), make_pod(requests={"cpu": "1"})), False),
+    ("NodeResourcesFit", {"requests": {"cpu": "1"}}, (ClusterEvent.POD_SCALE_DOWN, make_pod("p", uid="p", requests={"cpu": "2"}), make_pod("p", uid="p", requests={"cpu": "1"})), True),
     ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.POD_ADD, None, bound(labels={"app": "x"})), True),
     ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.POD_ADD, None, bound(labels={"app": "y"})), False),
     ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.POD_DELETE, bound(labels={"app": "x"}), None), True),
@@ -139,16 +139,16 @@ CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool
     ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.POD_LABEL, bound(), bound(labels={"app": "x"})), True),
     ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.POD_LABEL, bound(labels={"app": "x"}), bound()), False),
     ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.POD_LABEL, bound(labels={"app": "x"}), bound(labels={"app": "x", "a": "b"})), False),
-    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.POD_LABEL, a_pod("q"), a_pod("q", labels={"app": "x"})), False),
+    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.POD_LABEL, make_pod("q"), make_pod("q", labels={"app": "x"})), False),
     ("InterPodAffinity", {"affinity": BOTH}, (ClusterEvent.POD_ADD, None, bound(labels={"app": "x"})), False),
     ("InterPodAffinity", {"affinity": BOTH}, (ClusterEvent.POD_ADD, None, bound(labels={"app": "x", "team": "a"})), True),
     ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.POD_ADD, None, bound(labels={"app": "x"})), False),
     ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.POD_LABEL, bound(labels={"app": "x"}), bound(labels={"app": "y"})), True),
     ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.POD_LABEL, bound(labels={"app": "y"}), bound(labels={"app": "x"})), False),
     ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.POD_LABEL, bound(labels={"app": "x", "a": "b"}), bound(labels={"app": "x"})), False),
-    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.POD_DELETE, a_pod(labels={"app": "x"}), None), False),
-    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.POD_DELETE, a_pod(labels={"app": "x"}, status={"nominatedNodeName": "n"}), None), True),
-    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.POD_LABEL, a_pod("p", uid="p"), a_pod("p", uid="p", labels={"a": "b"})), True),
+    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.POD_DELETE, make_pod(labels={"app": "x"}), None), False),
+    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.POD_DELETE, make_pod(labels={"app": "x"}, status={"nominatedNodeName": "n"}), None), True),
+    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.POD_LABEL, make_pod("p", uid="p"), make_pod("p", uid="p", labels={"a": "b"})), True),
     ("InterPodAffinity", {"affinity": in_namespaces(near("x"))}, (ClusterEvent.POD_ADD, None, bound(labels={"app": "x"}, namespace="other")), True),
     ("InterPodAffinity", {"affinity": in_namespaces(near("x"))}, (ClusterEvent.POD_ADD, None, bound(labels={"app": "y"}, namespace="other")), False),
     ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.POD_ADD, None, bound(labels={"app": "x"}, namespace="other")), False),
@@ -170,13 +170,13 @@ CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool
     ("PodTopologySpread", spread(action="ScheduleAnyway"), (ClusterEvent.POD_ADD, None, bound(labels={"app": "x"})), False),
     ("PodTopologySpread", spread(), (ClusterEvent.POD_DELETE, bound(labels={"app": "x"}), None), True),
     ("PodTopologySpread", spread(), (ClusterEvent.POD_LABEL, bound(labels={"app": "x"}), bound()), True),
-    ("PodTopologySpread", spread(), (ClusterEvent.POD_LABEL, a_pod("p", uid="p"), a_pod("p", uid="p", labels={"a": "b"})), False),
-    ("PodTopologySpread", spread(), (ClusterEvent.POD_LABEL, a_pod("p", uid="p"), a_pod("p", uid="p", labels={"app": "x"})), True),
+    ("PodTopologySpread", spread(), (ClusterEvent.POD_LABEL, make_pod("p", uid="p"), make_pod("p", uid="p", labels={"a": "b"})), False),
+    ("PodTopologySpread", spread(), (ClusterEvent.POD_LABEL, make_pod("p", uid="p"), make_pod("p", uid="p", labels={"app": "x"})), True),
     ("PodTopologySpread", spread(), (ClusterEvent.POD_LABEL, bound(labels={"app": "x"}), bound(labels={"app": "x", "a": "b"})), False),
-    ("PodTopologySpread", spread(), (ClusterEvent.POD_DELETE, a_pod(labels={"app": "x"}), None), False),
-    ("PodTopologySpread", spread(), (ClusterEvent.POD_TOLERATION, a_pod("p", uid="p"), a_pod("p", uid="p", tolerations=TOLERATES)), False),
-    ("PodTopologySpread", spread(nodeTaintsPolicy="Honor"), (ClusterEvent.POD_TOLERATION, a_pod("p", uid="p"), a_pod("p", uid="p", tolerations=TOLERATES)), True),
-    ("PodTopologySpread", spread(nodeTaintsPolicy="Honor"), (ClusterEvent.POD_TOLERATION, a_pod("q", uid="q"), a_pod("q", uid="q", tolerations=TOLERATES)), False),
+    ("PodTopologySpread", spread(), (ClusterEvent.POD_DELETE, make_pod(labels={"app": "x"}), None), False),
+    ("PodTopologySpread", spread(), (ClusterEvent.POD_TOLERATION, make_pod("p", uid="p"), make_pod("p", uid="p", tolerations=TOLERATES)), False),
+    ("PodTopologySpread", spread(nodeTaintsPolicy="Honor"), (ClusterEvent.POD_TOLERATION, make_pod("p", uid="p"), make_pod("p", uid="p", tolerations=TOLERATES)), True),
+    ("PodTopologySpread", spread(nodeTaintsPolicy="Honor"), (ClusterEvent.POD_TOLERATION, make_pod("q", uid="q"), make_pod("q", uid="q", tolerations=TOLERATES)), False),
     ("PodTopologySpread", spread(), (ClusterEvent.NODE_ADD, None, labelled("a")), True),
     ("PodTopologySpread", spread(), (ClusterEvent.NODE_ADD, None, labelled()), False),
     ("PodTopologySpread", spread(), (ClusterEvent.NODE_DELETE, labelled("a"), None), True),
@@ -200,7 +200,7 @@ CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool
     ("NodeVolumeLimits", uses("c"), (ClusterEvent.CSI_NODE_UPDATE, csi_node(d=2), csi_node(d=1)), False),
     ("NodeVolumeLimits", uses("c"), (ClusterEvent.POD_DELETE, bound(**uses("d")), None), True),
     ("NodeVolumeLimits", uses("c"), (ClusterEvent.POD_DELETE, bound(), None), False),
-    ("NodeVolumeLimits", uses("c"), (ClusterEvent.POD_DELETE, a_pod(**uses("d")), None), False),
+    ("NodeVolumeLimits", uses("c"), (ClusterEvent.POD_DELETE, make_pod(**uses("d")), None), False),
     ("NodeVolumeLimits", uses("c"), (ClusterEvent.VOLUME_CLAIM_ADD, None, thing("c", "ns")), True),
     ("NodeVolumeLimits", uses("c"), (ClusterEvent.VOLUME_ATTACHMENT_DELETE, thing(), None), True),
     ("NodeVolumeLimits", uses(""), (ClusterEvent.VOLUME_ATTACHMENT_DELETE, thing(), None), False),
@@ -234,7 +234,7 @@ def test_a_pod_is_woken_by_what_may_help_it(
     hints = HINTS[plugin]
     assert event[0] in hints
     hint = hints[event[0]]
-    assert (hint is None or hint(PodInfo(a_pod("p", uid="p", **pod)), Event(*event))) == wakes
+    assert (hint is None or hint(PodInfo(make_pod("p", uid="p", **pod)), Event(*event))) == wakes
 
 
 def test_a_pod_that_is_spread_by_the_profiles_constraints_is_woken_by_what_counts_for_them() -> None:
@@ -244,7 +244,7 @@ def test_a_pod_that_is_spread_by_the_profiles_constraints_is_woken_by_what_count
     hint = hints_of(plugin)[ClusterEvent.POD_DELETE]
     assert hint is not None
     woken = [
-        hint(PodInfo(a_pod("p")), Event(ClusterEvent.POD_DELETE, bound(labels={"app": app}), None)) for app in "xy"
+        hint(PodInfo(make_pod("p")), Event(ClusterEvent.POD_DELETE, bound(labels={"app": app}), None)) for app in "xy"
     ]
     assert woken == [True, False]
 
@@ -267,20 +267,20 @@ def test_updates_of_nodes_are_told_apart() -> None:
 
 
 def test_updates_of_pods_are_told_apart() -> None:
-    pod = a_pod("p", uid="p", requests={"cpu": "2"})
+    pod = make_pod("p", uid="p", requests={"cpu": "2"})
     running = {**pod, "status": {**pod["status"], "phase": "Running"}}
     generated = {**pod, "status": {**pod["status"], "resourceClaimStatuses": [{"name": "c"}]}}
     assert pod_events(pod, pod) == [ClusterEvent.POD_OTHER]
     assert pod_events(pod, running) == [ClusterEvent.POD_OTHER]
-    assert pod_events(pod, a_pod("p", uid="p", requests={"cpu": "2"}, labels={"a": "b"})) == [ClusterEvent.POD_LABEL]
-    assert pod_events(pod, a_pod("p", uid="p", requests={"cpu": "1"})) == [ClusterEvent.POD_SCALE_DOWN]
-    assert pod_events(pod, a_pod("p", uid="p")) == [ClusterEvent.POD_SCALE_DOWN]
-    assert pod_events(pod, a_pod("p", uid="p", requests={"cpu": "3"})) == [ClusterEvent.POD_OTHER]
-    gated = a_pod("p", uid="p", requests={"cpu": "2"}, schedulingGates=[{"name": "g"}, {"name": "h"}])
-    half = a_pod("p", uid="p", requests={"cpu": "2"}, schedulingGates=[{"name": "g"}])
+    assert pod_events(pod, make_pod("p", uid="p", requests={"cpu": "2"}, labels={"a": "b"})) == [ClusterEvent.POD_LABEL]
+    assert pod_events(pod, make_pod("p", uid="p", requests={"cpu": "1"})) == [ClusterEvent.POD_SCALE_DOWN]
+    assert pod_events(pod, make_pod("p", uid="p")) == [ClusterEvent.POD_SCALE_DOWN]
+    assert pod_events(pod, make_pod("p", uid="p", requests={"cpu": "3"})) == [ClusterEvent.POD_OTHER]
+    gated = make_pod("p", uid="p", requests={"cpu": "2"}, schedulingGates=[{"name": "g"}, {"name": "h"}])
+    half = make_pod("p", uid="p", requests={"cpu": "2"}, schedulingGates=[{"name": "g"}])
     assert pod_events(gated, pod) == [ClusterEvent.POD_GATES_ELIMINATED]
     assert pod_events(gated, half) == [ClusterEvent.POD_OTHER]
-    tolerant = a_pod("p", uid="p", requests={"cpu": "2"}, tolerations=TOLERATES)
+    tolerant = make_pod("p", uid="p", requests={"cpu": "2"}, tolerations=TOLERATES)
     assert pod_events(pod, tolerant) == [ClusterEvent.POD_TOLERATION]
     assert pod_events(tolerant, pod) == [ClusterEvent.POD_OTHER]
     assert pod_events(pod, generated) == [ClusterEvent.POD_GENERATED_CLAIM]

@@ -20,8 +20,8 @@ from controllers.runtime.kinds import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_C
 from controllers.runtime.transport import Headers, Transport, TransportError
 from controllers.scheduler import Scheduler
 from tests.scheduler.books import Books
-from tests.scheduler.objects import a_claim, a_pod
 from tests.scheduler.world import World
+from tests.support.objects import make_claim, make_pod
 from tests.support.virtual import passes
 
 PROCESSES = (
@@ -125,7 +125,7 @@ def pods_of(wave: int) -> list[Json]:
             None,
         ][number % 4]
         more: Json = {"resourceClaims": [{"name": "d", **claim}]} if claim else {}
-        pod = a_pod(f"p{wave}-{number}", requests={"cpu": "100m"}, restartPolicy="Never", **more)
+        pod = make_pod(f"p{wave}-{number}", requests={"cpu": "100m"}, restartPolicy="Never", **more)
         # Some end by themselves, the others are deleted while they run.
         pod["metadata"]["annotations"] = {"kubedra.dev/exit-after": "3s"} if number % 2 else {}
         found.append(pod)
@@ -134,7 +134,7 @@ def pods_of(wave: int) -> list[Json]:
 
 async def play(world: World) -> None:
     """Waves of pods, each of which begins while the one before ends."""
-    spec = a_claim("x")["spec"]
+    spec = make_claim("x")["spec"]
     spec["devices"]["requests"][0]["exactly"]["deviceClassName"] = "gpu.example.com"
     await world.create(
         RESOURCE_CLAIM_TEMPLATES, {"metadata": {"name": "one", "namespace": "ns"}, "spec": {"spec": spec}}

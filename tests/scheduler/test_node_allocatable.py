@@ -9,10 +9,10 @@ import pytest
 from apiserver.api.helpers.pod_requests import CLAIM_STATUSES
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import DEVICE_CLASSES, PODS, PRIORITY_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES
-from tests.scheduler.objects import a_class, a_node, a_pod, a_slice
 from tests.scheduler.situations import priority_class
 from tests.scheduler.test_failing_writes import fails, faults
 from tests.scheduler.world import World
+from tests.support.objects import make_device_class, make_node, make_pod, make_slice
 from tests.support.virtual import passes
 
 GATE = "DRANodeAllocatableResources=true"
@@ -24,9 +24,9 @@ USELESS = "still not schedulable, preemption: 0/1 nodes are available: 1 Preempt
 
 async def cluster(world: World, mappings: Json, devices: int = 3, **device: Any) -> None:
     """A node of four cores with devices that stand for some of its resources."""
-    await world.create(DEVICE_CLASSES, a_class())
-    await world.add_nodes(a_node("n", cpu="4", memory="8Gi"))
-    await world.create(RESOURCE_SLICES, a_slice("n", devices, nodeAllocatableResourceMappings=mappings, **device))
+    await world.create(DEVICE_CLASSES, make_device_class())
+    await world.add_nodes(make_node("n", cpu="4", memory="8Gi"))
+    await world.create(RESOURCE_SLICES, make_slice("n", devices, nodeAllocatableResourceMappings=mappings, **device))
 
 
 async def claim(world: World, name: str, count: int = 1, **request: Any) -> None:
@@ -37,7 +37,7 @@ async def claim(world: World, name: str, count: int = 1, **request: Any) -> None
 
 def using(name: str, claim: str, cpu: str = "500m", *, named: bool = True, **spec: Any) -> Json:
     """A pod whose container uses a claim, where `named`."""
-    pod = a_pod(name, requests={"cpu": cpu}, resourceClaims=[{"name": "g", "resourceClaimName": claim}], **spec)
+    pod = make_pod(name, requests={"cpu": cpu}, resourceClaims=[{"name": "g", "resourceClaimName": claim}], **spec)
     if named:
         pod["spec"]["containers"][0]["resources"]["claims"] = [{"name": "g"}]
     return pod
@@ -56,9 +56,9 @@ async def test_what_a_claim_takes_of_the_node_counts_and_stands_in_the_pod() -> 
             {"resourceClaimName": "c", "containers": ["c"], "resources": {"cpu": "2"}}
         ]
         # One of four cores is left, for pods without claims as well.
-        await world.create(PODS, a_pod("q", requests={"cpu": "1500m"}))
+        await world.create(PODS, make_pod("q", requests={"cpu": "1500m"}))
         assert (await world.unschedulable("q")).startswith(LACKS)
-        await world.create(PODS, a_pod("r", requests={"cpu": "1"}))
+        await world.create(PODS, make_pod("r", requests={"cpu": "1"}))
         await world.bound("r")
         await claim(world, "d")
         await world.create(PODS, using("s", "d", "100m"))
@@ -121,7 +121,7 @@ async def test_a_pod_that_says_what_it_takes_as_a_whole_says_so_of_its_claims(cp
         if fits:
             await world.bound("p")
             # It counts as it says, no more.
-            await world.create(PODS, a_pod("q", requests={"cpu": "1500m"}))
+            await world.create(PODS, make_pod("q", requests={"cpu": "1500m"}))
             await world.bound("q")
         else:
             assert "pod level request for cpu is insufficient to cover the aggregated container and" in (
@@ -134,7 +134,7 @@ async def test_pods_are_ended_for_what_claims_take_where_that_helps(devices: int
     async with World("scheduler", gates=GATE) as world:
         await cluster(world, TWO_CORES)
         await world.create(PRIORITY_CLASSES, priority_class("low", 1), priority_class("high", 2))
-        await world.create(PODS, a_pod("p", requests={"cpu": "3"}, priorityClassName="low"))
+        await world.create(PODS, make_pod("p", requests={"cpu": "3"}, priorityClassName="low"))
         await world.bound("p")
         await claim(world, "c", devices)
         await world.create(PODS, using("q", "c", priorityClassName="high"))
@@ -155,19 +155,19 @@ async def test_a_pod_that_is_not_bound_after_all_takes_nothing() -> None:
         await world.until(PODS, "ns/p", taken)
         await world.until(PODS, "ns/p", lambda pod: not taken(pod))
         assert rules.rules()[0].fired == 1
-        await world.create(PODS, a_pod("q", requests={"cpu": "3500m"}))
+        await world.create(PODS, make_pod("q", requests={"cpu": "3500m"}))
         await world.bound("q")
 
 
 async def test_it_counts_before_it_is_written() -> None:
     async with World("scheduler", gates=GATE) as world:
-        await world.create(DEVICE_CLASSES, a_class())
-        await world.create(RESOURCE_SLICES, a_slice("n", 1, nodeAllocatableResourceMappings=TWO_CORES))
+        await world.create(DEVICE_CLASSES, make_device_class())
+        await world.create(RESOURCE_SLICES, make_slice("n", 1, nodeAllocatableResourceMappings=TWO_CORES))
         await claim(world, "c")
-        await world.create(PODS, using("p", "c", "1"), a_pod("q", requests={"cpu": "1500m"}))
+        await world.create(PODS, using("p", "c", "1"), make_pod("q", requests={"cpu": "1500m"}))
         await passes(1)
         # Both are tried when their node comes, one right after the other.
-        await world.add_nodes(a_node("n", cpu="4"))
+        await world.add_nodes(make_node("n", cpu="4"))
         await passes(5)
         pods = (await world.client.list(PODS, "ns"))["items"]
         assert len([pod for pod in pods if pod["spec"].get("nodeName")]) == 1
@@ -180,5 +180,5 @@ async def test_without_the_gate_devices_are_devices() -> None:
         await claim(world, "c")
         await world.create(PODS, using("p", "c", "1", named=False))
         assert taken(await world.bound("p")) is None
-        await world.create(PODS, a_pod("q", requests={"cpu": "3"}))
+        await world.create(PODS, make_pod("q", requests={"cpu": "3"}))
         await world.bound("q")

@@ -13,9 +13,9 @@ from controllers.scheduler.framework.framework import Placement
 from controllers.scheduler.plugins.resources import node_resources_fit
 from controllers.scheduler.podgroups.gangs import pods_count
 from controllers.scheduler.state.nodes import NodeInfo
-from tests.scheduler.objects import a_node, a_pod, info
 from tests.scheduler.test_gangs import TOPOLOGY, group, member, nodes
 from tests.scheduler.world import World
+from tests.support.objects import info, make_node, make_pod
 from tests.support.virtual import passes
 
 GPU = "example.com/gpu"
@@ -24,7 +24,7 @@ BOTH = (("cpu", 1), ("memory", 1))
 
 def node(name: str, *pods: Json, **more: Any) -> NodeInfo:
     found = NodeInfo(name)
-    found.set_node(a_node(name, cpu="10", memory="1000", **more))
+    found.set_node(make_node(name, cpu="10", memory="1000", **more))
     for requests in pods:
         found.add_pod(info(requests=requests))
     return found
@@ -67,12 +67,12 @@ async def test_a_group_goes_to_the_fullest_of_the_parts_that_take_all_of_it() ->
     async with World("scheduler", gates=TOPOLOGY) as world:
         racks = {"a": 2, "b": 3, "c": 3, "d": 4}
         await world.add_nodes(
-            *(a_node(f"{rack}{n}", cpu="2", labels={"rack": rack}) for rack, size in racks.items() for n in range(size))
+            *(make_node(f"{rack}{n}", cpu="2", labels={"rack": rack}) for rack, size in racks.items() for n in range(size))
         )  # fmt: skip
         await world.create(
             PODS,
-            a_pod("there", requests={"cpu": "2"}, nodeName="b0"),
-            a_pod("elsewhere", requests={"cpu": "1"}, nodeName="c0"),
+            make_pod("there", requests={"cpu": "2"}, nodeName="b0"),
+            make_pod("elsewhere", requests={"cpu": "1"}, nodeName="c0"),
         )
         # Of the racks that take three more, 3 of 4 processors would be in use, 5 of 6, 4 of 6, 3 of 8.
         await world.create(POD_GROUPS, group(count=3, schedulingConstraints={"topology": [{"key": "rack"}]}))

@@ -19,8 +19,8 @@ from controllers.scheduler.queue.queued_pod import Place
 from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
-from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
 from tests.scheduler.world import World, scheduled
+from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice
 
 RACK = "example.com/rack"
 WRONG_RACK = Rejection("Rack", ("node(s) were in another rack",))
@@ -42,12 +42,12 @@ class Rack:
 
 
 def in_rack(name: str, rack: str | None, **more: Any) -> Json:
-    pod = a_pod(name, **more)
+    pod = make_pod(name, **more)
     return {**pod, "metadata": {**pod["metadata"], "annotations": {RACK: rack} if rack else {}}}
 
 
 def of_rack(name: str, rack: str) -> Json:
-    return a_node(name, labels={RACK: rack})
+    return make_node(name, labels={RACK: rack})
 
 
 def test_a_filter_that_is_only_in_the_list_is_asked() -> None:
@@ -111,8 +111,8 @@ WAKING: list[tuple[str, Event, bool]] = [
     ("the pod's other fields", Event(ClusterEvent.POD_OTHER, in_rack("p", "2", uid="p"), in_rack("p", "2", uid="p")),
      False),
     ("another pod", Event(ClusterEvent.POD_OTHER, in_rack("q", "2"), in_rack("q", "1")), False),
-    ("a slice", Event(ClusterEvent.SLICE_ADD, None, a_slice("n", 1)), False),
-    ("a pod that is gone", Event(ClusterEvent.POD_DELETE, a_pod(nodeName="n"), None), False),
+    ("a slice", Event(ClusterEvent.SLICE_ADD, None, make_slice("n", 1)), False),
+    ("a pod that is gone", Event(ClusterEvent.POD_DELETE, make_pod(nodeName="n"), None), False),
 ]  # fmt: skip
 
 
@@ -138,10 +138,10 @@ async def test_a_hint_that_fails_wakes_the_pod() -> None:
         raise ZeroDivisionError
 
     queue = SchedulingQueue(lambda _: None, {"Broken": {ClusterEvent.NODE_ADD: broken}})
-    queue.add(PodInfo(a_pod("p")))
+    queue.add(PodInfo(make_pod("p")))
     pod = await queue.pop()
     queue.put_back(pod, ("Broken",))
-    queue.notify(Event(ClusterEvent.NODE_ADD, None, a_node("n")))
+    queue.notify(Event(ClusterEvent.NODE_ADD, None, make_node("n")))
     assert pod.place is Place.BACKOFF
 
 
@@ -150,8 +150,8 @@ async def test_on_a_server_a_pod_is_bound_once_the_node_has_what_the_filter_want
     rack = Rack(reads=Reads(node=(kernel,)), filter=lambda _, __, node: None if kernel.read(node.node) == "7" else
                 WRONG_RACK)  # fmt: skip
     async with World(plugins=(rack.plugin,)) as world:
-        await world.add_nodes(a_node("n"))
-        await world.create(PODS, a_pod("p"))
+        await world.add_nodes(make_node("n"))
+        await world.create(PODS, make_pod("p"))
         assert WRONG_RACK.reasons[0] in await world.unschedulable("p")
         node = await world.client.get(NODES, "n")
         names = ("machineID", "systemUUID", "bootID", "osImage", "containerRuntimeVersion", "architecture")
@@ -168,11 +168,11 @@ async def test_an_unexpected_error_fails_the_attempt_of_one_pod_and_the_others_g
         return None
 
     async with World(plugins=(Plugin(name="Broken", filter=broken),)) as world:
-        await world.add_nodes(a_node("n"))
-        await world.create(PODS, a_pod("bad", priority=0))
+        await world.add_nodes(make_node("n"))
+        await world.create(PODS, make_pod("bad", priority=0))
         assert await world.unschedulable("bad") == "unexpected ZeroDivisionError: rack by zero"
         assert scheduled(await world.client.get(PODS, "bad", "ns"))["reason"] == "SchedulerError"
-        await world.create(PODS, a_pod("good"))
+        await world.create(PODS, make_pod("good"))
         assert (await world.bound("good"))["spec"]["nodeName"] == "n"
 
 
@@ -224,7 +224,7 @@ def rich_pod() -> Json:
         "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
         "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 3, "preference": terms[0]}],
     }
-    return a_pod(
+    return make_pod(
         "p", labels={"app": "x"}, nodeName="n", requests={"cpu": "1", "memory": "1Gi", "example.com/x": "1"},
         tolerations=[{"key": "k", "operator": "Equal", "value": "v"}], nodeSelector={"kubernetes.io/hostname": "n"},
         affinity={"nodeAffinity": affinity}, ports=[{"containerPort": 1, "hostPort": 80}], priority=3,
@@ -234,12 +234,12 @@ def rich_pod() -> Json:
 
 def rich_cluster() -> Cluster:
     taints = [{"key": "k", "value": "v", "effect": effect} for effect in ("NoSchedule", "PreferNoSchedule")]
-    node = a_node("n", taints=taints, extra={"example.com/x": "2"}, images=[{"names": ["image:latest"]}])
-    cluster = Cluster({**node, "spec": {**node["spec"], "unschedulable": True}}, a_node("o"))
-    cluster.on("n", a_pod(ports=[{"containerPort": 1, "hostPort": 81}]))
-    cluster.allocator.inventory.upsert_class(a_class())
-    cluster.allocator.inventory.upsert_slice(a_slice("n", 1))
-    cluster.claims.added(a_claim("claim"))
+    node = make_node("n", taints=taints, extra={"example.com/x": "2"}, images=[{"names": ["image:latest"]}])
+    cluster = Cluster({**node, "spec": {**node["spec"], "unschedulable": True}}, make_node("o"))
+    cluster.on("n", make_pod(ports=[{"containerPort": 1, "hostPort": 81}]))
+    cluster.allocator.inventory.upsert_class(make_device_class())
+    cluster.allocator.inventory.upsert_slice(make_slice("n", 1))
+    cluster.claims.added(make_claim("claim"))
     return cluster
 
 
@@ -279,12 +279,12 @@ def test_verdicts_that_are_remembered_depend_on_declared_fields_of_the_pod_alone
 
 def test_all_that_is_kept_of_a_node_is_declared_by_some_plugin() -> None:
     seen: set[tuple[str, ...]] = set()
-    node = Spy(a_node("n", images=[{"names": ["i"]}], taints=[{"key": "k", "effect": "NoSchedule"}]), seen)
+    node = Spy(make_node("n", images=[{"names": ["i"]}], taints=[{"key": "k", "effect": "NoSchedule"}]), seen)
     NodeInfo("n").set_node(node)
     differs = node_comparison(Cluster().evaluator.plugins)
     fields = {path[:2] for path in seen if len(path) > 1}
     assert len(fields) >= 5
     for top, field in fields:
-        old = a_node("n")
+        old = make_node("n")
         assert differs(old, {**old, top: {**old[top], field: ["changed"]}}), (top, field)
     assert not differs(old, {**old, "status": {**old["status"], "conditions": [{"type": "Ready"}]}})

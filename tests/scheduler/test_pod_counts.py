@@ -11,7 +11,7 @@ from controllers.scheduler.state import pod_counts as podcounts
 from controllers.scheduler.state.nodes import Cache
 from controllers.scheduler.state.pod_counts import PodCounts, count_selected
 from controllers.scheduler.state.pod_info import PodInfo
-from tests.scheduler.objects import a_node, a_pod
+from tests.support.objects import make_node, make_pod
 
 NODES = [f"n{number}" for number in range(5)]
 SELECTORS = [from_labels({"app": app}) for app in "ab"]
@@ -21,13 +21,13 @@ def change(rng: random.Random, cache: Cache) -> None:
     """Something that happens to nodes and pods: one of twenty pods comes, goes, is hidden or is being deleted."""
     name, number = rng.choice(NODES), rng.randrange(20)
     uid = f"u{number}"
-    pod = a_pod(uid, uid=uid, labels={"app": rng.choice("ab")}, namespace="other" if number < 5 else "ns")
+    pod = make_pod(uid, uid=uid, labels={"app": rng.choice("ab")}, namespace="other" if number < 5 else "ns")
     if rng.random() < 0.2:
         pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     placed = cache.node_of(uid)
     match rng.randrange(8):
         case 0:
-            cache.set_node(a_node(name))
+            cache.set_node(make_node(name))
         case 1:
             cache.remove_node(name)
         case 2 if placed is None:
@@ -59,8 +59,8 @@ def test_kept_counts_are_those_of_counting_anew() -> None:
 def test_the_selectors_asked_for_least_recently_are_forgotten_and_counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(podcounts, "_SELECTORS", 2)
     cache = Cache()
-    cache.set_node(a_node("n0"))
-    cache.set_pod(PodInfo(a_pod("p", labels={"app": "a"})), "n0")
+    cache.set_node(make_node("n0"))
+    cache.set_pod(PodInfo(make_pod("p", labels={"app": "a"})), "n0")
     counts = PodCounts(cache)
     counted: list[str] = []
     monkeypatch.setattr(
@@ -73,10 +73,10 @@ def test_the_selectors_asked_for_least_recently_are_forgotten_and_counted_anew(m
 
 def test_counts_are_right_again_after_more_changes_than_the_log_keeps() -> None:
     cache = Cache()
-    cache.set_node(a_node("n0"))
+    cache.set_node(make_node("n0"))
     counts = PodCounts(cache)
     assert counts.of(SELECTORS[0], "ns").get("n0", 0) == 0
-    cache.set_pod(PodInfo(a_pod("p", labels={"app": "a"})), "n0")
+    cache.set_pod(PodInfo(make_pod("p", labels={"app": "a"})), "n0")
     for _ in range(25_000):
         cache.log.touch("elsewhere")
     assert counts.of(SELECTORS[0], "ns")["n0"] == 1
@@ -84,13 +84,13 @@ def test_counts_are_right_again_after_more_changes_than_the_log_keeps() -> None:
 
 def test_a_status_that_changes_nothing_that_counts_leaves_the_node_untouched() -> None:
     cache = Cache()
-    cache.set_node(a_node("n"))
-    pod = a_pod("p", uid="u", labels={"app": "a"})
+    cache.set_node(make_node("n"))
+    pod = make_pod("p", uid="u", labels={"app": "a"})
     cache.assume(PodInfo(pod), "n")
     position = cache.log.position
     for phase in ("Pending", "Running"):
         latest = PodInfo({**pod, "status": {"phase": phase}})
         cache.set_pod(latest, "n")
         assert (cache.nodes["n"].pods["u"], cache.log.position) == (latest, position)
-    cache.set_pod(PodInfo(a_pod("p", uid="u", labels={"app": "b"})), "n")
+    cache.set_pod(PodInfo(make_pod("p", uid="u", labels={"app": "b"})), "n")
     assert cache.log.position > position

@@ -11,8 +11,8 @@ from apiserver.api.objects import Json
 from controllers.scheduler.config.extenders import _pem, _server
 from controllers.scheduler.config.fields import ConfigurationError
 from controllers.scheduler.writes.pods import PodWriter
-from tests.controllers.oneround import Noted
-from tests.scheduler.objects import a_pod
+from tests.support.objects import make_pod
+from tests.support.recording import RecordingClient
 from tests.support.virtual import run
 
 PEM = b"-----BEGIN CERTIFICATE-----"
@@ -29,7 +29,7 @@ DATA = b64encode(PEM).decode()
 def test_the_node_that_a_pod_waits_for_is_written_where_it_changes(
     before: str, nominated: str | None, written: str | None
 ) -> None:
-    pod, client = a_pod("p", status={"nominatedNodeName": before} if before else {}), Noted()
+    pod, client = make_pod("p", status={"nominatedNodeName": before} if before else {}), RecordingClient()
     run(lambda: PodWriter(client).write_unscheduled(pod, "Unschedulable", "no", nominated))  # type: ignore[arg-type]
     [(verb, _, (name, body))] = client.writes
     assert (verb, name, body["metadata"]) == ("patch/status", "p", {"uid": pod["metadata"]["uid"]})
@@ -40,10 +40,10 @@ def test_the_node_that_a_pod_waits_for_is_written_where_it_changes(
 
 
 async def test_nothing_is_written_that_is_so_already() -> None:
-    client = Noted()
-    await PodWriter(client).nominate(a_pod("p", status={"nominatedNodeName": "n1"}), "n1")  # type: ignore[arg-type]
+    client = RecordingClient()
+    await PodWriter(client).nominate(make_pod("p", status={"nominatedNodeName": "n1"}), "n1")  # type: ignore[arg-type]
     assert client.writes == []
-    await PodWriter(client).nominate(a_pod("p"), "n1")  # type: ignore[arg-type]
+    await PodWriter(client).nominate(make_pod("p"), "n1")  # type: ignore[arg-type]
     [(_, _, (_, body))] = client.writes
     assert body["status"] == {"nominatedNodeName": "n1"}
 

@@ -9,13 +9,17 @@ import pytest
 from apiserver.api.objects import Json
 from controllers.scheduler.state.nodes import Nominator
 from tests.scheduler.cluster import Cluster
-from tests.scheduler.objects import a_node, a_pod, info, near
+from tests.support.objects import info, make_node, make_pod, near
 
-ZONES = [a_node("a", labels={"zone": "1"}), a_node("b", labels={"zone": "1"}), a_node("c", labels={"zone": "2"})]
+ZONES = [
+    make_node("a", labels={"zone": "1"}),
+    make_node("b", labels={"zone": "1"}),
+    make_node("c", labels={"zone": "2"}),
+]
 
 
 def test_required_affinity_follows_the_other_pods_domain() -> None:
-    cluster = Cluster(*ZONES).on("c", a_pod(labels={"app": "x"}))
+    cluster = Cluster(*ZONES).on("c", make_pod(labels={"app": "x"}))
     assert cluster.place(info(affinity=near("x"))) == "c"
     assert (
         cluster.refusal(info(affinity=near("y")))
@@ -25,15 +29,15 @@ def test_required_affinity_follows_the_other_pods_domain() -> None:
 
 
 def test_anti_affinity_holds_in_both_directions() -> None:
-    cluster = Cluster(*ZONES).on("a", a_pod(labels={"app": "x"}, affinity=near("y", anti=True)))
+    cluster = Cluster(*ZONES).on("a", make_pod(labels={"app": "x"}, affinity=near("y", anti=True)))
     assert cluster.place(info(affinity=near("x", anti=True))) == "c"
     assert cluster.place(info(labels={"app": "y"})) == "c"
-    cluster.on("c", a_pod(labels={"app": "x"}))
+    cluster.on("c", make_pod(labels={"app": "x"}))
     assert (
         cluster.refusal(info(labels={"app": "y"}, affinity=near("x", anti=True)))
         == "0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules."
     )
-    cluster = Cluster(ZONES[0], ZONES[1]).on("a", a_pod(affinity=near("y", anti=True)))
+    cluster = Cluster(ZONES[0], ZONES[1]).on("a", make_pod(affinity=near("y", anti=True)))
     assert (
         cluster.refusal(info(labels={"app": "y"}))
         == "0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules."
@@ -41,8 +45,8 @@ def test_anti_affinity_holds_in_both_directions() -> None:
 
 
 def test_preferred_affinity_scores_by_weight_in_both_directions() -> None:
-    cluster = Cluster(*ZONES).on("c", a_pod(labels={"app": "x"}, affinity=near("y", weight=1)))
-    before = Cluster(*ZONES).on("c", a_pod(labels={"app": "x"})).totals(info(labels={"app": "y"}))
+    cluster = Cluster(*ZONES).on("c", make_pod(labels={"app": "x"}, affinity=near("y", weight=1)))
+    before = Cluster(*ZONES).on("c", make_pod(labels={"app": "x"})).totals(info(labels={"app": "y"}))
     after = cluster.totals(info(labels={"app": "y"}))
     assert {name: after[name] - before[name] for name in after} == {"a": 0, "b": 0, "c": 200}
     away = cluster.totals(info(affinity=near("x", anti=True, weight=5)))
@@ -51,11 +55,11 @@ def test_preferred_affinity_scores_by_weight_in_both_directions() -> None:
 
 def test_what_other_pods_prefer_weighs_as_much_as_it_says_for_and_against() -> None:
     """The best domain has 100 points, the worst none, one that nobody cares for stands in the middle; twice."""
-    nodes = [a_node(name, labels={"zone": name}) for name in ("for", "against", "neither")]
+    nodes = [make_node(name, labels={"zone": name}) for name in ("for", "against", "neither")]
     cluster = Cluster(*nodes)
     for name in ("for", "against", "neither"):
         affinity = near("y", anti=name == "against", weight=10) if name != "neither" else {}
-        cluster.on(name, a_pod(labels={"app": "x"}, affinity=affinity))
+        cluster.on(name, make_pod(labels={"app": "x"}, affinity=affinity))
     totals = cluster.totals(info(labels={"app": "y"}))
     assert totals["for"] - totals["neither"] == totals["neither"] - totals["against"] == 100
 
@@ -69,14 +73,14 @@ def spread(skew: int = 1, action: str = "DoNotSchedule", **more: Any) -> Json:
 
 
 def test_a_spread_constraint_keeps_domains_level() -> None:
-    cluster = Cluster(*ZONES).on("a", a_pod(labels={"app": "x"}))
+    cluster = Cluster(*ZONES).on("a", make_pod(labels={"app": "x"}))
     assert cluster.place(info(**spread())) == "c"
-    cluster.cache.set_node(a_node("c", labels={"zone": "2"}, pods="0"))
+    cluster.cache.set_node(make_node("c", labels={"zone": "2"}, pods="0"))
     assert (
         cluster.refusal(info(**spread()))
         == "0/3 nodes are available: 1 Too many pods, 2 node(s) didn't match pod topology spread constraints."
     )
-    cluster.cache.set_node(a_node("c"))
+    cluster.cache.set_node(make_node("c"))
     assert (
         cluster.refusal(info(**spread(minDomains=2)))
         == "0/3 nodes are available: 1 node(s) didn't match pod topology spread constraints (missing required label), "
@@ -87,7 +91,7 @@ def test_a_spread_constraint_keeps_domains_level() -> None:
 def test_domains_that_all_have_some_are_compared_with_the_emptiest() -> None:
     cluster = Cluster(*ZONES)
     for node in ("a", "c"):
-        cluster.on(node, *(a_pod(labels={"app": "x"}) for _ in range(2)))
+        cluster.on(node, *(make_pod(labels={"app": "x"}) for _ in range(2)))
     assert cluster.place(info(**spread())) in ("a", "b", "c")
 
 
@@ -97,11 +101,11 @@ def test_who_waits_for_a_node_counts_in_its_domain_for_that_node_alone(waited_fo
     nominator = Nominator()
     nominator.add(info(priority=10, labels={"app": "x"}), waited_for)
     cluster = Cluster(*ZONES, nominator=nominator)
-    cluster.cache.set_node(a_node("c", labels={"zone": "2"}, pods="0"))
+    cluster.cache.set_node(make_node("c", labels={"zone": "2"}, pods="0"))
     assert cluster.place(info(**spread())) == other
 
 
 def test_a_spread_preference_scores_the_emptier_domain_higher() -> None:
-    cluster = Cluster(*ZONES).on("a", *(a_pod(labels={"app": "x"}) for _ in range(3)))
+    cluster = Cluster(*ZONES).on("a", *(make_pod(labels={"app": "x"}) for _ in range(3)))
     totals = cluster.totals(info(**spread(action="ScheduleAnyway")))
     assert totals["c"] > totals["b"]

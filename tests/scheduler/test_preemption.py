@@ -19,7 +19,7 @@ from controllers.scheduler.state.nodes import NodeInfo, Nominator
 from controllers.scheduler.state.pod_info import PodInfo
 from controllers.scheduler.writes.evictions import REASON
 from tests.scheduler.cluster import Cluster
-from tests.scheduler.objects import a_node, a_pod, info, near
+from tests.support.objects import info, make_node, make_pod, near
 
 
 class _Evictions:
@@ -53,7 +53,7 @@ def preempted(
 
 def running(name: str, cpu: str, priority: int, started: int = 0, **more: Any) -> Json:
     status = {"phase": "Running", "startTime": f"2026-01-01T00:00:{started:02}Z"}
-    return a_pod(name, requests={"cpu": cpu}, priority=priority, status={**status, **more.pop("status", {})}, **more)
+    return make_pod(name, requests={"cpu": cpu}, priority=priority, status={**status, **more.pop("status", {})}, **more)
 
 
 def urgent(cpu: str = "4", **more: Any) -> PodInfo:
@@ -69,7 +69,7 @@ def budget(app: str, allowed: int, **status: Any) -> Json:
 
 
 def test_as_few_as_needed_go_and_the_least_important_first() -> None:
-    cluster = Cluster(a_node("n")).on("n", running("a", "1", 3), running("b", "1", 1), running("c", "2", 2))
+    cluster = Cluster(make_node("n")).on("n", running("a", "1", 3), running("b", "1", 1), running("c", "2", 2))
     assert preempted(cluster, urgent("1"))[:2] == ("n", ["b"])
     assert preempted(cluster, urgent("2"))[:2] == ("n", ["c"])
     assert preempted(cluster, urgent("3"))[:2] == ("n", ["c", "b"])
@@ -77,7 +77,7 @@ def test_as_few_as_needed_go_and_the_least_important_first() -> None:
 
 
 def test_of_equals_the_one_that_started_last_goes() -> None:
-    cluster = Cluster(a_node("n", cpu="2")).on("n", running("a", "1", 1, 5), running("b", "1", 1, 9))
+    cluster = Cluster(make_node("n", cpu="2")).on("n", running("a", "1", 1, 5), running("b", "1", 1, 9))
     assert preempted(cluster, urgent("1"))[:2] == ("n", ["b"])
 
 
@@ -94,7 +94,7 @@ def test_of_equals_the_one_that_started_last_goes() -> None:
 )
 def test_the_node_with_the_least_important_victims_is_chosen(first: list[Json], second: list[Json]) -> None:
     for better, names in (("m", ("m", "n")), ("n", ("n", "m"))):
-        cluster = Cluster(a_node("m"), a_node("n")).on(names[0], *first).on(names[1], *second)
+        cluster = Cluster(make_node("m"), make_node("n")).on(names[0], *first).on(names[1], *second)
         assert preempted(cluster, urgent())[0] == better
 
 
@@ -104,7 +104,7 @@ def test_the_node_with_the_least_important_victims_is_chosen(first: list[Json], 
 )
 def test_so_many_nodes_are_looked_at_as_the_configuration_says(percentage: int, at_least: int, looked_at: int) -> None:
     names = [f"n{number:02}" for number in range(20)]
-    cluster = Cluster(*(a_node(name) for name in names))
+    cluster = Cluster(*(make_node(name) for name in names))
     for name in names:
         cluster.on(name, running(f"on-{name}", "4", 1))
     arguments = replace(DEFAULTS, candidates_percentage=percentage, candidates_at_least=at_least)
@@ -126,21 +126,21 @@ def test_so_many_nodes_are_looked_at_as_the_configuration_says(percentage: int, 
 
 
 def test_pods_that_are_as_important_stay() -> None:
-    cluster = Cluster(a_node("n")).on("n", running("a", "4", 10))
+    cluster = Cluster(make_node("n")).on("n", running("a", "4", 10))
     no = "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
     assert preempted(cluster, urgent()) == ("", [], no)
 
 
 def test_a_node_that_would_be_too_small_or_closed_all_the_same_is_not_made_free() -> None:
-    cluster = Cluster(a_node("n", cpu="2")).on("n", running("a", "2", 1))
+    cluster = Cluster(make_node("n", cpu="2")).on("n", running("a", "2", 1))
     not_helpful = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     assert preempted(cluster, urgent()) == ("", [], not_helpful)
-    cluster = Cluster(a_node("n")).on("n", running("a", "1", 1), running("b", "1", 10))
+    cluster = Cluster(make_node("n")).on("n", running("a", "1", 1), running("b", "1", 10))
     assert preempted(cluster, urgent()) == ("", [], "preemption: 0/1 nodes are available: 1 Insufficient cpu.")
 
 
 def test_a_pod_that_never_preempts_waits() -> None:
-    cluster = Cluster(a_node("n")).on("n", running("a", "4", 1))
+    cluster = Cluster(make_node("n")).on("n", running("a", "4", 1))
     text = "preemption: not eligible due to preemptionPolicy=Never."
     assert preempted(cluster, urgent(preemptionPolicy="Never")) == (None, [], text)
 
@@ -163,7 +163,7 @@ def test_a_pod_waits_for_those_that_go_for_it(priority: int, deleted: bool, cond
     going = running("going", "1", priority, status={"conditions": [condition]})
     if deleted:
         going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    cluster = Cluster(a_node("n"), a_node("m")).on("n", going, running("a", "3", 1)).on("m", running("b", "4", 9))
+    cluster = Cluster(make_node("n"), make_node("m")).on("n", going, running("a", "3", 1)).on("m", running("b", "4", 9))
     node, _, text = preempted(cluster, urgent(status={"nominatedNodeName": "n"}))
     expected = "preemption: not eligible due to a terminating pod on the nominated node."
     assert (node is None, text == expected) == (waits, waits)
@@ -172,7 +172,7 @@ def test_a_pod_waits_for_those_that_go_for_it(priority: int, deleted: bool, cond
 def test_a_pod_waits_for_them_before_its_status_names_the_node() -> None:
     going = running("going", "1", 1, status={"conditions": [TERMINATING]})
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    cluster = Cluster(a_node("n"), a_node("m")).on("n", going, running("a", "3", 1)).on("m", running("b", "4", 1))
+    cluster = Cluster(make_node("n"), make_node("m")).on("n", going, running("a", "3", 1)).on("m", running("b", "4", 1))
     pod, nominator = urgent(), Nominator()
     nominator.add(pod, "n")
     assert preempted(cluster, pod, nominator=nominator)[:2] == (None, [])
@@ -182,13 +182,15 @@ def test_a_pod_does_not_wait_for_a_node_that_it_cannot_have_any_more() -> None:
     going = running("going", "4", 1, status={"conditions": [TERMINATING]})
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     taints = [{"key": "k", "value": "v", "effect": "NoSchedule"}]
-    cluster = Cluster(a_node("n", taints=taints), a_node("m")).on("n", going).on("m", running("b", "4", 9))
+    cluster = Cluster(make_node("n", taints=taints), make_node("m")).on("n", going).on("m", running("b", "4", 9))
     assert preempted(cluster, urgent(status={"nominatedNodeName": "n"}))[:2] == ("m", ["b"])
 
 
 def test_budgets_are_kept_where_they_can_be() -> None:
     kept = {"labels": {"app": "kept"}}
-    cluster = Cluster(a_node("m"), a_node("n")).on("m", running("low", "4", 1, **kept)).on("n", running("high", "4", 5))
+    cluster = (
+        Cluster(make_node("m"), make_node("n")).on("m", running("low", "4", 1, **kept)).on("n", running("high", "4", 5))
+    )
     assert preempted(cluster, urgent(), [budget("kept", 0)])[:2] == ("n", ["high"])
     for harmless in (
         budget("kept", 1),
@@ -202,14 +204,14 @@ def test_budgets_are_kept_where_they_can_be() -> None:
 
 def test_the_second_pod_of_a_budget_for_one_violates_it_and_who_is_protected_is_spared_first() -> None:
     two = [running(name, "1", 1, labels={"app": "x"}) for name in "ab"]
-    cluster = Cluster(a_node("n", cpu="3")).on("n", *two, running("free", "1", 5))
+    cluster = Cluster(make_node("n", cpu="3")).on("n", *two, running("free", "1", 5))
     assert preempted(cluster, urgent("1"), [budget("x", 0)])[:2] == ("n", ["free"])
     assert preempted(cluster, urgent("1"), [budget("x", 1)])[1] in (["a"], ["b"])
     assert preempted(cluster, urgent("3"), [budget("x", 1)])[0] == "n"
 
 
 def test_who_waits_for_the_node_and_is_as_important_counts() -> None:
-    cluster = Cluster(a_node("n", cpu="2")).on("n", running("a", "1", 1), running("b", "1", 2))
+    cluster = Cluster(make_node("n", cpu="2")).on("n", running("a", "1", 1), running("b", "1", 2))
     nominator = Nominator()
     nominator.add(info("first", requests={"cpu": "1"}, priority=10), "n")
     assert preempted(cluster, urgent("1"), nominator=nominator)[:2] == ("n", ["b", "a"])
@@ -238,11 +240,11 @@ def test_a_pod_waits_for_one_node_at_a_time_and_counts_there_for_those_of_no_hig
 
 def test_pods_that_keep_the_pod_away_can_be_victims_but_it_cannot_be_near_less_important_ones() -> None:
     away = running("away", "1", 1, labels={"app": "x"})
-    cluster = Cluster(a_node("n", labels={"zone": "1"})).on("n", away, running("b", "1", 2))
+    cluster = Cluster(make_node("n", labels={"zone": "1"})).on("n", away, running("b", "1", 2))
     assert preempted(cluster, urgent("1", affinity=near("x", anti=True)))[:2] == ("n", ["away"])
     for priority, expected in ((10, ("n", ["b"])), (9, ("", []))):
         drawn = running("drawn", "2", priority, labels={"app": "x"})
-        cluster = Cluster(a_node("n", cpu="4", labels={"zone": "1"})).on("n", drawn, running("b", "2", 2))
+        cluster = Cluster(make_node("n", cpu="4", labels={"zone": "1"})).on("n", drawn, running("b", "2", 2))
         assert preempted(cluster, urgent("2", affinity=near("x")))[:2] == expected
 
 
@@ -251,9 +253,9 @@ def test_a_domain_that_is_full_is_levelled_by_removing_pods() -> None:
     spread = [{**constraint, "labelSelector": {"matchLabels": {"app": "x"}}}]
     pods = [running(name, "1", priority, labels={"app": "x"}) for name, priority in (("a", 1), ("b", 2))]
     cluster = Cluster(
-        a_node("n", labels={"zone": "1"}),
-        a_node("m", labels={"zone": "2"}, pods="0"),
-        a_node("o", labels={"zone": "1"}),
+        make_node("n", labels={"zone": "1"}),
+        make_node("m", labels={"zone": "2"}, pods="0"),
+        make_node("o", labels={"zone": "1"}),
     )
     cluster.on("n", *pods, running("other", "1", 1))
     pod = urgent("1", topologySpreadConstraints=spread, labels={"app": "x"})
@@ -263,7 +265,7 @@ def test_a_domain_that_is_full_is_levelled_by_removing_pods() -> None:
 def test_pods_of_other_namespaces_are_of_no_use_to_a_full_domain() -> None:
     constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
     spread = [{**constraint, "labelSelector": {"matchLabels": {"app": "x"}}}]
-    cluster = Cluster(a_node("n", labels={"zone": "1"}), a_node("m", labels={"zone": "2"}, pods="0"))
+    cluster = Cluster(make_node("n", labels={"zone": "1"}), make_node("m", labels={"zone": "2"}, pods="0"))
     cluster.on("n", running("a", "1", 1, labels={"app": "x"}))
     cluster.on("n", running("elsewhere", "1", 0, labels={"app": "x"}, namespace="other"))
     pod = urgent("1", topologySpreadConstraints=spread, labels={"app": "x"})

@@ -15,9 +15,9 @@ from controllers.runtime.kinds import EVENTS, PODS
 from controllers.scheduler.state.nodes import Nominator
 from controllers.scheduler.state.pod_info import PodInfo
 from controllers.scheduler.writes.evictions import Evictions
-from tests.scheduler.objects import a_node, a_pod
 from tests.scheduler.test_failing_writes import fails, faults
 from tests.scheduler.world import World
+from tests.support.objects import make_node, make_pod
 
 HELD = {"finalizers": ["example.com/held"]}
 
@@ -31,7 +31,7 @@ class Room:
         self.evictions = Evictions(world.client, self.nominator, self.recorder)
 
     async def pod(self, name: str, priority: int = 0, waits_for: str = "", **metadata: Any) -> PodInfo:
-        made = a_pod(name, schedulerName="test-scheduler")
+        made = make_pod(name, schedulerName="test-scheduler")
         pod = await self.world.create(PODS, {**made, "metadata": {**made["metadata"], **metadata}})
         if waits_for:
             patch = {"status": {"nominatedNodeName": waits_for}}
@@ -143,7 +143,7 @@ async def test_an_eviction_fails_with_what_the_server_says(
 
 async def test_who_waited_for_the_node_and_is_less_important_waits_no_more() -> None:
     async with World() as world:
-        await world.add_nodes(a_node("n1"))
+        await world.add_nodes(make_node("n1"))
         room = Room(world)
         waiting = [("low", 1, "n1"), ("equal", 10, "n1"), ("high", 11, "n1"), ("elsewhere", 1, "n2")]
         for name, priority, node in waiting:

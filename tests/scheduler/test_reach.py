@@ -8,21 +8,21 @@ from apiserver.api.objects import Json
 from controllers.allocator import Allocated, allocated
 from controllers.scheduler.state import affected_nodes as reach
 from controllers.scheduler.state.affected_nodes import DeviceReach, TouchLog
-from tests.scheduler.objects import a_claim, a_slice
+from tests.support.objects import make_claim, make_slice
 
 
 def holding(name: str, node: str, device: str = "gpu-0") -> Json:
     result = {"request": "r", "driver": "gpu.example.com", "pool": node, "device": device}
-    return a_claim(name, allocation={"devices": {"results": [result]}})
+    return make_claim(name, allocation={"devices": {"results": [result]}})
 
 
 def shared(node: str) -> Json:
-    item = a_slice(node, 1)
+    item = make_slice(node, 1)
     return {**item, "spec": {**item["spec"], "sharedCounters": [{"name": "c", "counters": {}}]}}
 
 
 def everywhere(node: str) -> Json:
-    item = a_slice(node, 1)
+    item = make_slice(node, 1)
     return {**item, "spec": {**{k: v for k, v in item["spec"].items() if k != "nodeName"}, "allNodes": True}}
 
 
@@ -44,9 +44,9 @@ class Reader:
 def test_a_slice_concerns_its_node_when_it_comes_changes_and_goes() -> None:
     reader = Reader()
     for node in ("n", "m"):
-        reader.reach.set_slice(a_slice(node, 1))
+        reader.reach.set_slice(make_slice(node, 1))
     assert reader.touched() == ["n", "m"]
-    reader.reach.set_slice(a_slice("n", 2))
+    reader.reach.set_slice(make_slice("n", 2))
     assert set(reader.touched()) == {"n"}
     reader.reach.remove_slice("slice-n")
     assert reader.touched() == ["n"]
@@ -69,13 +69,13 @@ def test_what_more_nodes_can_reach_concerns_all(item: Json) -> None:
 def test_a_device_concerns_the_node_of_its_pool_when_it_is_taken_and_freed() -> None:
     reader = Reader()
     for node in ("n", "m"):
-        reader.reach.set_slice(a_slice(node, 1))
+        reader.reach.set_slice(make_slice(node, 1))
     reader.touched()
     reader.devices.upsert_claim(holding("c", "m"))
     assert reader.touched() == ["m"]
     assert reader.touched() == []
     reader.devices.upsert_claim(holding("d", "n"))
-    reader.devices.upsert_claim(a_claim("c"))
+    reader.devices.upsert_claim(make_claim("c"))
     assert reader.touched() == ["n", "m"]
     reader.devices.upsert_claim(holding("e", "nobodys"))
     assert reader.touched() == []
@@ -84,7 +84,7 @@ def test_a_device_concerns_the_node_of_its_pool_when_it_is_taken_and_freed() -> 
 def test_who_reads_after_too_many_changes_looks_at_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(allocated, "_LOG_LIMIT", 4)
     reader = Reader()
-    reader.reach.set_slice(a_slice("n", 9))
+    reader.reach.set_slice(make_slice("n", 9))
     reader.touched()
     for number in range(4):
         reader.devices.upsert_claim(holding(f"c{number}", "n", f"gpu-{number}"))
@@ -92,7 +92,7 @@ def test_who_reads_after_too_many_changes_looks_at_every_node(monkeypatch: pytes
     for number in range(4, 9):
         reader.devices.upsert_claim(holding(f"c{number}", "n", f"gpu-{number}"))
     assert None in reader.touched()
-    reader.devices.upsert_claim(a_claim("c8"))
+    reader.devices.upsert_claim(make_claim("c8"))
     assert reader.touched() == ["n"]
 
 

@@ -17,11 +17,11 @@ from controllers.scheduler.framework.status import Diagnosis, FitError, Scheduli
 from controllers.scheduler.queue.queue import SchedulingQueue
 from controllers.scheduler.queue.queued_pod import Place, QueuedPod
 from controllers.scheduler.state.nodes import Cache
-from tests.scheduler.objects import a_node, a_pod, info
 from tests.scheduler.situations import priority_class
 from tests.scheduler.test_extended_resources import asking, cluster_with_devices
 from tests.scheduler.test_gangs import GATES, group, member
 from tests.scheduler.world import World
+from tests.support.objects import info, make_node, make_pod
 from tests.support.virtual import passes
 
 NO_CLAIMS = {"count/resourceclaims.resource.k8s.io": "0"}
@@ -36,12 +36,12 @@ def shown(world: World, *names: str) -> list[str]:
 
 async def test_attempts_are_counted_by_how_they_ended_and_waiting_pods_by_where_and_for_whom() -> None:
     async with World("scheduler") as world:
-        await world.add_nodes(a_node("n1", cpu="1"))
+        await world.add_nodes(make_node("n1", cpu="1"))
         await world.create(
             PODS,
-            a_pod("bound"),
-            a_pod("large", requests={"cpu": "2"}),
-            a_pod("gated", schedulingGates=[{"name": "wait"}]),
+            make_pod("bound"),
+            make_pod("large", requests={"cpu": "2"}),
+            make_pod("gated", schedulingGates=[{"name": "wait"}]),
         )
         await world.bound("bound")
         await world.unschedulable("large")
@@ -63,12 +63,12 @@ async def test_attempts_are_counted_by_how_they_ended_and_waiting_pods_by_where_
 
 async def test_a_pod_that_waits_is_counted_wherever_it_comes_to_and_its_time_from_when_it_was_let_in() -> None:
     async with World("scheduler") as world:
-        await world.add_nodes(a_node("small", cpu="1"))
-        await world.create(PODS, a_pod("gated", schedulingGates=[{"name": "wait"}]))
-        await world.create(PODS, a_pod("large", requests={"cpu": "2"}))
+        await world.add_nodes(make_node("small", cpu="1"))
+        await world.create(PODS, make_pod("gated", schedulingGates=[{"name": "wait"}]))
+        await world.create(PODS, make_pod("large", requests={"cpu": "2"}))
         await world.unschedulable("large")
         await passes(100)
-        await world.add_nodes(a_node("big", cpu="4"))
+        await world.add_nodes(make_node("big", cpu="4"))
         await world.bound("large")
         await world.client.patch(PODS, "gated", {"spec": {"schedulingGates": None}}, "ns")
         await world.bound("gated")
@@ -95,11 +95,11 @@ async def test_a_pod_that_waits_is_counted_wherever_it_comes_to_and_its_time_fro
 
 async def test_preemption_and_the_points_of_attempts_are_counted() -> None:
     async with World("scheduler") as world:
-        await world.add_nodes(a_node("n1", cpu="1"))
+        await world.add_nodes(make_node("n1", cpu="1"))
         await world.create(PRIORITY_CLASSES, priority_class("high", 100))
-        await world.create(PODS, a_pod("low", requests={"cpu": "1"}, terminationGracePeriodSeconds=0))
+        await world.create(PODS, make_pod("low", requests={"cpu": "1"}, terminationGracePeriodSeconds=0))
         await world.bound("low")
-        await world.create(PODS, a_pod("high", requests={"cpu": "1"}, priorityClassName="high"))
+        await world.create(PODS, make_pod("high", requests={"cpu": "1"}, priorityClassName="high"))
         await world.bound("high")
         await passes()
         assert shown(world, "preemption_attempts_total", "preemption_victims") == [
@@ -114,9 +114,9 @@ async def test_preemption_and_the_points_of_attempts_are_counted() -> None:
 
 async def test_the_time_of_each_plugin_is_taken_in_one_of_ten_attempts() -> None:
     async with World("scheduler") as world:
-        await world.add_nodes(a_node("n1", cpu="16"))
+        await world.add_nodes(make_node("n1", cpu="16"))
         for number in range(19):
-            await world.create(PODS, a_pod(f"p{number}", requests={"cpu": "100m"}))
+            await world.create(PODS, make_pod(f"p{number}", requests={"cpu": "100m"}))
             await world.bound(f"p{number}")
         lines = shown(world, "plugin_execution_duration_seconds")
         fit = 'plugin="NodeResourcesFit",extension_point="Filter",status="Success"'
@@ -125,11 +125,11 @@ async def test_the_time_of_each_plugin_is_taken_in_one_of_ten_attempts() -> None
 
 async def test_a_prefilter_says_why_no_node_is_looked_at_and_every_attempt_ends_with_a_decision() -> None:
     async with World("scheduler") as world:
-        await world.add_nodes(a_node("n1"))
-        await world.create(PODS, a_pod("plain"))
+        await world.add_nodes(make_node("n1"))
+        await world.create(PODS, make_pod("plain"))
         await world.bound("plain")
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}
-        await world.create(PODS, a_pod("claiming", volumes=[volume]))
+        await world.create(PODS, make_pod("claiming", volumes=[volume]))
         await world.unschedulable("claiming")
         of = 'framework_extension_point_duration_seconds_count{{extension_point="{}",status="{}",profile="default-scheduler"}} 1'
         counted = shown(world, "framework_extension_point_duration_seconds", "scheduling_algorithm_duration_seconds")
@@ -140,8 +140,8 @@ async def test_a_prefilter_says_why_no_node_is_looked_at_and_every_attempt_ends_
 
 async def test_who_waits_too_long_is_tried_again_and_so_counted() -> None:
     async with World("scheduler") as world:
-        await world.add_nodes(a_node("small", cpu="1"))
-        await world.create(PODS, a_pod("large", requests={"cpu": "2"}))
+        await world.add_nodes(make_node("small", cpu="1"))
+        await world.create(PODS, make_pod("large", requests={"cpu": "2"}))
         await world.unschedulable("large")
         await passes(400)
         assert 'queue_incoming_pods_total{queue="active",event="UnschedulableTimeout"} 1' in shown(
@@ -152,7 +152,7 @@ async def test_who_waits_too_long_is_tried_again_and_so_counted() -> None:
 async def test_a_pod_that_stays_where_it_waits_comes_to_no_queue() -> None:
     queue = SchedulingQueue(lambda pod: "SchedulingGates", {"SchedulingGates": {ClusterEvent.NODE_ADD: None}})
     queue.add(info("gated"))
-    queue.notify(Event(ClusterEvent.NODE_ADD, None, a_node("n")))
+    queue.notify(Event(ClusterEvent.NODE_ADD, None, make_node("n")))
     assert [pod.place for pod in queue.pods.values()] == [Place.GATED]
     assert [line for line in queue.incoming.lines() if not line.startswith("#")] == [
         'scheduler_queue_incoming_pods_total{queue="unschedulable",event="UnschedulablePodAdd"} 1'
@@ -173,7 +173,7 @@ def test_pods_that_needed_many_attempts_are_counted_together() -> None:
 
 def test_pods_that_are_about_to_be_bound_are_counted_apart() -> None:
     cache = Cache()
-    cache.set_node(a_node("n"))
+    cache.set_node(make_node("n"))
     cache.assume(info("coming"), "n")
     cache.set_pod(info("there"), "n")
     assert cache.counts == (2, 1)
@@ -181,13 +181,13 @@ def test_pods_that_are_about_to_be_bound_are_counted_apart() -> None:
 
 async def test_attempts_of_groups_are_counted_by_how_they_ended() -> None:
     async with World("scheduler", gates=GATES) as world:
-        await world.add_nodes(a_node("n1", cpu="2"))
+        await world.add_nodes(make_node("n1", cpu="2"))
         await world.create(POD_GROUPS, group(count=3))
         await world.create(PODS, *(member(name) for name in "abc"))
         await passes(1)
         waits = 'podgroup_schedule_attempts_total{result="unschedulable",profile="default-scheduler"} 1'
         assert shown(world, "podgroup_schedule_attempts_total") == [waits]
-        await world.add_nodes(a_node("n2", cpu="2"))
+        await world.add_nodes(make_node("n2", cpu="2"))
         await world.bound("a")
         await passes(1)
         fits = waits.replace("unschedulable", "scheduled")
@@ -233,7 +233,7 @@ def test_a_point_is_counted_by_how_it_ended(raised: Exception | None, status: st
 
 
 def test_every_event_has_the_name_by_which_it_is_counted() -> None:
-    names = {kind: label_of(Event(kind, None, a_pod("p"))) for kind in ClusterEvent}
+    names = {kind: label_of(Event(kind, None, make_pod("p"))) for kind in ClusterEvent}
     assert len(set(names.values())) == len(names)
-    bound = Event(ClusterEvent.POD_LABEL, None, a_pod("p", nodeName="n"))
+    bound = Event(ClusterEvent.POD_LABEL, None, make_pod("p", nodeName="n"))
     assert label_of(bound) == "AssignedPodUpdatePodLabel"

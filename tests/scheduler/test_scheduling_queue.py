@@ -16,8 +16,8 @@ from controllers.scheduler.plugins.resources import node_resources_fit
 from controllers.scheduler.queue.queue import SchedulingQueue
 from controllers.scheduler.queue.queued_pod import Place, QueuedPod
 from controllers.scheduler.state.pod_info import PodInfo
-from tests.scheduler.objects import a_node, a_pod, info
 from tests.support import virtual
+from tests.support.objects import info, make_node, make_pod
 from tests.support.virtual import passes
 
 SECOND = timedelta(seconds=1)
@@ -43,7 +43,7 @@ async def attempt(queue: SchedulingQueue, plugins: Iterable[str]) -> QueuedPod:
 
 
 def node_added(**node: Any) -> Event:
-    return Event(ClusterEvent.NODE_ADD, None, a_node("new", **node))
+    return Event(ClusterEvent.NODE_ADD, None, make_node("new", **node))
 
 
 def test_higher_priority_comes_first_and_then_who_came_earlier() -> None:
@@ -58,10 +58,10 @@ def test_higher_priority_comes_first_and_then_who_came_earlier() -> None:
 
 def test_a_gated_pod_enters_when_its_gates_are_gone() -> None:
     async def scenario(queue: SchedulingQueue) -> None:
-        gated = a_pod("p", uid="u", schedulingGates=[{"name": "g"}])
+        gated = make_pod("p", uid="u", schedulingGates=[{"name": "g"}])
         queue.add(PodInfo(gated))
         assert queue.idle
-        queue.update(gated, PodInfo(a_pod("p", uid="u", schedulingGates=[])))
+        queue.update(gated, PodInfo(make_pod("p", uid="u", schedulingGates=[])))
         assert (await queue.pop()).info.name == "p"
 
     run(scenario)
@@ -69,8 +69,8 @@ def test_a_gated_pod_enters_when_its_gates_are_gone() -> None:
 
 def test_a_changed_pod_that_is_not_known_enters_and_one_that_is_enters_once() -> None:
     async def scenario(queue: SchedulingQueue) -> None:
-        before = a_pod("p", uid="u", labels={"a": "b"})
-        after = PodInfo(a_pod("p", uid="u"))
+        before = make_pod("p", uid="u", labels={"a": "b"})
+        after = PodInfo(make_pod("p", uid="u"))
         queue.update(before, after)
         queue.add(after)
         popped = await queue.pop()
@@ -187,8 +187,8 @@ def test_a_rejection_ends_a_row_of_errors() -> None:
 
 def test_a_change_of_the_pod_itself_during_its_attempt_is_not_missed() -> None:
     async def scenario(queue: SchedulingQueue) -> None:
-        large, small = (a_pod("p", uid="u", requests={"cpu": cpu}) for cpu in ("4", "2"))
-        other = a_pod("q", uid="other", requests={"cpu": "2"})
+        large, small = (make_pod("p", uid="u", requests={"cpu": cpu}) for cpu in ("4", "2"))
+        other = make_pod("q", uid="other", requests={"cpu": "2"})
         queue.add(PodInfo(large))
         pod = await queue.pop()
         queue.update(large, PodInfo(small))

@@ -28,7 +28,7 @@ from controllers.scheduler.state.pod_info import PodInfo
 from controllers.scheduler.storage.binding_plugin import VolumeBinding
 from controllers.scheduler.storage.limit_plugins import node_volume_limits, volume_restrictions, volume_zone
 from controllers.scheduler.storage.volumes import VolumeCache
-from tests.scheduler.objects import a_node, a_pod
+from tests.support.objects import make_node, make_pod
 
 ZONE, OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
 KINDS = {
@@ -63,7 +63,7 @@ def csi_node(name: str, **limits: int) -> Json:
 
 def using(*claims: str, name: str = "p", namespace: str = "ns", **spec: Any) -> PodInfo:
     volumes = [{"name": f"v{n}", "persistentVolumeClaim": {"claimName": each}} for n, each in enumerate(claims)]
-    return PodInfo(a_pod(name, namespace=namespace, volumes=[*volumes, *spec.pop("volumes", ())], **spec))
+    return PodInfo(make_pod(name, namespace=namespace, volumes=[*volumes, *spec.pop("volumes", ())], **spec))
 
 
 def known(*objects: Json) -> VolumeCache:
@@ -105,7 +105,7 @@ def judged(make: Callable[[Cache], Plugin], pod: PodInfo, node: Json, *others: P
     ],
 )
 def test_a_claim_whose_zone_cannot_be_known_keeps_its_pod_waiting(objects: list[Json], why: str | None) -> None:
-    found = judged(lambda _: volume_zone(known(*objects)), using("c"), a_node("n", labels={ZONE: "a"}))
+    found = judged(lambda _: volume_zone(known(*objects)), using("c"), make_node("n", labels={ZONE: "a"}))
     assert found == (None if why is None else (why,))
 
 
@@ -131,7 +131,7 @@ OTHER_ZONE = ("node(s) had no available volume zone",)
 )
 def test_a_pod_goes_where_the_zones_of_its_volumes_are(of_volume: Json, of_node: Json, refused: bool) -> None:
     volumes = known(claim("c", "v"), volume("v", **of_volume))
-    assert judged(lambda _: volume_zone(volumes), using("c"), a_node("n", labels=of_node)) == (
+    assert judged(lambda _: volume_zone(volumes), using("c"), make_node("n", labels=of_node)) == (
         OTHER_ZONE if refused else None
     )
 
@@ -172,7 +172,7 @@ def test_a_node_attaches_as_many_volumes_of_a_driver_as_it_says(
     more: list[Json], pod: PodInfo, others: list[PodInfo], why: tuple[str, ...] | None
 ) -> None:
     volumes = known(*THREE, *more)
-    assert judged(lambda _: node_volume_limits(volumes, needs_driver=False), pod, a_node("n"), *others) == why
+    assert judged(lambda _: node_volume_limits(volumes, needs_driver=False), pod, make_node("n"), *others) == why
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_driver_can_keep_pods_off_nodes_without_it(
 ) -> None:
     driver = thing("CSIDriver", "d", spec={"preventPodSchedulingIfMissing": strict})
     volumes = known(*THREE, driver, csi_node("n", **{"d" if installed else "e": 5}))
-    found = judged(lambda _: node_volume_limits(volumes, needs_driver=needs_driver), using("a"), a_node("n"))
+    found = judged(lambda _: node_volume_limits(volumes, needs_driver=needs_driver), using("a"), make_node("n"))
     assert found == (("d CSI driver is not installed on the node",) if refused else None)
 
 
@@ -212,7 +212,7 @@ RBD = {"monitors": ["a", "b"], "pool": "p", "image": "i"}
     ],
 )  # fmt: skip
 def test_a_disk_is_for_one_pod_of_a_node_unless_all_only_read_it(mine: PodInfo, theirs: PodInfo, taken: bool) -> None:
-    found = judged(lambda cache: volume_restrictions(cache, known()), mine, a_node("n"), theirs)
+    found = judged(lambda cache: volume_restrictions(cache, known()), mine, make_node("n"), theirs)
     assert found == (("node(s) had no available disk",) if taken else None)
 
 
@@ -220,7 +220,7 @@ def test_a_claim_for_one_pod_alone_waits_for_its_user_wherever_that_runs() -> No
     volumes = known(claim("one", "v", "", "ReadWriteOncePod"), claim("many", "v", "", "ReadWriteOnce"))
 
     def refused(pod: PodInfo, *others: PodInfo) -> bool:
-        found = judged(lambda cache: volume_restrictions(cache, volumes), pod, a_node("n"), *others)
+        found = judged(lambda cache: volume_restrictions(cache, volumes), pod, make_node("n"), *others)
         assert found is None or "ReadWriteOncePod access mode already in-use by another pod" in found[0]
         return found is not None
 
@@ -229,7 +229,7 @@ def test_a_claim_for_one_pod_alone_waits_for_its_user_wherever_that_runs() -> No
     assert not refused(using("one"))
     assert not refused(using("many"), using("many", name="q"))
     assert not refused(using("one"), using("one", name="q", namespace="elsewhere"))
-    missing = judged(lambda cache: volume_restrictions(cache, volumes), using("gone"), a_node("n"))
+    missing = judged(lambda cache: volume_restrictions(cache, volumes), using("gone"), make_node("n"))
     assert missing == ('persistentvolumeclaim "gone" not found',)
 
 

@@ -22,11 +22,11 @@ from controllers.scheduler.storage.binding_plugin import NodeVolumes, VolumeBind
 from controllers.scheduler.storage.volume_writes import VolumeWriter
 from controllers.scheduler.storage.volumes import VolumeCache
 from controllers.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
-from tests.scheduler.objects import a_node, a_pod
 from tests.scheduler.test_volume_plugins import KINDS, known, storage_class, thing, using
+from tests.support.objects import make_node, make_pod
 
 ZONE = "zone"
-NODE = a_node("n", labels={ZONE: "a"})
+NODE = make_node("n", labels={ZONE: "a"})
 WAITS = storage_class("s", "WaitForFirstConsumer")
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 NO_SPACE = "node(s) did not have enough free storage"
@@ -287,17 +287,17 @@ def test_a_pod_or_a_node_that_is_gone_waits_no_more() -> None:
 def outcome(
     there: list[Json],
     chosen: NodeVolumes,
-    pods: Callable[[str], Json | None] = lambda key: a_pod("p") if key == "ns/p" else None,
+    pods: Callable[[str], Json | None] = lambda key: make_pod("p") if key == "ns/p" else None,
     nodes: Callable[[str], Json | None] = lambda name: NODE if name == "n" else None,
 ) -> bool | str:
     """Whether the writer is done with what was chosen, or why it gives up."""
     writer = VolumeWriter(Client(NoTransport()), cache_of(*there), pods, nodes)
     try:
-        return writer._is_bound(PodInfo(a_pod("p")), chosen, "n")
+        return writer._is_bound(PodInfo(make_pod("p")), chosen, "n")
     except PluginError as error:
         return str(error).removeprefix("binding volumes: ")
 
 
 def test_nothing_is_written_for_a_pod_whose_volumes_are_all_there() -> None:
     writer = VolumeWriter(Client(NoTransport()), cache_of(), lambda _: None, lambda _: None)
-    asyncio.run(writer.pre_bind(PodInfo(a_pod("p")), VolumeState(), "n"))
+    asyncio.run(writer.pre_bind(PodInfo(make_pod("p")), VolumeState(), "n"))

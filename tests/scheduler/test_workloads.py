@@ -16,9 +16,9 @@ from controllers.scheduler.preemption.default import Candidate, Preemption, best
 from controllers.scheduler.state.nodes import Nominator
 from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
-from tests.scheduler.objects import a_node, a_pod, info
 from tests.scheduler.situations import OTHERS, budget, controlled, priority_class, service
 from tests.scheduler.world import World
+from tests.support.objects import info, make_node, make_pod
 
 KINDS = ("ReplicaSet", "StatefulSet", "ReplicationController", "Service")
 
@@ -28,7 +28,7 @@ async def test_pods_of_one_owner_or_service_are_spread_over_zones(kind: str) -> 
     async with World("scheduler") as world:
         # The bigger node would get every pod.
         for name, zone, cpu in (("big", "a", "64"), ("small", "b", "4")):
-            await world.add_nodes(a_node(name, cpu=cpu, labels={"topology.kubernetes.io/zone": zone}))
+            await world.add_nodes(make_node(name, cpu=cpu, labels={"topology.kubernetes.io/zone": zone}))
         owners: list[Json] = []
         if kind == "Service":
             await world.client.create(SERVICES, service("s", "x"))
@@ -39,12 +39,12 @@ async def test_pods_of_one_owner_or_service_are_spread_over_zones(kind: str) -> 
             owners = [{**fields, "uid": owner["metadata"]["uid"]}]
         nodes = []
         for number in range(2):
-            pod = a_pod(f"p{number}", labels={"app": "x"})
+            pod = make_pod(f"p{number}", labels={"app": "x"})
             pod["metadata"]["ownerReferences"] = owners
             await world.create(PODS, pod)
             nodes.append((await world.bound(f"p{number}"))["spec"]["nodeName"])
         assert nodes == ["big", "small"]
-        await world.create(PODS, a_pod("alone", labels={"app": "y"}))
+        await world.create(PODS, make_pod("alone", labels={"app": "y"}))
         assert (await world.bound("alone"))["spec"]["nodeName"] == "big"
 
 
@@ -82,12 +82,12 @@ def victims(cluster: Cluster, pod: PodInfo, budgets: list[Json], nominator: Nomi
 def running(name: str, app: str = "", cpu: str = "1", priority: int = 0, started: int = 0) -> Json:
     status = {"startTime": f"2026-01-01T00:00:{started:02}Z"}
     labels = {"app": app} if app else {}
-    return a_pod(name, labels=labels, requests={"cpu": cpu}, priority=priority, status=status)
+    return make_pod(name, labels=labels, requests={"cpu": cpu}, priority=priority, status=status)
 
 
 def test_pods_that_a_budget_keeps_are_spared_first() -> None:
     def cluster() -> Cluster:
-        return Cluster(a_node("n", cpu="2")).on("n", running("older"), running("kept", "x", started=1))
+        return Cluster(make_node("n", cpu="2")).on("n", running("older"), running("kept", "x", started=1))
 
     wanted = info(requests={"cpu": "1"}, priority=1)
     assert victims(cluster(), wanted, []) == ("n", ["kept"])
@@ -104,13 +104,13 @@ def test_pods_that_a_budget_keeps_are_spared_first() -> None:
 
 
 def test_a_budget_allows_as_many_as_it_says() -> None:
-    cluster = Cluster(a_node("n", cpu="3")).on("n", *(running(f"p{n}", "x", started=n) for n in range(3)))
+    cluster = Cluster(make_node("n", cpu="3")).on("n", *(running(f"p{n}", "x", started=n) for n in range(3)))
     # One of three may go: the two later ones would violate the budget and are put back first.
     assert victims(cluster, info(requests={"cpu": "1"}, priority=1), [budget("b", "x", 1)]) == ("n", ["p0"])
 
 
 def test_a_node_without_violations_is_better_than_one_with_less_important_victims() -> None:
-    cluster = Cluster(a_node("a", cpu="1"), a_node("b", cpu="1"))
+    cluster = Cluster(make_node("a", cpu="1"), make_node("b", cpu="1"))
     cluster.on("a", running("kept", "x", priority=1)).on("b", running("free", priority=5))
     wanted = info(requests={"cpu": "1"}, priority=9)
     assert victims(cluster, wanted, []) == ("a", ["kept"])
@@ -121,7 +121,7 @@ def test_a_node_without_violations_is_better_than_one_with_less_important_victim
 
 def test_who_waits_for_the_node_already_counts_when_room_is_made() -> None:
     nominator = Nominator()
-    cluster = Cluster(a_node("n", cpu="3")).on("n", *(running(f"p{n}", started=n) for n in range(3)))
+    cluster = Cluster(make_node("n", cpu="3")).on("n", *(running(f"p{n}", started=n) for n in range(3)))
     wanted = info(requests={"cpu": "1"}, priority=1)
     assert victims(cluster, wanted, [], nominator) == ("n", ["p2"])
     nominator.add(info(requests={"cpu": "1"}, priority=1), "n")
@@ -132,12 +132,12 @@ async def test_who_made_room_counts_once_and_leaves_the_rest_of_it_to_others() -
     async with World("scheduler") as world:
         for name, value in (("low", 1), ("high", 2)):
             await world.client.create(OTHERS[0], priority_class(name, value))
-        await world.add_nodes(a_node("n", cpu="2"))
+        await world.add_nodes(make_node("n", cpu="2"))
         sizes = {"victim": ("low", "1250m"), "other": ("high", "750m"), "waiting": ("low", "750m"),
                  "preemptor": ("high", "500m")}  # fmt: skip
         for name, (priority, cpu) in sizes.items():
             spec = {"priorityClassName": priority, "terminationGracePeriodSeconds": 0}
-            await world.create(PODS, a_pod(name, requests={"cpu": cpu}, **spec))
+            await world.create(PODS, make_pod(name, requests={"cpu": cpu}, **spec))
             if name == "waiting":
                 await world.unschedulable(name)
             else:

@@ -6,8 +6,8 @@ import random
 from typing import Any
 
 from apiserver.api.objects import Json
-from tests.scheduler.objects import a_node, a_pod
 from tests.scheduler.situations import Situation, priority_class
+from tests.support.objects import make_node, make_pod
 
 ZONE = "topology.kubernetes.io/zone"
 #: What our provisioner listens to, so that its volumes come into being.
@@ -49,7 +49,7 @@ def volume_claim(name: str, class_name: str, size: int = 1, **more: Any) -> Json
 def _cluster(rng: random.Random, found: Situation) -> None:
     for number in range(rng.randint(2, 3)):
         labels = {ZONE: rng.choice("ab")} if rng.random() < 0.9 else {}
-        node = a_node(f"n{number}", cpu=str(2 + 2 * number), memory=f"{5 + 3 * number}Gi", labels=labels, taints=[])
+        node = make_node(f"n{number}", cpu=str(2 + 2 * number), memory=f"{5 + 3 * number}Gi", labels=labels, taints=[])
         found.nodes.append(node)
         if rng.random() < 0.7:
             driver = {"name": CSI, "nodeID": "n", "allocatable": {"count": rng.randint(1, 2)}}
@@ -100,7 +100,7 @@ def volumes_and_claims(rng: random.Random) -> Situation:
         _claim(rng, found, name)
     for number in range(rng.randint(3, 6)):
         requests = {"cpu": f"{rng.randint(1, 4) * 300}m", "memory": f"{rng.randint(1, 3) * 300}Mi"}
-        one = a_pod(f"p{number}", requests=requests, terminationGracePeriodSeconds=0,
+        one = make_pod(f"p{number}", requests=requests, terminationGracePeriodSeconds=0,
                     priorityClassName=rng.choice(("low", "low", "high")))  # fmt: skip
         chosen = rng.sample(names, rng.choice((0, 1, 1, 2)))
         one["spec"]["volumes"] = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in chosen]

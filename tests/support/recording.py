@@ -1,4 +1,9 @@
-"""One look of a component at one object: what it knows is imagined, what it writes is noted, no server answers."""
+"""A component without a server: its informers hold given objects, and its client records what it writes.
+
+    client = RecordingClient()
+    await ReplicaSets(client, make_informers(PODS, make_pod("p")), Options()).reconcile("ns/rs")
+    assert client.verbs == ["create"]
+"""
 
 from __future__ import annotations
 
@@ -15,8 +20,8 @@ from controllers.runtime.transport import NoTransport
 Answer = Callable[[Json], Json]
 
 
-class Noted:
-    """A client that notes what is written. `refuses` names the verb that fails, with its code and reason."""
+class RecordingClient:
+    """Records writes. `refuses` maps a verb to the code and reason with which it fails; `there` holds what `get` finds."""
 
     def __init__(self, answers: dict[str, Answer] | None = None) -> None:
         self.writes: list[tuple[str, str, Any]] = []
@@ -24,11 +29,11 @@ class Noted:
         self.there: dict[tuple[str, str], Json] = {}
         self._answers = answers or {}
 
-    def named(self, _: str) -> Noted:
+    def named(self, _: str) -> RecordingClient:
         return self
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Any:
-        """Of what it was told to know: by kind and name."""
+        """Return an object of `there`. Raise NotFound without one."""
         if "get" in self.refuses:
             code, reason = self.refuses["get"]
             raise StatusError(code, reason, "refused")
@@ -37,7 +42,7 @@ class Noted:
         except KeyError:
             raise StatusError(404, "NotFound", f"{name} not found") from None
 
-    def _note(self, verb: str, kind: Kind, what: Any) -> Any:
+    def _record(self, verb: str, kind: Kind, what: Any) -> Any:
         self.writes.append((verb, kind.kind, what))
         if verb in self.refuses:
             code, reason = self.refuses[verb]
@@ -45,35 +50,35 @@ class Noted:
         return self._answers[kind.kind](what) if kind.kind in self._answers else what
 
     async def create(self, kind: Kind, body: Json, *_: Any, **__: Any) -> Any:
-        return self._note("create", kind, body)
+        return self._record("create", kind, body)
 
     async def update(self, kind: Kind, body: Json, subresource: str = "") -> Any:
-        return self._note("/".join(filter(None, ("update", subresource))), kind, body)
+        return self._record("/".join(filter(None, ("update", subresource))), kind, body)
 
     async def update_status(self, kind: Kind, body: Json) -> Any:
-        return self._note("update/status", kind, body)
+        return self._record("update/status", kind, body)
 
     async def patch(self, kind: Kind, name: str, body: Json, namespace: str = "", **more: Any) -> Any:
-        return self._note("/".join(filter(None, ("patch", more.get("subresource", "")))), kind, (name, body))
+        return self._record("/".join(filter(None, ("patch", more.get("subresource", "")))), kind, (name, body))
 
     async def delete(self, kind: Kind, name: str, namespace: str = "", **more: Any) -> Any:
-        return self._note("delete", kind, (f"{namespace}/{name}" if namespace else name, more))
+        return self._record("delete", kind, (f"{namespace}/{name}" if namespace else name, more))
 
     @property
     def verbs(self) -> list[str]:
         return [verb for verb, _, _ in self.writes]
 
 
-def imagined(kind: Kind, *objects: Json, informers: Informers | None = None, **selectors: Any) -> Informers:
-    """Informers that know these objects of a kind."""
+def make_informers(kind: Kind, *objects: Json, informers: Informers | None = None, **selectors: Any) -> Informers:
+    """Return informers whose store of a kind holds these objects."""
     made = informers or Informers(Client(NoTransport()))
     for obj in objects:
         made.of(kind, **selectors).imagine(key_of(obj), obj)
     return made
 
 
-class Told:
-    """A recorder of events that keeps them: type, reason and message."""
+class FakeRecorder:
+    """Records events: type, reason and message."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str, str]] = []
