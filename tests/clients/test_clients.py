@@ -13,6 +13,8 @@ from tests.clients.install import PYTHON
 from tests.clients.play import Servers, play, servers
 from tests.clients.table import CLIENTS, STEPS, Client
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:

@@ -19,6 +19,8 @@ from tests.compose.conftest import Stack, run_a_pod
 from tests.support.patience import ended, wait_until
 from tests.support.wire import Wire
 
+pytestmark = pytest.mark.integration
+
 DOCUMENT = load()
 SERVICES = DOCUMENT["services"]
 LASTING = sorted(name for name, service in SERVICES.items() if service.get("restart") != "no")

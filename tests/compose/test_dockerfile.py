@@ -10,6 +10,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -20,6 +21,8 @@ from tests.compose.conftest import run_a_pod
 from tests.support.patience import CLOCK, ended, run_command, wait_until
 from tests.support.requirements import closure
 from tests.support.wire import Wire
+
+pytestmark = pytest.mark.integration
 
 TEXT = re.sub(
     r"\\\n",

@@ -22,8 +22,11 @@ from controllers.workloads.autoscaling.calculator import (
 )
 from controllers.workloads.autoscaling.limits import Past, limit
 from controllers.workloads.autoscaling.usage import MetricError
+from kubedra.pytest_plugin import Kube
 from tests.scheduler.world import World
 from tests.support.virtual import passes
+
+pytestmark = pytest.mark.integration
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -57,7 +60,7 @@ def conditions(kube: Any) -> dict[str, str]:
 
 
 @pytest.mark.kube(clock="virtual")
-def test_a_load_that_pods_share_is_followed_up_step_by_step_and_down_after_five_minutes(kube):
+def test_a_load_that_pods_share_is_followed_up_step_by_step_and_down_after_five_minutes(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([deployment()])
     kube.advance(seconds=5)
@@ -82,7 +85,7 @@ def test_a_load_that_pods_share_is_followed_up_step_by_step_and_down_after_five_
 
 
 @pytest.mark.kube(clock="virtual")
-def test_an_autoscaler_that_cannot_work_says_why_and_leaves_the_size_alone(kube):
+def test_an_autoscaler_that_cannot_work_says_why_and_leaves_the_size_alone(kube: Kube) -> None:
     kube.apply([autoscaler()])
     kube.advance(seconds=1)
     assert conditions(kube) == {"AbleToScale": "FailedGetScale"}

@@ -31,6 +31,8 @@ from tests.controllers.autoscalers import (
 from tests.controllers.test_autoscaling_rules import ago, rule
 from tests.support.virtual import run
 
+pytestmark = pytest.mark.integration
+
 
 def usage_of(container: str, cpu: str) -> Json:
     return {"name": container, "usage": {"cpu": cpu}}

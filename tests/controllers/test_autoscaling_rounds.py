@@ -24,6 +24,8 @@ from tests.controllers.autoscalers import (
 )
 from tests.controllers.test_autoscaling_rules import ago, rule
 
+pytestmark = pytest.mark.integration
+
 # --- what it asks for, and what is written
 
 

@@ -12,6 +12,8 @@ from controllers.workloads.autoscaling.calculator import Tolerances, compute_for
 from controllers.workloads.autoscaling.limits import Past, limit
 from controllers.workloads.autoscaling.usage import MetricError
 
+pytestmark = pytest.mark.integration
+
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 

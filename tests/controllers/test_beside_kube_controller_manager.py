@@ -28,6 +28,7 @@ COUNT = int(os.environ.get("KUBEDRA_SITUATIONS", "25"))
 SEED = int(os.environ.get("KUBEDRA_SEED", "0"))
 
 pytestmark = [
+    pytest.mark.integration,
     pytest.mark.skipif(KUBE_CONTROLLER_MANAGER is None, reason="no kube-controller-manager on PATH"),
     pytest.mark.timeout(900),
 ]

@@ -27,6 +27,8 @@ from controllers.signing.purposes import SIGNERS
 from tests.support.patience import wait_until
 from tests.support.wire import Child, Wire
 
+pytestmark = pytest.mark.integration
+
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 BUNDLES = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles"
 CLIENT, NODE, SERVING = (

@@ -42,6 +42,8 @@ from tests.controllers.test_signed_certificates import made_with
 from tests.support.recording import RecordingClient, make_informers
 from tests.support.virtual import run
 
+pytestmark = pytest.mark.integration
+
 HOLDS = {"status": "True", "lastUpdateTime": "2026-01-01T00:00:00Z"}
 APPROVED, DENIED, FAILED = ({"type": kind, **HOLDS} for kind in ("Approved", "Denied", "Failed"))
 

@@ -25,6 +25,8 @@ from tests.controllers.claimworld import (
     user,
 )
 
+pytestmark = pytest.mark.integration
+
 # --- whose work a change is
 
 

@@ -35,6 +35,8 @@ from tests.controllers.test_ended_rounds import pod
 from tests.support.recording import RecordingClient, make_informers
 from tests.support.virtual import run
 
+pytestmark = pytest.mark.integration
+
 NOW, BEFORE = "2026-01-01T00:00:00Z", "2025-12-31T23:59:00Z"
 
 

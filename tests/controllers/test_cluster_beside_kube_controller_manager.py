@@ -51,6 +51,7 @@ _LEAST, _SLOWER = 3, 20
 _SCALERS = re.compile(r"(?<=HPAs: )\[([^]]*)\]")
 
 pytestmark = [
+    pytest.mark.integration,
     pytest.mark.skipif(KUBE_CONTROLLER_MANAGER is None, reason="no kube-controller-manager on PATH"),
     pytest.mark.timeout(900),
 ]

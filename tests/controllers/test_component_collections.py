@@ -16,6 +16,8 @@ from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import NODES, PODS
 from controllers.runtime.transport import NoTransport
 
+pytestmark = pytest.mark.integration
+
 #: Alpha and beta gates with which components read more.
 GATES = dict.fromkeys(
     ("DRADeviceTaints", "DRADeviceTaintRules", "DRAWorkloadResourceClaims", "GenericWorkload", "GangScheduling",

@@ -30,6 +30,8 @@ from kubedra.runtime import process
 from tests.support.patience import ended, wait_until
 from tests.support.wire import Child, Wire
 
+pytestmark = pytest.mark.integration
+
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 QUICK = (
     "--leader-elect-lease-duration=6s",  # a leader on a busy machine keeps it

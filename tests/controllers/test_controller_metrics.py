@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from apiserver.api.objects import Json
 from apiserver.runtime.metrics import lines_of
 from controllers.options.options import Options
@@ -27,6 +29,8 @@ from tests.controllers.test_endpoints import a_service, node, pod
 from tests.scheduler.world import World
 from tests.support.objects import make_pod
 from tests.support.virtual import passes
+
+pytestmark = pytest.mark.integration
 
 
 def counted(world: World, *names: str) -> dict[str, float]:

@@ -16,6 +16,8 @@ from controllers.workloads.cronjob.times import Due, find_due, format_time, is_t
 from tests.support.recording import FakeRecorder, RecordingClient
 from tests.support.virtual import run
 
+pytestmark = pytest.mark.integration
+
 #: Where virtual time begins.
 START = datetime(2026, 1, 1, tzinfo=UTC)
 AT = "2025-12-31T23:59:00Z"

@@ -12,8 +12,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from apiserver.api.objects import Json
+from kubedra.pytest_plugin import Kube
 
-pytestmark = pytest.mark.kube(clock="virtual")
+pytestmark = [pytest.mark.integration, pytest.mark.kube(clock="virtual")]
 
 
 def cron(name: str, schedule: str = "* * * * *", **spec: Any) -> Json:
@@ -58,7 +59,7 @@ def utc(moment: datetime, *minutes: int) -> list[str]:
     return [f"{moment + timedelta(minutes=each):%Y-%m-%dT%H:%M:00Z}" for each in minutes]
 
 
-def test_a_job_is_made_at_each_time_of_the_schedule_in_its_time_zone(kube):
+def test_a_job_is_made_at_each_time_of_the_schedule_in_its_time_zone(kube: Kube) -> None:
     begun = minute(kube)
     at = (begun + timedelta(minutes=2)).astimezone(ZoneInfo("Asia/Kathmandu"))
     kube.apply([cron("a", f"{at:%M %H} * * *", timeZone="Asia/Kathmandu")])
@@ -76,7 +77,7 @@ def test_a_job_is_made_at_each_time_of_the_schedule_in_its_time_zone(kube):
     assert [status["lastScheduleTime"]] == utc(begun, 2)
 
 
-def test_whether_jobs_may_run_beside_each_other_is_the_policys(kube):
+def test_whether_jobs_may_run_beside_each_other_is_the_policys(kube: Kube) -> None:
     begun = minute(kube)
     for policy in ("Allow", "Forbid", "Replace"):
         kube.apply([cron(policy.lower(), concurrencyPolicy=policy)])
@@ -90,7 +91,7 @@ def test_whether_jobs_may_run_beside_each_other_is_the_policys(kube):
     assert scheduled(kube)[2:4] == utc(begun, 1, 2)
 
 
-def test_of_the_jobs_that_ended_the_limits_keep_the_youngest(kube):
+def test_of_the_jobs_that_ended_the_limits_keep_the_youngest(kube: Kube) -> None:
     begun = minute(kube)
     kube.apply([cron("a", successfulJobsHistoryLimit=1, failedJobsHistoryLimit=2)])
     for number in range(6):
@@ -104,7 +105,7 @@ def test_of_the_jobs_that_ended_the_limits_keep_the_youngest(kube):
     assert set(told(kube, "a")) == {"SawCompletedJob", "SuccessfulCreate", "SuccessfulDelete"}
 
 
-def test_of_the_times_that_were_missed_the_last_counts_unless_it_is_too_late(kube):
+def test_of_the_times_that_were_missed_the_last_counts_unless_it_is_too_late(kube: Kube) -> None:
     begun = minute(kube)
     kube.apply([cron("late", suspend=True, startingDeadlineSeconds=10), cron("soon", suspend=True)])
     kube.advance(minutes=3, seconds=30)
@@ -117,7 +118,7 @@ def test_of_the_times_that_were_missed_the_last_counts_unless_it_is_too_late(kub
     assert scheduled(kube) == utc(begun, 4, 3, 4)
 
 
-def test_a_job_that_was_deleted_is_missed_and_an_unknown_one_is_told(kube):
+def test_a_job_that_was_deleted_is_missed_and_an_unknown_one_is_told(kube: Kube) -> None:
     kube.apply([cron("a")])
     minute(kube)
     job = kube.get(f"job/{jobs(kube)[0]['metadata']['name']}")
@@ -130,7 +131,7 @@ def test_a_job_that_was_deleted_is_missed_and_an_unknown_one_is_told(kube):
     assert {"MissingJob", "UnexpectedJob"} <= set(told(kube, "a"))
 
 
-def test_a_schedule_that_never_comes_is_told(kube):
+def test_a_schedule_that_never_comes_is_told(kube: Kube) -> None:
     kube.apply([cron("a", "0 0 31 2 *")])
     kube.advance(seconds=2)
     assert told(kube, "a") == ["InvalidSchedule"]

@@ -21,6 +21,8 @@ from controllers.workloads.daemonset.nodes import (
 from controllers.workloads.daemonset.reconcile import FailedPods, ReconcilePass
 from controllers.workloads.daemonset.updating import update
 
+pytestmark = pytest.mark.integration
+
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HASH, GENERATION = "controller-revision-hash", "deprecated.daemonset.template.generation"
 

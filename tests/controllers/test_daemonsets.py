@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
+from kubedra.pytest_plugin import Kube
 
-pytestmark = pytest.mark.kube(clock="virtual")
+pytestmark = [pytest.mark.integration, pytest.mark.kube(clock="virtual")]
 LABELS = {"app": "agent"}
 
 
@@ -41,7 +42,7 @@ def events(kube: Any, reason: str) -> list[str]:
     return [event["message"] for event in kube.client().list("events") if event["reason"] == reason]
 
 
-def test_each_node_has_one_pod_that_is_meant_for_it(kube):
+def test_each_node_has_one_pod_that_is_meant_for_it(kube: Kube) -> None:
     for name in ("a", "b"):
         kube.add_node(name)
     kube.apply([daemon_set()])
@@ -74,7 +75,7 @@ def test_each_node_has_one_pod_that_is_meant_for_it(kube):
     assert [node for node, _ in placed(kube)] == ["a", "b", "c"]
 
 
-def test_taints_and_labels_decide_where_pods_run_and_stay(kube):
+def test_taints_and_labels_decide_where_pods_run_and_stay(kube: Kube) -> None:
     for name in ("a", "b"):
         kube.add_node(name)
     kube.client().patch("node/a", {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}})
@@ -92,7 +93,7 @@ def test_taints_and_labels_decide_where_pods_run_and_stay(kube):
     assert placed(kube) == [("a", "i:1")]
 
 
-def test_a_roll_out_leaves_no_more_nodes_without_than_it_may(kube):
+def test_a_roll_out_leaves_no_more_nodes_without_than_it_may(kube: Kube) -> None:
     for name in ("a", "b", "c"):
         kube.add_node(name)
     kube.apply([daemon_set(updateStrategy={"rollingUpdate": {"maxUnavailable": 2}}, revisionHistoryLimit=1)])
@@ -106,7 +107,7 @@ def test_a_roll_out_leaves_no_more_nodes_without_than_it_may(kube):
     assert len(kube.client().list("controllerrevisions")) == 2
 
 
-def test_with_surge_the_old_pod_goes_when_the_new_one_is_available(kube):
+def test_with_surge_the_old_pod_goes_when_the_new_one_is_available(kube: Kube) -> None:
     for name in ("a", "b"):
         kube.add_node(name)
     strategy = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
@@ -119,7 +120,7 @@ def test_with_surge_the_old_pod_goes_when_the_new_one_is_available(kube):
     assert placed(kube) == [("a", "i:2"), ("b", "i:2")]
 
 
-def test_a_failed_pod_is_replaced_and_then_waits_longer(kube):
+def test_a_failed_pod_is_replaced_and_then_waits_longer(kube: Kube) -> None:
     kube.add_node("a")
     kube.apply([daemon_set()])
     kube.advance(seconds=5)
@@ -141,7 +142,7 @@ def test_a_failed_pod_is_replaced_and_then_waits_longer(kube):
     assert f"Found failed daemon pod default/{first} on node a, will try to kill it" in events(kube, "FailedDaemonPod")
 
 
-def test_going_back_makes_the_old_revision_the_latest(kube):
+def test_going_back_makes_the_old_revision_the_latest(kube: Kube) -> None:
     kube.add_node("a")
     kube.apply([daemon_set(updateStrategy={"type": "OnDelete"})])
     roll_out(kube, "i:2")

@@ -20,6 +20,8 @@ from controllers.runtime.transport import TransportError
 from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 from tests.support.virtual import run
 
+pytestmark = pytest.mark.integration
+
 # --- namespaces
 
 

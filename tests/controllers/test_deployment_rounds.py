@@ -10,6 +10,8 @@ from apiserver.api.objects import Json
 from controllers.workloads.deployment.replicasets import DESIRED, HASH_LABEL, HISTORY, MAX_REPLICAS, REVISION
 from tests.controllers.deploymentrounds import Look, deployment, held
 
+pytestmark = pytest.mark.integration
+
 # --- the ReplicaSet of the template
 
 

@@ -12,6 +12,8 @@ from controllers.workloads.deployment.arithmetic import max_surge, max_unavailab
 from controllers.workloads.deployment.replicasets import HISTORY, REVISION, new_annotations, sets_to_delete
 from tests.support.virtual import passes
 
+pytestmark = pytest.mark.integration
+
 
 def deployment(replicas: int, surge: int | str = 1, unavailable: int | str = 0, **spec: Any) -> Json:
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}

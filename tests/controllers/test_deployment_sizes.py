@@ -8,6 +8,8 @@ from apiserver.api.objects import Json
 from controllers.workloads.deployment.replicasets import DESIRED, MAX_REPLICAS, REVISION, ROLLBACK
 from tests.controllers.deploymentrounds import AVAILABLE, BEFORE, NOW, Look, deployment, held, progress, template
 
+pytestmark = pytest.mark.integration
+
 # --- from one size to another
 
 

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
+from kubedra.pytest_plugin import Kube
 
-pytestmark = pytest.mark.kube(clock="virtual")
+pytestmark = [pytest.mark.integration, pytest.mark.kube(clock="virtual")]
 LABELS = {"app": "web"}
 REVISION = "deployment.kubernetes.io/revision"
 
@@ -46,7 +47,7 @@ def events(kube: Any, reason: str = "ScalingReplicaSet") -> list[str]:
     return [each["message"] for each in sorted(found, key=lambda each: each["metadata"]["name"])]
 
 
-def test_a_deployment_becomes_available(kube):
+def test_a_deployment_becomes_available(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([deployment()])
     kube.run_until_idle()
@@ -73,7 +74,7 @@ def test_a_deployment_becomes_available(kube):
     assert events(kube) == [f"Scaled up replica set {name} from 0 to 4"]
 
 
-def test_a_roll_out_never_has_too_few_nor_too_many(kube):
+def test_a_roll_out_never_has_too_few_nor_too_many(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([deployment(strategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}})])
     kube.run_until_idle()
@@ -89,7 +90,7 @@ def test_a_roll_out_never_has_too_few_nor_too_many(kube):
     assert kube.get("deployment/web")["metadata"]["annotations"][REVISION] == "2"
 
 
-def test_a_roll_out_that_gets_nowhere_is_late_and_can_be_undone(kube):
+def test_a_roll_out_that_gets_nowhere_is_late_and_can_be_undone(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([deployment(progressDeadlineSeconds=60)])
     kube.run_until_idle()
@@ -112,7 +113,7 @@ def test_a_roll_out_that_gets_nowhere_is_late_and_can_be_undone(kube):
     assert len(kube.client().list("pods")) == 4
 
 
-def test_made_anew_no_two_templates_run_at_once(kube):
+def test_made_anew_no_two_templates_run_at_once(kube: Kube) -> None:
     kube.apply([deployment(2, strategy={"type": "Recreate"})])
     for pod in kube.client().list("pods"):
         kube.client().patch(f"pod/{pod['metadata']['name']}", {"metadata": {"finalizers": ["example.com/keep"]}})
@@ -123,7 +124,7 @@ def test_made_anew_no_two_templates_run_at_once(kube):
     assert sizes(kube) == {"i:1": 0, "i:2": 2}
 
 
-def test_paused_it_is_scaled_and_not_rolled_out(kube):
+def test_paused_it_is_scaled_and_not_rolled_out(kube: Kube) -> None:
     kube.apply([deployment(2, paused=True)])
     assert condition(kube, "Progressing") == ("Unknown", "DeploymentPaused", "Deployment is paused")
     assert sizes(kube) == {}
@@ -136,7 +137,7 @@ def test_paused_it_is_scaled_and_not_rolled_out(kube):
     assert set(sizes(kube)) == {"i:1", "i:2"}
 
 
-def test_scaled_in_the_middle_of_a_roll_out_each_keeps_its_share(kube):
+def test_scaled_in_the_middle_of_a_roll_out_each_keeps_its_share(kube: Kube) -> None:
     kube.apply([deployment(10, strategy={"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}})])
     kube.add_node("worker")
     kube.run_until_idle()
@@ -150,7 +151,7 @@ def test_scaled_in_the_middle_of_a_roll_out_each_keeps_its_share(kube):
     assert sum(sizes(kube).values()) == 33
 
 
-def test_a_name_that_is_taken_is_passed_by(kube):
+def test_a_name_that_is_taken_is_passed_by(kube: Kube) -> None:
     kube.apply([deployment(1)])
     [first] = kube.client().list("replicasets")
     kube.client().delete("deployment/web")
@@ -164,7 +165,7 @@ def test_a_name_that_is_taken_is_passed_by(kube):
     assert len(kube.client().list("replicasets")) == 2
 
 
-def test_history_is_kept_up_to_the_limit_and_goes_back(kube):
+def test_history_is_kept_up_to_the_limit_and_goes_back(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([deployment(1, revisionHistoryLimit=2)])
     for image in ("i:2", "i:3", "i:4"):

@@ -9,6 +9,8 @@ from contextlib import aclosing
 from itertools import permutations
 from typing import Any
 
+import pytest
+
 from apiserver.api.objects import Json
 from apiserver.runtime.clock import now
 from controllers.runtime.kinds import (
@@ -23,6 +25,8 @@ from controllers.runtime.times import parse_time
 from tests.scheduler.world import World
 from tests.support.objects import make_claim, make_pod, make_slice
 from tests.support.virtual import passes, run
+
+pytestmark = pytest.mark.integration
 
 COMPONENT = "device-taint-eviction-controller"
 RULES = "DRADeviceTaintRules=true"

@@ -5,7 +5,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from kubedra.pytest_plugin import Kube
 from tests.support.patience import wait_until
+
+pytestmark = pytest.mark.integration
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 CLASS = {
@@ -33,7 +36,7 @@ def pod(name: str, *tolerations: dict) -> list[dict]:
 
 
 @pytest.mark.kube(own=True, feature_gates={"DRADeviceTaintRules": True}, runtime_config="resource.k8s.io/v1beta2=true")
-def test_a_rule_keeps_pods_off_devices_until_it_is_gone_but_for_those_that_tolerate_it(kube):
+def test_a_rule_keeps_pods_off_devices_until_it_is_gone_but_for_those_that_tolerate_it(kube: Kube) -> None:
     kube.add_node("worker", devices=2)
     kube.apply([CLASS, RULE])
     kube.apply(pod("tolerant", {"key": "broken", "operator": "Exists"}))
@@ -49,7 +52,7 @@ def test_a_rule_keeps_pods_off_devices_until_it_is_gone_but_for_those_that_toler
 
 
 @pytest.mark.kube(own=True, feature_gates={"DRADeviceTaintRules": True}, runtime_config="resource.k8s.io/v1beta2=true")
-def test_pods_that_do_not_tolerate_a_device_that_broke_go_as_the_example_says(kube):
+def test_pods_that_do_not_tolerate_a_device_that_broke_go_as_the_example_says(kube: Kube) -> None:
     kube.add_node("node-1", devices=8)
     kube.apply(EXAMPLES / "quickstart" / "class.yaml")
     kube.apply(EXAMPLES / "device-taints" / "pods.yaml")

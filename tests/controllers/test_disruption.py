@@ -8,8 +8,9 @@ import pytest
 
 from apiserver.api.objects import Json
 from kubedra.client.client import ApiError
+from kubedra.pytest_plugin import Kube
 
-pytestmark = pytest.mark.kube(clock="virtual")
+pytestmark = [pytest.mark.integration, pytest.mark.kube(clock="virtual")]
 
 SHOPS = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -74,7 +75,7 @@ def told(kube: Any, target: str) -> set[str]:
     return {event["reason"] for event in kube.events(target)}
 
 
-def test_as_many_pods_may_go_as_are_healthy_beyond_those_that_have_to_stay(kube):
+def test_as_many_pods_may_go_as_are_healthy_beyond_those_that_have_to_stay(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([budget(minAvailable=1), pod("a"), pod("b")])
     kube.advance(seconds=5)
@@ -89,7 +90,7 @@ def test_as_many_pods_may_go_as_are_healthy_beyond_those_that_have_to_stay(kube)
     assert counted(kube)[:2] == (2, 1)
 
 
-def test_shares_are_of_the_pods_that_their_owners_ask_for_and_are_rounded_up(kube):
+def test_shares_are_of_the_pods_that_their_owners_ask_for_and_are_rounded_up(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([SHOPS])
     kube.wait("customresourcedefinition/shops.example.com", "condition=Established")
@@ -107,7 +108,7 @@ def test_shares_are_of_the_pods_that_their_owners_ask_for_and_are_rounded_up(kub
     assert counted(kube) == (6, 4, 3, 1, "SufficientPods")
 
 
-def test_where_pods_cannot_be_counted_none_may_go_and_events_say_why(kube):
+def test_where_pods_cannot_be_counted_none_may_go_and_events_say_why(kube: Kube) -> None:
     kube.apply([SHOPS])
     kube.wait("customresourcedefinition/shops.example.com", "condition=Established")
     (owner,) = kube.apply([{"apiVersion": "example.com/v2", "kind": "Shop", "metadata": {"name": "one"}}])
@@ -124,7 +125,7 @@ def test_where_pods_cannot_be_counted_none_may_go_and_events_say_why(kube):
     assert "UnmanagedPods" in told(kube, "poddisruptionbudget/web")
 
 
-def test_an_eviction_that_is_granted_and_not_carried_out_is_taken_back(kube):
+def test_an_eviction_that_is_granted_and_not_carried_out_is_taken_back(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([budget(minAvailable=0), pod("a")])
     kube.advance(seconds=1)
@@ -150,7 +151,7 @@ def test_an_eviction_that_is_granted_and_not_carried_out_is_taken_back(kube):
     assert (found["status"], found.get("reason")) == ("False", None)
 
 
-def test_of_two_budgets_of_a_pod_one_is_chosen_and_the_pod_is_told(kube):
+def test_of_two_budgets_of_a_pod_one_is_chosen_and_the_pod_is_told(kube: Kube) -> None:
     kube.apply([budget("one", minAvailable=1), budget("two", minAvailable=1), pod("a")])
     kube.advance(seconds=5)
     assert "MultiplePodDisruptionBudgets" in told(kube, "pod/a")

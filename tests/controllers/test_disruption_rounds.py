@@ -16,6 +16,8 @@ from tests.controllers.autoscalers import Served
 from tests.support.recording import FakeRecorder, make_informers
 from tests.support.virtual import run
 
+pytestmark = pytest.mark.integration
+
 #: Where virtual time begins.
 NOW, MINUTE_AGO, OLD = "2026-01-01T00:00:00Z", "2025-12-31T23:59:00Z", "2025-12-31T23:00:00Z"
 

@@ -17,6 +17,8 @@ from tests.controllers.test_endpoints import PORTS, endpoints
 from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 from tests.support.virtual import run
 
+pytestmark = pytest.mark.integration
+
 TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
 HEADLESS = "service.kubernetes.io/headless"
 

@@ -24,6 +24,8 @@ from controllers.endpoints.slices import (
 )
 from tests.controllers.test_endpoints import OWNER, PORTS, endpoints, make_slice
 
+pytestmark = pytest.mark.integration
+
 TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
 HEADLESS = "service.kubernetes.io/headless"
 

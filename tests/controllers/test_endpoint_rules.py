@@ -10,6 +10,8 @@ from apiserver.api.objects import Json
 from controllers.endpoints.services import ports
 from controllers.endpoints.slices import _with_hints, address_types, endpoint_of
 
+pytestmark = pytest.mark.integration
+
 
 def service(**spec: Any) -> Json:
     return {"metadata": {"name": "web", "namespace": "ns"}, "spec": spec}

@@ -23,6 +23,8 @@ from tests.scheduler.world import World
 from tests.support.objects import make_pod
 from tests.support.virtual import passes
 
+pytestmark = pytest.mark.integration
+
 COMPONENTS = ("endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller")
 
 

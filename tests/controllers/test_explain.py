@@ -33,6 +33,8 @@ from controllers.runtime.kinds import (
 )
 from kubedra import ControlPlane
 
+pytestmark = pytest.mark.integration
+
 
 def node(name: str, **spec: Any) -> Json:
     amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"}
@@ -102,7 +104,7 @@ def changes(found: Json) -> list[str]:
     return [" and ".join(each["changes"]) for each in found["changes"]]
 
 
-def test_every_device_is_counted_once_under_the_reason_that_rules_it_out():
+def test_every_device_is_counted_once_under_the_reason_that_rules_it_out() -> None:
     devices = [
         {"name": "held", "attributes": {"model": {"string": "A1"}}},
         {"name": "other", "attributes": {"model": {"string": "B2"}}},
@@ -140,7 +142,7 @@ def test_every_device_is_counted_once_under_the_reason_that_rules_it_out():
     ]
 
 
-def test_nodes_with_the_same_verdict_form_one_group():
+def test_nodes_with_the_same_verdict_form_one_group() -> None:
     found = of_pod(
         world(nodes=[node("a"), node("b"), node("c", unschedulable=True)], claims=[claim("wanted")], pods=[pod()])
     )
@@ -151,7 +153,7 @@ def test_nodes_with_the_same_verdict_form_one_group():
     assert changes(found) == ["add 1 device of class gpu of any driver to node a"]
 
 
-def test_only_helpful_changes_are_reported():
+def test_only_helpful_changes_are_reported() -> None:
     held = [claim("one", held=[("n", "gpu-0")]), claim("two", held=[("n", "gpu-1")])]
     base = {"nodes": [node("n")], "slices": [slice_("n", gpus(2))], "pods": [pod()]}
     found = of_pod(world(**base, claims=[claim("wanted"), *held]))
@@ -176,7 +178,7 @@ def partitions(on: str, devices: list[Json]) -> list[Json]:
     ]
 
 
-def test_no_more_claims_are_freed_than_necessary():
+def test_no_more_claims_are_freed_than_necessary() -> None:
     held = [claim(f"c{n}", held=[("n", f"gpu-{n}")]) for n in range(4)]
     # The largest claim is tried first, but its node has too few devices: it is dropped.
     large = claim("large", 2, held=[("m", "gpu-0"), ("m", "gpu-1")])
@@ -201,11 +203,11 @@ def test_no_more_claims_are_freed_than_necessary():
         ([node("n")], pod(claims=(), nodeSelector={"zone": "moon"}), "label node n zone=moon"),
     ],
 )  # fmt: skip
-def test_rejections_of_other_plugins_have_remedies(nodes: list[Json], waiting: Json, text: str):
+def test_rejections_of_other_plugins_have_remedies(nodes: list[Json], waiting: Json, text: str) -> None:
     assert changes(of_pod(world(nodes=nodes, pods=[waiting]))) == [text]
 
 
-def test_pods_to_delete_are_listed_by_priority():
+def test_pods_to_delete_are_listed_by_priority() -> None:
     running = [pod(f"r{n}", claims=(), cpu="3", nodeName="n", priority=2 - n) for n in range(1)]
     found = of_pod(world(nodes=[node("n")], pods=[pod(claims=(), cpu="2"), *running]))
     assert changes(found) == [
@@ -217,7 +219,7 @@ def test_pods_to_delete_are_listed_by_priority():
     assert "Insufficient cpu" in found["text"]
 
 
-def test_an_unknown_attribute_is_reported_with_the_most_similar_one():
+def test_an_unknown_attribute_is_reported_with_the_most_similar_one() -> None:
     wanted = claim("wanted", selectors=[{"cel": {"expression": 'device.attributes["d"].Model == "A1"'}}])
     found = of_pod(world(nodes=[node("n")], slices=[slice_("n", gpus(3))], claims=[wanted], pods=[pod()]))
     assert "no such key: Model" in found["text"]
@@ -227,7 +229,7 @@ def test_an_unknown_attribute_is_reported_with_the_most_similar_one():
     assert found["nodes"][0]["requests"][0]["reasons"][0]["kind"] == "selector-error"
 
 
-def test_a_gated_pod_is_reported_with_its_gate_and_requeue_events():
+def test_a_gated_pod_is_reported_with_its_gate_and_requeue_events() -> None:
     missing = of_pod(world(nodes=[node("n")], pods=[pod()]))
     assert (missing["verdict"], missing["text"]) == ("gated", 'could not find ResourceClaim "ns/wanted"')
     assert "its claim is created" in missing["wakes"]
@@ -236,7 +238,7 @@ def test_a_gated_pod_is_reported_with_its_gate_and_requeue_events():
     assert gated["wakes"] == ["its scheduling gates are removed"]
 
 
-def test_pods_not_waiting_for_this_scheduler_are_reported_as_such():
+def test_pods_not_waiting_for_this_scheduler_are_reported_as_such() -> None:
     pods = [
         pod("bound", claims=(), nodeName="n"),
         pod("other", claims=(), schedulerName="mine"),
@@ -250,7 +252,7 @@ def test_pods_not_waiting_for_this_scheduler_are_reported_as_such():
         of_pod(made, "nobody")
 
 
-def test_a_pod_being_bound_is_reported_with_its_nominated_node():
+def test_a_pod_being_bound_is_reported_with_its_nominated_node() -> None:
     chosen = pod(claims=())
     chosen["status"]["nominatedNodeName"] = "n"
     found = of_pod(world(nodes=[node("n")], pods=[chosen, pod("other", claims=())]))
@@ -259,7 +261,7 @@ def test_a_pod_being_bound_is_reported_with_its_nominated_node():
     assert "nominated" not in of_pod(world(nodes=[node("n")], pods=[pod(claims=())]))["report"]
 
 
-def test_explaining_does_not_change_the_world():
+def test_explaining_does_not_change_the_world() -> None:
     made = world(
         nodes=[node("n")],
         slices=[slice_("n", gpus(2))],
@@ -273,7 +275,7 @@ def test_explaining_does_not_change_the_world():
     assert of_pod(made) == first
 
 
-def test_a_node_lists_the_claims_that_hold_its_devices():
+def test_a_node_lists_the_claims_that_hold_its_devices() -> None:
     devices = [*gpus(2), {"name": "bad", "taints": [{"key": "k", "effect": "NoSchedule"}]}]
     running = pod("r", claims=(), cpu="500m", nodeName="n")
     running["spec"]["containers"][0]["resources"]["requests"]["memory"] = "1536Mi"
@@ -294,7 +296,7 @@ def test_a_node_lists_the_claims_that_hold_its_devices():
         explain(made, "node", "", "m")
 
 
-def test_unreadable_collections_are_reported():
+def test_unreadable_collections_are_reported() -> None:
     made = world(nodes=[node("n")], claims=[claim("wanted")])
     made.unread = {"pods": "pods is forbidden"}
     with pytest.raises(NotThereError, match=r"^pods cannot be read: pods is forbidden$"):
@@ -305,7 +307,7 @@ def test_unreadable_collections_are_reported():
         assert found["report"].endswith("\ncould not read pods: pods is forbidden")
 
 
-def test_a_claim_explains_why_its_pods_wait():
+def test_a_claim_explains_why_its_pods_wait() -> None:
     namesake = {**pod("namesake"), "metadata": meta("namesake", "elsewhere")}
     made = world(nodes=[node("n")], claims=[claim("wanted")], pods=[pod(), pod("other", claims=()), namesake])
     found = explain(made, "claim", "ns", "wanted").as_json()
@@ -339,7 +341,7 @@ def with_gpus(name: str) -> Json:
     }
 
 
-def test_a_reported_remedy_helps(kube: Any):
+def test_a_reported_remedy_helps(kube: Any) -> None:
     kube.add_node("worker", devices=2)
     kube.apply([{**DEVICE_CLASS, "spec": {}}, TEMPLATE, with_gpus("first")])
     kube.wait("pod/first", "phase=Running")
@@ -357,7 +359,7 @@ def test_a_reported_remedy_helps(kube: Any):
     assert main(["node", "worker?x", "--server", kube.url]) == 2
 
 
-def test_explaining_a_cluster_only_reads_it(capsys: pytest.CaptureFixture[str]):
+def test_explaining_a_cluster_only_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
     with ControlPlane(controllers=False) as plane, plane.client() as client:
         client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"unschedulable": True}})
         client.create({**with_gpus("waits"), "spec": {"containers": [{"name": "c", "image": "i"}]}})
@@ -373,7 +375,7 @@ def test_explaining_a_cluster_only_reads_it(capsys: pytest.CaptureFixture[str]):
         assert capsys.readouterr().err.endswith(': pods "nobody" not found in namespace "default"\n')
 
 
-def test_a_table_has_one_line_per_request():
+def test_a_table_has_one_line_per_request() -> None:
     made = world(
         nodes=[node("n"), node("c", unschedulable=True)],
         slices=[slice_("n", gpus(2))],
@@ -387,7 +389,7 @@ def test_a_table_has_one_line_per_request():
     ]
 
 
-def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for args, words in (
         (["pod"], "missing name: use pod NAME or pod/NAME"),
         (["pod/"], "missing name"),

@@ -16,6 +16,8 @@ from tests.controllers.test_explain import changes, claim, gpus, meta, slice_, w
 from tests.controllers.test_explain import node as make_node
 from tests.controllers.test_explain_reasons import bare
 
+pytestmark = pytest.mark.integration
+
 GATES = {"GenericWorkload": True, "GangScheduling": True, "TopologyAwareWorkloadScheduling": True}
 PREEMPTION = {**GATES, "WorkloadAwarePreemption": True}
 RACK = "example.com/rack"

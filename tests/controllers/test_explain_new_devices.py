@@ -7,6 +7,8 @@ import pytest
 from apiserver.api.objects import Json
 from tests.controllers.test_explain import changes, claim, gpus, meta, node, of_pod, pod, slice_, world
 
+pytestmark = pytest.mark.integration
+
 
 def selecting(*expressions: str) -> list[Json]:
     return [{"cel": {"expression": each}} for each in expressions]

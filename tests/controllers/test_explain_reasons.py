@@ -13,6 +13,8 @@ from controllers.scheduler.framework.events import ClusterEvent
 from tests.controllers.test_explain import changes, claim, gpus, meta, of_pod, pod, slice_, world
 from tests.controllers.test_explain import node as make_node
 
+pytestmark = pytest.mark.integration
+
 ZONE = "topology.kubernetes.io/zone"
 
 

@@ -18,6 +18,8 @@ from tests.controllers.test_explain_reasons import (
     with_port,
 )
 
+pytestmark = pytest.mark.integration
+
 HARD = {"key": "hard", "value": "v", "effect": "NoSchedule"}
 BAD = {"key": "bad", "effect": "NoSchedule"}
 

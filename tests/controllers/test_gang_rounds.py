@@ -16,6 +16,8 @@ from controllers.workloads.jobs.gangs import Gangs, is_gang, new_group, new_work
 from tests.support.recording import FakeRecorder, RecordingClient
 from tests.support.virtual import run
 
+pytestmark = pytest.mark.integration
+
 
 def job(status: Json | None = None, uid: str = "u", **spec: Any) -> Json:
     template = {"metadata": {}, "spec": spec.pop("pod", {})}

@@ -9,8 +9,11 @@ from controllers.manager.manager import Manager
 from controllers.options.options import Options
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import CONFIG_MAPS, Kind
+from kubedra.pytest_plugin import Kube
 from tests.scheduler.world import World
 from tests.support.virtual import passes, run
+
+pytestmark = pytest.mark.integration
 
 DEFINITIONS = Kind("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
 
@@ -31,20 +34,20 @@ def owner(obj: dict, *, blocks: bool = False) -> dict:
     }
 
 
-def delete(kube, target: str, policy: str) -> None:
+def delete(kube: Kube, target: str, policy: str) -> None:
     kind, _, name = target.partition("/")
     client = kube.client()
     client.request("DELETE", client.path(*client.resolve(kind), None, name), params={"propagationPolicy": policy})
 
 
-def test_what_is_owned_goes_after_its_owner(kube):
+def test_what_is_owned_goes_after_its_owner(kube: Kube) -> None:
     (parent,) = kube.apply(config_map("parent"))
     kube.apply(config_map("child", owner(parent)))
     delete(kube, "configmap/parent", "Background")
     kube.wait("configmap/child", "delete")
 
 
-def test_an_object_whose_owner_never_was_goes(kube):
+def test_an_object_whose_owner_never_was_goes(kube: Kube) -> None:
     (parent,) = kube.apply(config_map("parent"))
     stranger = {**owner(parent), "uid": "00000000-0000-0000-0000-000000000000"}
     kube.apply(config_map("child", stranger))
@@ -52,7 +55,7 @@ def test_an_object_whose_owner_never_was_goes(kube):
     assert kube.get("configmap/parent")
 
 
-def test_with_one_owner_left_only_the_reference_to_the_other_goes(kube):
+def test_with_one_owner_left_only_the_reference_to_the_other_goes(kube: Kube) -> None:
     first, second = kube.apply([config_map("first"), config_map("second")])
     kube.apply(config_map("child", owner(first), owner(second)))
     delete(kube, "configmap/first", "Background")
@@ -61,14 +64,14 @@ def test_with_one_owner_left_only_the_reference_to_the_other_goes(kube):
 
 
 @pytest.mark.parametrize("wrong", [{"kind": "Secret"}, {"name": "other"}])
-def test_an_owner_of_another_kind_or_name_is_none_whatever_its_uid(kube, wrong):
+def test_an_owner_of_another_kind_or_name_is_none_whatever_its_uid(kube: Kube, wrong) -> None:
     (parent,) = kube.apply(config_map("parent"))
     kube.apply(config_map("child", {**owner(parent), **wrong}))
     kube.wait("configmap/child", "delete")
     assert kube.get("configmap/parent")
 
 
-def test_an_owner_in_another_namespace_is_none_and_an_event_says_so(kube):
+def test_an_owner_in_another_namespace_is_none_and_an_event_says_so(kube: Kube) -> None:
     kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
     there = config_map("parent")
     there["metadata"]["namespace"] = "elsewhere"
@@ -81,7 +84,7 @@ def test_an_owner_in_another_namespace_is_none_and_an_event_says_so(kube):
     assert event["message"] == f'ownerRef [{place}] does not exist in namespace "{namespace}"'
 
 
-def test_what_has_no_namespace_cannot_have_an_owner_in_one_and_stays(kube):
+def test_what_has_no_namespace_cannot_have_an_owner_in_one_and_stays(kube: Kube) -> None:
     (parent,) = kube.apply(config_map("parent"))
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "owned", "ownerReferences": [owner(parent)]}}
     kube.apply(node)
@@ -90,7 +93,7 @@ def test_what_has_no_namespace_cannot_have_an_owner_in_one_and_stays(kube):
     assert "deletionTimestamp" not in kube.get("node/owned")["metadata"]
 
 
-def test_orphaning_sets_the_children_free(kube):
+def test_orphaning_sets_the_children_free(kube: Kube) -> None:
     (parent,) = kube.apply(config_map("parent"))
     kube.apply(config_map("child", owner(parent)))
     delete(kube, "configmap/parent", "Orphan")
@@ -98,7 +101,7 @@ def test_orphaning_sets_the_children_free(kube):
     assert "ownerReferences" not in kube.get("configmap/child")["metadata"]
 
 
-def test_in_the_foreground_the_owner_waits_for_those_that_block_it(kube):
+def test_in_the_foreground_the_owner_waits_for_those_that_block_it(kube: Kube) -> None:
     (parent,) = kube.apply(config_map("parent"))
     kube.apply(config_map("child", owner(parent, blocks=True), finalizers=("example.com/hold",)))
     delete(kube, "configmap/parent", "Foreground")
@@ -108,7 +111,7 @@ def test_in_the_foreground_the_owner_waits_for_those_that_block_it(kube):
     kube.wait("configmap/parent", "delete")
 
 
-def test_a_circle_of_owners_that_block_each_other_goes(kube):
+def test_a_circle_of_owners_that_block_each_other_goes(kube: Kube) -> None:
     (first,) = kube.apply(config_map("first"))
     (second,) = kube.apply(config_map("second", owner(first, blocks=True)))
     kube.apply(config_map("first", owner(second, blocks=True)))
@@ -117,7 +120,7 @@ def test_a_circle_of_owners_that_block_each_other_goes(kube):
     kube.wait("configmap/second", "delete")
 
 
-def test_an_owner_goes_when_nothing_blocks_it_any_more(kube):
+def test_an_owner_goes_when_nothing_blocks_it_any_more(kube: Kube) -> None:
     (parent,) = kube.apply(config_map("parent"))
     kube.apply(config_map("child", owner(parent, blocks=True), finalizers=("example.com/hold",)))
     delete(kube, "configmap/parent", "Foreground")
@@ -129,7 +132,7 @@ def test_an_owner_goes_when_nothing_blocks_it_any_more(kube):
 
 
 @pytest.fixture
-def team(kube):
+def team(kube: Kube):
     kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
     return kube
 
@@ -138,13 +141,13 @@ def conditions(namespace: dict) -> dict[str, str]:
     return {one["type"]: one["status"] for one in namespace["status"].get("conditions") or ()}
 
 
-def test_a_namespace_goes_with_everything_in_it(team):
+def test_a_namespace_goes_with_everything_in_it(team) -> None:
     team.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "team"}})
     team.delete("namespace/team")
     team.wait("namespace/team", "delete")
 
 
-def test_a_namespace_waits_for_what_a_finalizer_holds(team):
+def test_a_namespace_waits_for_what_a_finalizer_holds(team) -> None:
     team.apply(
         {
             "apiVersion": "v1",
@@ -171,14 +174,14 @@ def test_a_namespace_waits_for_what_a_finalizer_holds(team):
     team.wait("namespace/team", "delete")
 
 
-def test_every_namespace_has_a_default_service_account_that_comes_back(team):
+def test_every_namespace_has_a_default_service_account_that_comes_back(team) -> None:
     team.wait("serviceaccount/default", "create", namespace="team")
     uid = team.get("serviceaccount/default", namespace="team")["metadata"]["uid"]
     team.delete("serviceaccount/default", namespace="team")
     team.wait("serviceaccount/default", lambda obj: obj["metadata"]["uid"] != uid, namespace="team")
 
 
-def test_a_kind_that_cannot_be_read_does_not_keep_the_garbage_of_others(monkeypatch):
+def test_a_kind_that_cannot_be_read_does_not_keep_the_garbage_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         async with World() as world:
             manager = Manager(world.client, Options(), ["garbage-collector-controller"])

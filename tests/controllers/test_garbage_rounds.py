@@ -14,6 +14,8 @@ from controllers.options.options import Options
 from controllers.runtime.kinds import CONFIG_MAPS, NODES, PODS, Kind
 from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 
+pytestmark = pytest.mark.integration
+
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
 

@@ -22,6 +22,8 @@ from tests.controllers.claimworld import (
     user,
 )
 
+pytestmark = pytest.mark.integration
+
 # --- claims for groups
 
 MEMBER = pod(FROM_TEMPLATE, group="g")

@@ -10,6 +10,8 @@ from tests.controllers.jobobjects import COMPONENT, a_job, conditions, end, inde
 from tests.scheduler.world import World
 from tests.support.virtual import passes
 
+pytestmark = pytest.mark.integration
+
 
 async def test_indexed_pods_have_an_index_each_and_the_job_lists_those_that_succeeded() -> None:
     async with World(COMPONENT) as world:

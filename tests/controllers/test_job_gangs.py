@@ -15,6 +15,8 @@ from controllers.workloads.jobs.gangs import Gangs, group_name, is_gang, workloa
 from tests.scheduler.world import World
 from tests.support.virtual import passes
 
+pytestmark = pytest.mark.integration
+
 
 def a_job(name: str = "train", **spec: Any) -> Json:
     pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}], **spec.pop("pod", {})}

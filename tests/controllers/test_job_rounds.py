@@ -14,6 +14,8 @@ from tests.controllers.jobobjects import FINALIZER
 from tests.controllers.jobrounds import FAILURES, IGNORED, NOW, Look, job, pod
 from tests.support.virtual import run
 
+pytestmark = pytest.mark.integration
+
 # --- as many as are asked for
 
 

@@ -13,6 +13,8 @@ from controllers.workloads.jobs.indexes import format_indexes, index_of, parse_i
 from controllers.workloads.jobs.policies import Match, fail_message, match, match_success
 from controllers.workloads.jobs.verdict import is_over, with_status
 
+pytestmark = pytest.mark.integration
+
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 

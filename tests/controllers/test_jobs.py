@@ -29,6 +29,8 @@ from tests.controllers.jobobjects import (
 from tests.scheduler.world import World
 from tests.support.virtual import passes
 
+pytestmark = pytest.mark.integration
+
 
 async def test_as_many_pods_as_may_run_at_once_until_enough_have_succeeded() -> None:
     async with World(COMPONENT) as world:

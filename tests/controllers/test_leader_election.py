@@ -25,6 +25,8 @@ from controllers.runtime.times import micro_time
 from controllers.runtime.transport import TransportError
 from tests.support.virtual import passes, run
 
+pytestmark = pytest.mark.integration
+
 SECOND = timedelta(seconds=1)
 
 

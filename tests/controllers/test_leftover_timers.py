@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from apiserver.runtime.clock import now
 from controllers.runtime.kinds import CRON_JOBS, JOBS, NODES, PODS, Kind
 from controllers.runtime.times import go_time
@@ -9,6 +11,8 @@ from tests.controllers.jobobjects import a_job
 from tests.scheduler.world import World
 from tests.support.objects import make_pod
 from tests.support.virtual import passes
+
+pytestmark = pytest.mark.integration
 
 
 async def due(world: World) -> str:

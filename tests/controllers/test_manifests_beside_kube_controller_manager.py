@@ -51,6 +51,7 @@ _LEAST, _SLOWER = 3, 15
 _LONGEST_END = 120
 
 pytestmark = [
+    pytest.mark.integration,
     pytest.mark.skipif(KUBE_CONTROLLER_MANAGER is None, reason="no kube-controller-manager on PATH"),
     pytest.mark.skipif(not FOLDER.is_dir(), reason="the folder of published manifests is not there"),
     pytest.mark.timeout(1500),

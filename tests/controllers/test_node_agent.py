@@ -4,6 +4,9 @@ import pytest
 
 from controllers.kubelet.emulation.addresses import Pool
 from controllers.kubelet.emulation.annotations import devices_of
+from kubedra.pytest_plugin import Kube
+
+pytestmark = pytest.mark.integration
 
 
 def pod(name: str = "p", *, annotations: dict | None = None, init: list | None = None, **spec) -> dict:
@@ -24,7 +27,7 @@ def conditions(obj: dict) -> dict[str, str]:
     return {c["type"]: c["status"] for c in obj["status"]["conditions"]}
 
 
-def test_an_added_node_is_ready_and_registered_as_a_kubelet_would(kube):
+def test_an_added_node_is_ready_and_registered_as_a_kubelet_would(kube: Kube) -> None:
     node = kube.add_node("worker", labels={"zone": "a"}, capacity={"cpu": "8"})
     assert conditions(node) == {
         "MemoryPressure": "False",
@@ -38,12 +41,12 @@ def test_an_added_node_is_ready_and_registered_as_a_kubelet_would(kube):
     assert kube.wait("lease/worker", "create", namespace="kube-node-lease")["spec"]["holderIdentity"] == "worker"
 
 
-def test_a_ready_node_loses_the_taint_that_it_was_born_with(kube):
+def test_a_ready_node_loses_the_taint_that_it_was_born_with(kube: Kube) -> None:
     kube.add_node("worker")
     kube.wait("node/worker", lambda n: not n["spec"].get("taints"))
 
 
-def test_an_unready_node_is_tainted(kube):
+def test_an_unready_node_is_tainted(kube: Kube) -> None:
     kube.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "real"}})
     body = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
     kube.client().patch("node/real", body, subresource="status")
@@ -53,7 +56,7 @@ def test_an_unready_node_is_tainted(kube):
     assert {t["key"] for t in node["spec"]["taints"]} == {"node.kubernetes.io/unreachable"}
 
 
-def test_a_cordoned_node_is_tainted_until_it_is_uncordoned(kube):
+def test_a_cordoned_node_is_tainted_until_it_is_uncordoned(kube: Kube) -> None:
     kube.add_node("worker")
     kube.client().patch("node/worker", {"spec": {"unschedulable": True}})
     kube.wait(
@@ -64,13 +67,13 @@ def test_a_cordoned_node_is_tainted_until_it_is_uncordoned(kube):
     kube.wait("node/worker", lambda n: not n["spec"].get("taints"))
 
 
-def test_a_node_that_is_not_emulated_is_left_alone(kube):
+def test_a_node_that_is_not_emulated_is_left_alone(kube: Kube) -> None:
     kube.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "real"}})
     kube.add_node("worker")
     assert "conditions" not in kube.get("node/real")["status"]
 
 
-def test_a_node_publishes_the_devices_that_it_is_told_to(kube):
+def test_a_node_publishes_the_devices_that_it_is_told_to(kube: Kube) -> None:
     kube.add_node("worker", devices=3)
     (slice_,) = kube.list("resourceslices")
     assert slice_["spec"]["nodeName"] == slice_["spec"]["pool"]["name"] == "worker"
@@ -79,14 +82,14 @@ def test_a_node_publishes_the_devices_that_it_is_told_to(kube):
     assert slice_["metadata"]["ownerReferences"][0]["kind"] == "Node"
 
 
-def test_a_deleted_nodes_slices_go(kube):
+def test_a_deleted_nodes_slices_go(kube: Kube) -> None:
     kube.add_node("worker", devices=1)
     (slice_,) = kube.list("resourceslices")
     kube.delete("node/worker")
     kube.wait(f"resourceslice/{slice_['metadata']['name']}", "delete")
 
 
-def test_a_bound_pod_runs_with_an_address_and_all_conditions(kube):
+def test_a_bound_pod_runs_with_an_address_and_all_conditions(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply(pod(init=[{"name": "first", "image": "i"}]))
     running = kube.wait("pod/p", "phase=Running")
@@ -98,7 +101,7 @@ def test_a_bound_pod_runs_with_an_address_and_all_conditions(kube):
     assert status["containerStatuses"][0]["state"]["running"]["startedAt"]
 
 
-def test_pods_have_addresses_of_their_own(kube):
+def test_pods_have_addresses_of_their_own(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([pod("a"), pod("b")])
     assert (
@@ -107,7 +110,7 @@ def test_pods_have_addresses_of_their_own(kube):
 
 
 @pytest.mark.parametrize(("code", "phase"), [("0", "Succeeded"), ("3", "Failed")])
-def test_a_pod_ends_as_its_annotations_say(kube, code, phase):
+def test_a_pod_ends_as_its_annotations_say(kube: Kube, code, phase) -> None:
     kube.add_node("worker")
     kube.apply(
         pod(annotations={"kubedra.dev/exit-after": "0.05", "kubedra.dev/exit-code": code}, restartPolicy="Never")
@@ -116,7 +119,7 @@ def test_a_pod_ends_as_its_annotations_say(kube, code, phase):
     assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == int(code)
 
 
-def test_a_pod_whose_time_is_over_fails(kube):
+def test_a_pod_whose_time_is_over_fails(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply(pod(nodeName="worker", activeDeadlineSeconds=1))
     failed = kube.wait("pod/p", "phase=Failed")["status"]
@@ -127,7 +130,7 @@ def test_a_pod_whose_time_is_over_fails(kube):
     assert failed["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
 
 
-def test_a_pod_is_ready_when_its_readiness_gates_are(kube):
+def test_a_pod_is_ready_when_its_readiness_gates_are(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply(pod(nodeName="worker", readinessGates=[{"conditionType": "example.com/up"}]))
     waiting = kube.wait("pod/p", lambda obj: conditions(obj).get("ContainersReady") == "True")
@@ -149,7 +152,7 @@ def test_a_pod_is_ready_when_its_readiness_gates_are(kube):
         ({"nodeSelector": {"kubernetes.io/os": "windows"}}, "PodOSSelectorNodeLabelDoesNotMatch"),
     ],
 )
-def test_a_pod_of_another_system_is_rejected(kube, spec, reason):
+def test_a_pod_of_another_system_is_rejected(kube: Kube, spec, reason) -> None:
     kube.add_node("worker")
     kube.wait("node/worker", lambda n: "kubernetes.io/os" in n["metadata"].get("labels", {}))
     kube.apply(pod(nodeName="worker", **spec))
@@ -158,7 +161,7 @@ def test_a_pod_of_another_system_is_rejected(kube, spec, reason):
     assert failed["message"].startswith("Pod was rejected: Failed to admit pod as the ")
 
 
-def test_what_a_pod_was_changed_to_is_observed(kube):
+def test_what_a_pod_was_changed_to_is_observed(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply(pod(nodeName="worker"))
     kube.wait("pod/p", "phase=Running")
@@ -168,7 +171,7 @@ def test_what_a_pod_was_changed_to_is_observed(kube):
     assert {c["observedGeneration"] for c in own} == {2}
 
 
-def test_what_a_node_can_give_follows_what_it_has(kube):
+def test_what_a_node_can_give_follows_what_it_has(kube: Kube) -> None:
     kube.add_node("worker", capacity={"cpu": "8"})
     status = {"capacity": {"cpu": "16", "example.com/foo": "3"}}
     kube.client().patch("node/worker", {"status": status}, subresource="status")
@@ -176,7 +179,7 @@ def test_what_a_node_can_give_follows_what_it_has(kube):
     assert node["status"]["allocatable"]["cpu"] == "16"
 
 
-def test_a_deleted_pod_is_gone_once_its_containers_have_stopped(kube):
+def test_a_deleted_pod_is_gone_once_its_containers_have_stopped(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply(pod())
     kube.wait("pod/p", "phase=Running")
@@ -184,7 +187,7 @@ def test_a_deleted_pod_is_gone_once_its_containers_have_stopped(kube):
     kube.wait("pod/p", "delete")
 
 
-def test_a_pod_on_a_node_that_nobody_emulates_stays_as_it_is(kube):
+def test_a_pod_on_a_node_that_nobody_emulates_stays_as_it_is(kube: Kube) -> None:
     kube.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "real"}})
     kube.apply(pod("still", nodeName="real"))
     kube.add_node("worker")
@@ -193,7 +196,7 @@ def test_a_pod_on_a_node_that_nobody_emulates_stays_as_it_is(kube):
     assert kube.get("pod/still")["status"]["phase"] == "Pending"
 
 
-def test_addresses_are_given_once_and_again_after_their_owner_is_gone():
+def test_addresses_are_given_once_and_again_after_their_owner_is_gone() -> None:
     pool = Pool("192.0.2.0/29")
     given = [pool.assign(f"pod-{n}") for n in range(6)]
     assert len(set(given)) == 6
@@ -208,11 +211,11 @@ def test_addresses_are_given_once_and_again_after_their_owner_is_gone():
     ("value", "wanted"),
     [("8", ("gpu.example.com", 8)), ("net.example.com=2", ("net.example.com", 2)), ("0", None), ("many", None)],
 )
-def test_a_nodes_devices_are_read_from_its_annotation(value, wanted):
+def test_a_nodes_devices_are_read_from_its_annotation(value, wanted) -> None:
     assert devices_of({"metadata": {"annotations": {"kubedra.dev/devices": value}}}) == wanted
 
 
-def test_a_pod_that_names_a_node_whose_port_is_taken_is_rejected(kube):
+def test_a_pod_that_names_a_node_whose_port_is_taken_is_rejected(kube: Kube) -> None:
     kube.add_node("worker")
     ports = [{"containerPort": 80, "hostPort": 80}]
     containers = [{"name": "c", "image": "i", "ports": ports}]
@@ -227,7 +230,7 @@ def test_a_pod_that_names_a_node_whose_port_is_taken_is_rejected(kube):
     kube.wait("pod/third", "phase=Running")
 
 
-def test_a_pod_waits_for_its_image_as_long_as_its_node_says_that_it_is_missing(kube):
+def test_a_pod_waits_for_its_image_as_long_as_its_node_says_that_it_is_missing(kube: Kube) -> None:
     kube.add_node("worker")
     kube.client().patch("node/worker", {"metadata": {"annotations": {"kubedra.dev/missing-images": "web:2, web:3"}}})
     kube.apply(pod(nodeName="worker", containers=[{"name": "c", "image": "web:3"}]))

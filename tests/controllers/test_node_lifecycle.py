@@ -16,6 +16,8 @@ from tests.scheduler.world import World
 from tests.support.objects import make_pod
 from tests.support.virtual import passes
 
+pytestmark = pytest.mark.integration
+
 COMPONENTS = ("node-lifecycle-controller", "taint-eviction-controller")
 
 

@@ -27,6 +27,8 @@ from controllers.options.options import Options
 from controllers.runtime.kinds import NODES, PODS
 from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 
+pytestmark = pytest.mark.integration
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+import pytest
+
 from controllers.nodelifecycle.ttl import ANNOTATION
 from controllers.runtime.kinds import NODES
 from tests.scheduler.world import World
 from tests.support.virtual import passes
+
+pytestmark = pytest.mark.integration
 
 
 async def make(world: World, numbers: range, said: str | None = None) -> None:

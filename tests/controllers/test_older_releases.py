@@ -2,6 +2,10 @@
 
 import pytest
 
+from kubedra.pytest_plugin import Kube
+
+pytestmark = pytest.mark.integration
+
 CLASS = {
     "kind": "DeviceClass",
     "metadata": {"name": "gpu"},
@@ -25,7 +29,7 @@ def pod(name: str, **spec: object) -> dict:
 
 
 @pytest.mark.kube(own=True, emulated_version="1.33")
-def test_a_pod_runs_where_no_devices_are_served(kube):
+def test_a_pod_runs_where_no_devices_are_served(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply(pod("p"))
     kube.wait("pod/p", "phase=Running")
@@ -37,16 +41,16 @@ def test_a_pod_runs_where_no_devices_are_served(kube):
     feature_gates={"DynamicResourceAllocation": True},
     runtime_config="resource.k8s.io/v1beta2=true",
 )
-def test_a_pod_gets_its_device_from_a_release_before_v1(kube):
+def test_a_pod_gets_its_device_from_a_release_before_v1(kube: Kube) -> None:
     prepare(kube, "resource.k8s.io/v1beta2")
 
 
 @pytest.mark.kube(own=True, emulated_version="1.34")
-def test_a_pod_gets_its_device_from_the_first_release_of_v1(kube):
+def test_a_pod_gets_its_device_from_the_first_release_of_v1(kube: Kube) -> None:
     prepare(kube, "resource.k8s.io/v1")
 
 
-def prepare(kube, version: str) -> None:
+def prepare(kube: Kube, version: str) -> None:
     kube.add_node("worker", devices=2)
     kube.apply([{"apiVersion": version, **CLASS}, {"apiVersion": version, **TEMPLATE}])
     kube.apply(pod("p", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}]))

@@ -8,11 +8,12 @@ import pytest
 
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import PODS
+from kubedra.pytest_plugin import Kube
 from tests.scheduler.world import World
 from tests.support.objects import make_pod
 from tests.support.virtual import passes
 
-pytestmark = pytest.mark.kube(clock="virtual")
+pytestmark = [pytest.mark.integration, pytest.mark.kube(clock="virtual")]
 
 
 def pod(name: str, **spec: Any) -> Json:
@@ -26,7 +27,7 @@ def names(kube: Any) -> list[str]:
     return sorted(item["metadata"]["name"] for item in kube.list("pods"))
 
 
-def test_pods_of_a_node_that_stays_missing_are_failed_and_go(kube):
+def test_pods_of_a_node_that_stays_missing_are_failed_and_go(kube: Kube) -> None:
     kept = pod("kept", nodeName="gone")
     kept["metadata"]["finalizers"] = ["example.com/keep"]
     kube.add_node("worker")
@@ -43,7 +44,7 @@ def test_pods_of_a_node_that_stays_missing_are_failed_and_go(kube):
     kube.client().patch("pod/kept", {"metadata": {"finalizers": None}})
 
 
-def test_pods_that_are_being_deleted_on_a_node_out_of_service_go(kube):
+def test_pods_that_are_being_deleted_on_a_node_out_of_service_go(kube: Kube) -> None:
     taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoSchedule"}
     for name, status in (("down", "False"), ("up", "True")):
         kube.apply([{"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": [taint]}}])

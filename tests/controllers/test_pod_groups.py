@@ -4,6 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from kubedra.pytest_plugin import Kube
+
+pytestmark = pytest.mark.integration
+
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "pod-groups" / "shared-claim.yaml"
 GATES = {"GenericWorkload": True}
 ON = pytest.mark.kube(own=True, feature_gates=GATES, runtime_config="scheduling.k8s.io/v1alpha2=true")
@@ -31,7 +35,7 @@ def member(name: str, of: str, *, annotations: dict | None = None, **spec) -> di
 
 
 @ON
-def test_a_deleted_group_goes_at_once_without_members_and_with_the_last_that_runs(kube):
+def test_a_deleted_group_goes_at_once_without_members_and_with_the_last_that_runs(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([group("empty"), group("busy"), member("a", "busy"), member("b", "busy", annotations=ONCE)])
     kube.wait("pod/a", "phase=Running")
@@ -45,7 +49,7 @@ def test_a_deleted_group_goes_at_once_without_members_and_with_the_last_that_run
 
 
 @ON
-def test_a_namespace_goes_with_its_groups(kube):
+def test_a_namespace_goes_with_its_groups(kube: Kube) -> None:
     kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
     kube.apply({**group("g"), "metadata": {"name": "g", "namespace": "team"}})
     kube.delete("namespace/team")
@@ -53,7 +57,7 @@ def test_a_namespace_goes_with_its_groups(kube):
 
 
 @pytest.mark.kube(own=True, feature_gates=GATES)
-def test_a_control_plane_that_does_not_serve_groups_starts_all_the_same(kube):
+def test_a_control_plane_that_does_not_serve_groups_starts_all_the_same(kube: Kube) -> None:
     assert kube.get("namespace/default")["status"]["phase"] == "Active"
 
 
@@ -84,7 +88,7 @@ def names(obj: dict) -> dict[str, str]:
 
 
 @CLAIMS_ON
-def test_a_groups_claim_is_made_once_and_named_to_all_members(kube):
+def test_a_groups_claim_is_made_once_and_named_to_all_members(kube: Kube) -> None:
     kube.apply([CLASS, member("early", "g", resourceClaims=[ENTRY, OWN]), group("g", resourceClaims=[ENTRY])])
     kube.apply(TEMPLATE)
     kube.apply(member("late", "g", resourceClaims=[ENTRY]))
@@ -108,7 +112,7 @@ def test_a_groups_claim_is_made_once_and_named_to_all_members(kube):
 
 
 @CLAIMS_ON
-def test_a_missing_template_is_told_to_the_group(kube):
+def test_a_missing_template_is_told_to_the_group(kube: Kube) -> None:
     kube.apply(group("g", resourceClaims=[ENTRY]))
     client = kube.client()
     events = client.watch(client.path("v1", "Event"), timeout=300, fieldSelector="reason=FailedResourceClaimCreation")
@@ -120,7 +124,7 @@ def test_a_missing_template_is_told_to_the_group(kube):
 
 
 @CLAIMS_ON
-def test_a_reservation_for_a_group_ends_with_the_group_and_one_for_another_object_stays(kube):
+def test_a_reservation_for_a_group_ends_with_the_group_and_one_for_another_object_stays(kube: Kube) -> None:
     kube.apply([CLASS, group("g", resourceClaims=[{"name": "c", "resourceClaimName": "mine"}])])
     claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "mine"}, "spec": DEVICES}
     kube.apply(claim)
@@ -139,7 +143,7 @@ def test_a_reservation_for_a_group_ends_with_the_group_and_one_for_another_objec
 
 
 @CLAIMS_ON
-def test_a_member_put_on_a_node_by_hand_has_the_claim_reserved_for_its_group(kube):
+def test_a_member_put_on_a_node_by_hand_has_the_claim_reserved_for_its_group(kube: Kube) -> None:
     kube.add_node("worker")
     entry = {"name": "c", "resourceClaimName": "mine"}
     kube.apply([CLASS, group("g", resourceClaims=[entry])])
@@ -162,7 +166,7 @@ def test_a_member_put_on_a_node_by_hand_has_the_claim_reserved_for_its_group(kub
 
 
 @CLAIMS_ON
-def test_the_claim_of_the_example_is_reserved_for_the_group_once_and_given_up_with_it(kube):
+def test_the_claim_of_the_example_is_reserved_for_the_group_once_and_given_up_with_it(kube: Kube) -> None:
     kube.add_node("worker", devices=1)
     kube.apply(EXAMPLE)
     for name in ("worker-0", "worker-1"):
@@ -185,7 +189,7 @@ def test_the_claim_of_the_example_is_reserved_for_the_group_once_and_given_up_wi
     kube.wait(f"resourceclaim/{claim}", "delete")
 
 
-def scheduled(kube, name: str) -> dict:
+def scheduled(kube: Kube, name: str) -> dict:
     found = kube.get(f"podgroup/{name}").get("status", {}).get("conditions", ())
     return next((condition for condition in found if condition["type"] == "PodGroupScheduled"), {})
 
@@ -196,7 +200,7 @@ def asking(name: str, of: str, count: str) -> dict:
 
 
 @ON
-def test_a_group_says_that_its_pods_do_not_fit_and_then_that_they_have_a_node_for_good(kube):
+def test_a_group_says_that_its_pods_do_not_fit_and_then_that_they_have_a_node_for_good(kube: Kube) -> None:
     kube.add_node("n", devices=0)
     kube.apply(group("work"))
     kube.apply(asking("greedy", "work", "100000"))

@@ -19,6 +19,8 @@ from controllers.workloads.common.pod_states import (
 )
 from controllers.workloads.deployment.arithmetic import history_limit, progress_deadline
 
+pytestmark = pytest.mark.integration
+
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.kube(clock="virtual")
+from kubedra.pytest_plugin import Kube
+
+pytestmark = [pytest.mark.integration, pytest.mark.kube(clock="virtual")]
 
 
 def policy(name: str, resources: list[str], *expressions: str, **spec: Any) -> dict[str, Any]:
@@ -28,7 +30,7 @@ def found(kube: Any, name: str) -> tuple[int, list[tuple[str, str]]]:
     return status["observedGeneration"], [(item["fieldRef"], item["warning"]) for item in warnings]
 
 
-def test_a_policy_is_told_of_fields_that_there_are_not_and_of_types_that_do_not_fit(kube):
+def test_a_policy_is_told_of_fields_that_there_are_not_and_of_types_that_do_not_fit(kube: Kube) -> None:
     spec = {"variables": [{"name": "replicas", "expression": "object.spec.replicas"}]}
     kube.apply(
         policy(
@@ -49,7 +51,7 @@ def test_a_policy_is_told_of_fields_that_there_are_not_and_of_types_that_do_not_
     assert "found no matching overload for '_<_' applied to '(int, string)'" in warnings[1][1]
 
 
-def test_every_type_that_a_policy_names_counts_and_a_changed_policy_is_checked_again(kube):
+def test_every_type_that_a_policy_names_counts_and_a_changed_policy_is_checked_again(kube: Kube) -> None:
     kube.apply(policy("q", ["deployments", "daemonsets"], "object.spec.replicas > 1"))
     assert found(kube, "q") == (
         1,
@@ -67,7 +69,7 @@ def test_every_type_that_a_policy_names_counts_and_a_changed_policy_is_checked_a
     assert found(kube, "q") == (2, [])
 
 
-def test_what_is_not_named_one_by_one_and_what_there_is_not_are_not_checked(kube):
+def test_what_is_not_named_one_by_one_and_what_there_is_not_are_not_checked(kube: Kube) -> None:
     kube.apply(policy("r", ["*"], "object.nope == 1"))
     kube.apply(policy("s", ["nopes"], "object.nope == 1"))
     assert found(kube, "r") == (1, [])

@@ -6,7 +6,10 @@ import httpx
 import pytest
 
 from controllers.resourceclaims.pool_status_requests import count_allocated, is_old, pools_of
+from kubedra.pytest_plugin import Kube
 from tests.support.patience import wait_until
+
+pytestmark = pytest.mark.integration
 
 DRIVER = "d.example.com"
 ON = pytest.mark.kube(
@@ -39,14 +42,14 @@ def request(name: str, **spec) -> dict:
     }
 
 
-def answer_to(kube, name: str) -> dict:
+def answer_to(kube: Kube, name: str) -> dict:
     client = kube.client()
     path = client.path("resource.k8s.io/v1alpha3", "ResourcePoolStatusRequest", None, name)
     wait_until(lambda: client.request("GET", path).get("status") is not None, f"{name} is answered")
     return client.request("GET", path)["status"]
 
 
-def test_only_the_highest_generation_of_a_pool_counts():
+def test_only_the_highest_generation_of_a_pool_counts() -> None:
     slices = [
         slice_of("old", "p", 5),
         slice_of("a", "p", 2, generation=2, count=2),
@@ -58,25 +61,25 @@ def test_only_the_highest_generation_of_a_pool_counts():
         assert (pool.devices, pool.slices, pool.complete) == (5, 2, True)
 
 
-def test_pools_of_others_do_not_count_and_all_are_in_order():
+def test_pools_of_others_do_not_count_and_all_are_in_order() -> None:
     slices = [slice_of("b", "b", 1), slice_of("a", "a", 1), slice_of("x", "x", 1, driver="other.example.com")]
     assert [pool.name for pool in pools_of(slices, DRIVER, None)] == ["a", "b"]
     assert [pool.name for pool in pools_of(slices, DRIVER, "b")] == ["b"]
 
 
-def test_a_pool_without_all_of_its_slices_is_incomplete():
+def test_a_pool_without_all_of_its_slices_is_incomplete() -> None:
     (pool,) = pools_of([slice_of("a", "p", 1, count=2)], DRIVER, None)
     assert not pool.complete
 
 
-def test_the_node_is_named_when_all_slices_have_it():
+def test_the_node_is_named_when_all_slices_have_it() -> None:
     same = pools_of([slice_of("a", "p", 1, count=2), slice_of("b", "p", 1, count=2)], DRIVER, None)[0]
     mixed = pools_of([slice_of("a", "p", 1, count=2), slice_of("b", "p", 1, count=2, node=None)], DRIVER, None)[0]
     assert same.status(0)["nodeName"] == "n"
     assert "nodeName" not in mixed.status(0)
 
 
-def test_more_allocations_than_devices_leave_none():
+def test_more_allocations_than_devices_leave_none() -> None:
     claim = {
         "status": {
             "allocation": {"devices": {"results": [{"driver": DRIVER, "pool": "p"}, {"driver": "other", "pool": "p"}]}}
@@ -89,7 +92,7 @@ def test_more_allocations_than_devices_leave_none():
 
 
 @ON
-def test_a_request_is_answered_once(kube):
+def test_a_request_is_answered_once(kube: Kube) -> None:
     kube.apply([slice_of("a", "a", 2), slice_of("b", "b", 3), request("all"), request("one", limit=1)])
     answer = answer_to(kube, "all")
     figures = {
@@ -118,13 +121,13 @@ def test_a_request_is_answered_once(kube):
 
 
 @ON
-def test_no_pools_are_an_answer_too(kube):
+def test_no_pools_are_an_answer_too(kube: Kube) -> None:
     kube.apply(request("none"))
     assert answer_to(kube, "none")["poolCount"] == 0
 
 
 @ON
-def test_an_incomplete_pool_is_answered_with_the_next_change_of_the_request(kube):
+def test_an_incomplete_pool_is_answered_with_the_next_change_of_the_request(kube: Kube) -> None:
     kube.apply([slice_of("a", "p", 1, count=2), request("late")])
     kube.apply(slice_of("b", "p", 1, count=2))
     again = request("late")
@@ -133,7 +136,7 @@ def test_an_incomplete_pool_is_answered_with_the_next_change_of_the_request(kube
     assert answer_to(kube, "late")["pools"][0]["totalDevices"] == 2
 
 
-def test_answers_are_kept_for_an_hour_and_questions_for_a_day():
+def test_answers_are_kept_for_an_hour_and_questions_for_a_day() -> None:
     made = datetime(2026, 1, 1, tzinfo=UTC)
     question = {"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}
     done = {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T02:00:00Z"}

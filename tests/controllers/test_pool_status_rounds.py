@@ -19,6 +19,8 @@ from controllers.runtime.transport import NoTransport
 from tests.support.recording import RecordingClient, make_informers
 from tests.support.virtual import run
 
+pytestmark = pytest.mark.integration
+
 
 def question(name: str = "q", since: str = "2026-01-01T00:00:00Z", **more: Any) -> Json:
     spec = {"driver": "d", **more.pop("spec", {})}

@@ -16,6 +16,8 @@ from controllers.volumes.reclaiming import Fate, fate
 from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 from tests.support.virtual import run
 
+pytestmark = pytest.mark.integration
+
 ASKED = {"volume.kubernetes.io/storage-provisioner": DRIVER}
 NAME = "pvc-u-c"
 

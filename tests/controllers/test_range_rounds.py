@@ -18,6 +18,8 @@ from controllers.volumes.ephemeral import EphemeralVolumes, ephemeral_claim
 from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 from tests.support.virtual import run
 
+pytestmark = pytest.mark.integration
+
 READY = {"type": "Ready", "status": "True", "reason": "", "message": "Kubernetes Service CIDR is ready"}
 
 

@@ -33,6 +33,8 @@ from controllers.workloads.common.scales import Scale, ScaleError, Scales
 from tests.support.recording import RecordingClient, make_informers
 from tests.support.virtual import run
 
+pytestmark = pytest.mark.integration
+
 # --- claims that are reserved for a workload
 
 

@@ -19,6 +19,8 @@ from controllers.workloads.replicaset.replicaset import BURST, NAME, ReplicaSets
 from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 from tests.support.virtual import run
 
+pytestmark = pytest.mark.integration
+
 LABELS = {"app": "web"}
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 

@@ -9,10 +9,11 @@ from apiserver.runtime.clock import now
 from controllers.runtime.kinds import PODS, REPLICA_SETS
 from controllers.runtime.times import go_time
 from controllers.workloads.replicaset.replicaset import MANY
+from kubedra.pytest_plugin import Kube
 from tests.scheduler.world import World
 from tests.support.virtual import passes
 
-pytestmark = pytest.mark.kube(clock="virtual")
+pytestmark = [pytest.mark.integration, pytest.mark.kube(clock="virtual")]
 LABELS = {"app": "web"}
 
 
@@ -37,7 +38,7 @@ def events(kube: Any, reason: str) -> list[str]:
     return [event["message"] for event in kube.client().list("events") if event["reason"] == reason]
 
 
-def test_pods_are_made_counted_and_replaced(kube):
+def test_pods_are_made_counted_and_replaced(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([replica_set()])
     made = pods(kube)
@@ -61,7 +62,7 @@ def test_pods_are_made_counted_and_replaced(kube):
     assert kube.get("replicaset/web")["status"]["readyReplicas"] == 3
 
 
-def test_fewer_are_wanted_and_the_cheapest_goes(kube):
+def test_fewer_are_wanted_and_the_cheapest_goes(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([replica_set()])
     kube.run_until_idle()
@@ -75,7 +76,7 @@ def test_fewer_are_wanted_and_the_cheapest_goes(kube):
     assert len(events(kube, "SuccessfulDelete")) == 2
 
 
-def test_labels_of_a_changed_template_are_looked_for_anew(kube):
+def test_labels_of_a_changed_template_are_looked_for_anew(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([replica_set()])
     kube.run_until_idle()
@@ -85,7 +86,7 @@ def test_labels_of_a_changed_template_are_looked_for_anew(kube):
         assert kube.get("replicaset/web")["status"].get("fullyLabeledReplicas", 0) == number
 
 
-def test_orphans_are_adopted_and_pods_that_do_not_match_given_up(kube):
+def test_orphans_are_adopted_and_pods_that_do_not_match_given_up(kube: Kube) -> None:
     kube.apply([pod("bare")])
     kube.apply([replica_set(replicas=2)])
     uid = kube.get("replicaset/web")["metadata"]["uid"]
@@ -98,7 +99,7 @@ def test_orphans_are_adopted_and_pods_that_do_not_match_given_up(kube):
     assert len([each for each in pods(kube) if "deletionTimestamp" not in each["metadata"]]) == 2
 
 
-def test_what_cannot_be_made_stands_in_a_condition(kube):
+def test_what_cannot_be_made_stands_in_a_condition(kube: Kube) -> None:
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}
     kube.apply([quota])
     kube.apply([replica_set()])
@@ -115,7 +116,7 @@ def test_what_cannot_be_made_stands_in_a_condition(kube):
     assert "conditions" not in status
 
 
-def test_a_pod_is_available_when_it_has_been_ready_long_enough(kube):
+def test_a_pod_is_available_when_it_has_been_ready_long_enough(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([replica_set(replicas=1, minReadySeconds=60)])
     kube.advance(seconds=50)
@@ -125,7 +126,7 @@ def test_a_pod_is_available_when_it_has_been_ready_long_enough(kube):
     assert kube.get("replicaset/web")["status"]["availableReplicas"] == 1
 
 
-def test_a_replication_controller_does_the_same(kube):
+def test_a_replication_controller_does_the_same(kube: Kube) -> None:
     kube.add_node("worker")
     spec = {**replica_set(replicas=2)["spec"], "selector": LABELS}
     kube.apply([{"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "old"}, "spec": spec}])

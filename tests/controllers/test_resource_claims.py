@@ -5,7 +5,10 @@ import pytest
 
 from controllers.resourceclaims.generated_claims import base_name, generated_claim
 from controllers.runtime.kinds import PODS
+from kubedra.pytest_plugin import Kube
 from tests.support.patience import wait_until
+
+pytestmark = pytest.mark.integration
 
 CLASS = {
     "apiVersion": "resource.k8s.io/v1",
@@ -45,19 +48,19 @@ def pod(name: str, *, annotations: dict | None = None, node: str | None = None, 
     }
 
 
-def claim_of(kube, name: str) -> dict:
+def claim_of(kube: Kube, name: str) -> dict:
     statuses = kube.get(f"pod/{name}")["status"]["resourceClaimStatuses"]
     return kube.get(f"resourceclaim/{statuses[0]['resourceClaimName']}")
 
 
 @pytest.fixture
-def cluster(kube):
+def cluster(kube: Kube):
     kube.add_node("worker", devices=2)
     kube.apply([CLASS, template()])
     return kube
 
 
-def test_a_claim_is_generated_from_the_template_and_owned_by_the_pod(cluster):
+def test_a_claim_is_generated_from_the_template_and_owned_by_the_pod(cluster) -> None:
     cluster.apply(pod("p"))
     running = cluster.wait("pod/p", "phase=Running")
     meta = claim_of(cluster, "p")["metadata"]
@@ -70,7 +73,7 @@ def test_a_claim_is_generated_from_the_template_and_owned_by_the_pod(cluster):
     assert meta["finalizers"] == [FINALIZER]
 
 
-def test_a_running_pods_claim_is_allocated_on_its_node_and_reserved_for_it(cluster):
+def test_a_running_pods_claim_is_allocated_on_its_node_and_reserved_for_it(cluster) -> None:
     cluster.apply(pod("p"))
     running = cluster.wait("pod/p", "phase=Running")
     status = claim_of(cluster, "p")["status"]
@@ -80,7 +83,7 @@ def test_a_running_pods_claim_is_allocated_on_its_node_and_reserved_for_it(clust
 
 
 @pytest.mark.kube(own=True)
-def test_claims_are_counted_by_how_they_came_to_be(cluster):
+def test_claims_are_counted_by_how_they_came_to_be(cluster) -> None:
     def samples() -> set[str]:
         text = httpx.get(f"{cluster.url}/metrics").text
         return {line for line in text.splitlines() if line.startswith("resourceclaim_controller_")}
@@ -106,7 +109,7 @@ def test_claims_are_counted_by_how_they_came_to_be(cluster):
     wait_until(lambda: samples() == expected, "the controller has seen both claims")
 
 
-def test_a_deleted_pod_takes_its_generated_claim_with_it(cluster):
+def test_a_deleted_pod_takes_its_generated_claim_with_it(cluster) -> None:
     cluster.apply(pod("p"))
     cluster.wait("pod/p", "phase=Running")
     claim = claim_of(cluster, "p")["metadata"]["name"]
@@ -115,7 +118,7 @@ def test_a_deleted_pod_takes_its_generated_claim_with_it(cluster):
     cluster.wait(f"resourceclaim/{claim}", "delete")
 
 
-def test_a_finished_pods_generated_claim_goes_while_the_pod_stays(cluster):
+def test_a_finished_pods_generated_claim_goes_while_the_pod_stays(cluster) -> None:
     cluster.apply(pod("p", annotations={"kubedra.dev/exit-after": "0.05"}))
     cluster.wait("pod/p", "phase=Succeeded")
     claim = cluster.get("pod/p")["status"]["resourceClaimStatuses"][0]["resourceClaimName"]
@@ -123,7 +126,7 @@ def test_a_finished_pods_generated_claim_goes_while_the_pod_stays(cluster):
     assert cluster.get("pod/p")["status"]["phase"] == "Succeeded"
 
 
-def test_a_claim_that_the_user_made_is_deallocated_with_its_last_user_and_kept(cluster):
+def test_a_claim_that_the_user_made_is_deallocated_with_its_last_user_and_kept(cluster) -> None:
     cluster.apply(
         {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "shared"}, "spec": spec()}
     )
@@ -139,7 +142,7 @@ def test_a_claim_that_the_user_made_is_deallocated_with_its_last_user_and_kept(c
     assert "reservedFor" not in after_last["status"]
 
 
-def test_a_deleted_claim_in_use_stays_until_its_pod_is_gone(cluster):
+def test_a_deleted_claim_in_use_stays_until_its_pod_is_gone(cluster) -> None:
     cluster.apply(
         {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "shared"}, "spec": spec()}
     )
@@ -152,7 +155,7 @@ def test_a_deleted_claim_in_use_stays_until_its_pod_is_gone(cluster):
     cluster.wait("resourceclaim/shared", "delete")
 
 
-def test_a_missing_template_is_told_to_the_pod_and_mended_by_its_arrival(cluster):
+def test_a_missing_template_is_told_to_the_pod_and_mended_by_its_arrival(cluster) -> None:
     cluster.apply(pod("p", resourceClaimTemplateName="late"))
     events = cluster.client().watch(
         cluster.client().path("v1", "Event"), timeout=300, fieldSelector="reason=FailedResourceClaimCreation"
@@ -165,7 +168,7 @@ def test_a_missing_template_is_told_to_the_pod_and_mended_by_its_arrival(cluster
     cluster.wait("pod/p", "phase=Running")
 
 
-def test_a_pod_put_on_a_node_by_hand_gets_its_allocated_claim_reserved(cluster):
+def test_a_pod_put_on_a_node_by_hand_gets_its_allocated_claim_reserved(cluster) -> None:
     cluster.apply(
         {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "shared"}, "spec": spec()}
     )
@@ -176,7 +179,7 @@ def test_a_pod_put_on_a_node_by_hand_gets_its_allocated_claim_reserved(cluster):
     assert {user["name"] for user in cluster.get("resourceclaim/shared")["status"]["reservedFor"]} == {"a", "b"}
 
 
-def test_devices_that_are_taken_keep_a_pod_pending_until_they_are_free(cluster):
+def test_devices_that_are_taken_keep_a_pod_pending_until_they_are_free(cluster) -> None:
     cluster.apply([pod("a"), pod("b"), pod("c")])
     waiting = []
     for name in "abc":
@@ -197,7 +200,7 @@ def test_devices_that_are_taken_keep_a_pod_pending_until_they_are_free(cluster):
     cluster.wait(f"pod/{waiting[0]}", "phase=Running")
 
 
-def test_the_allocation_of_a_claim_that_two_pods_want_is_on_one_node(cluster):
+def test_the_allocation_of_a_claim_that_two_pods_want_is_on_one_node(cluster) -> None:
     cluster.add_node("other", devices=2)
     cluster.apply(
         {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "pair"}, "spec": spec(2)}
@@ -208,14 +211,14 @@ def test_the_allocation_of_a_claim_that_two_pods_want_is_on_one_node(cluster):
 
 
 @pytest.mark.parametrize(("owner", "entry"), [("pod", "gpu"), ("p" * 63, "c" * 63), ("p" * 200, "c"), ("p", "c" * 63)])
-def test_generated_names_leave_room_for_the_servers_letters(owner, entry):
+def test_generated_names_leave_room_for_the_servers_letters(owner, entry) -> None:
     base = base_name(owner, entry)
     assert len(base) <= 58
     assert base.startswith(owner[:1])
     assert f"-{entry[:1]}" in base
 
 
-def test_a_generated_claim_carries_the_templates_metadata_without_changing_it():
+def test_a_generated_claim_carries_the_templates_metadata_without_changing_it() -> None:
     wanted = template()
     made = generated_claim({"metadata": {"name": "p", "namespace": "n", "uid": "u"}}, PODS, "gpu", wanted)
     assert made["spec"] == wanted["spec"]["spec"]

@@ -5,6 +5,9 @@ from typing import Any
 import pytest
 
 from kubedra import ApiError
+from kubedra.pytest_plugin import Kube
+
+pytestmark = pytest.mark.integration
 
 CLASS = "gpu.example.com.deviceclass.resource.k8s.io/devices"
 
@@ -22,7 +25,7 @@ def used(kube: Any, **wanted: str) -> None:
     kube.wait("resourcequota/q", lambda obj: (obj.get("status") or {}).get("used") == wanted)
 
 
-def test_what_is_there_counts_and_what_goes_is_free_again(kube):
+def test_what_is_there_counts_and_what_goes_is_free_again(kube: Kube) -> None:
     kube.apply(config_map("before"))
     kube.apply(quota(**{"count/configmaps": "2"}))
     used(kube, **{"count/configmaps": "1"})
@@ -35,7 +38,7 @@ def test_what_is_there_counts_and_what_goes_is_free_again(kube):
     kube.apply(config_map("third"))
 
 
-def test_a_pod_that_has_ended_counts_no_more(kube):
+def test_a_pod_that_has_ended_counts_no_more(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply(quota(pods="1"))
     used(kube, pods="0")
@@ -46,7 +49,7 @@ def test_a_pod_that_has_ended_counts_no_more(kube):
     used(kube, pods="0")
 
 
-def test_devices_count_by_class_and_a_changed_quota_is_counted_anew(kube):
+def test_devices_count_by_class_and_a_changed_quota_is_counted_anew(kube: Kube) -> None:
     kube.apply(quota(**{CLASS: "4"}))
     used(kube, **{CLASS: "0"})
     request = {"name": "r", "exactly": {"deviceClassName": "gpu.example.com", "count": 3}}
@@ -57,7 +60,7 @@ def test_devices_count_by_class_and_a_changed_quota_is_counted_anew(kube):
     used(kube, **{CLASS: "3", "count/resourceclaims.resource.k8s.io": "1"})
 
 
-def test_what_an_object_uses_no_more_is_free_again(kube):
+def test_what_an_object_uses_no_more_is_free_again(kube: Kube) -> None:
     name = "services.nodeports"
     kube.apply(quota(**{name: "1"}))
     used(kube, **{name: "0"})
@@ -68,7 +71,7 @@ def test_what_an_object_uses_no_more_is_free_again(kube):
     used(kube, **{name: "0"})
 
 
-def test_a_pod_that_will_end_leaves_the_quota_of_those_that_will_not(kube):
+def test_a_pod_that_will_end_leaves_the_quota_of_those_that_will_not(kube: Kube) -> None:
     limits = quota(pods="1")
     kube.apply({**limits, "spec": {**limits["spec"], "scopes": ["NotTerminating"]}})
     used(kube, pods="0")

@@ -24,6 +24,8 @@ from controllers.workloads.daemonset.nodes import HASH_LABEL
 from controllers.workloads.daemonset.revisions import Revisions
 from tests.support.recording import RecordingClient, make_informers
 
+pytestmark = pytest.mark.integration
+
 
 def owner(image: str = "a", status: Json | None = None, **annotations: str) -> Json:
     template = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [{"name": "c", "image": image}]}}

@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.patience import wait_until
 from tests.support.wire import Child
+
+pytestmark = pytest.mark.integration
 
 MAP = "/api/v1/namespaces/default/configmaps/kube-root-ca.crt"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.kube(clock="virtual")
+pytestmark = [pytest.mark.integration, pytest.mark.kube(clock="virtual")]
 
 
 def cidr(name: str, *cidrs: str) -> dict[str, Any]:

@@ -28,6 +28,8 @@ from tests.controllers.test_certificate_requests import (
     subject,
 )
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:

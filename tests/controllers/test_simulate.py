@@ -14,6 +14,8 @@ from controllers.explain.simulation import NodeUse, SimulationResult, plot
 from kubedra.client.manifests import load
 from tests.support.patience import wait_until
 
+pytestmark = pytest.mark.integration
+
 MANIFEST = """
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass

@@ -11,6 +11,8 @@ import pytest
 from apiserver.api.objects import Json
 from controllers.explain.simulate import main
 
+pytestmark = pytest.mark.integration
+
 NODES = """
 apiVersion: v1
 kind: Node

@@ -19,6 +19,8 @@ from controllers.workloads.statefulset.component import UNAVAILABLE_GATE, Statef
 from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 from tests.support.virtual import run
 
+pytestmark = pytest.mark.integration
+
 SELECTOR = {"matchLabels": {"app": "s"}}
 
 

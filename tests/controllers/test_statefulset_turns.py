@@ -25,6 +25,8 @@ from controllers.workloads.statefulset.identity import (
 from controllers.workloads.statefulset.reconcile import ReconcilePass
 from tests.support.recording import FakeRecorder, RecordingClient
 
+pytestmark = pytest.mark.integration
+
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OLD, NEW = "s-old", "s-new"
 

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
+from kubedra.pytest_plugin import Kube
 
-pytestmark = pytest.mark.kube(clock="virtual")
+pytestmark = [pytest.mark.integration, pytest.mark.kube(clock="virtual")]
 LABELS = {"app": "db"}
 
 
@@ -46,7 +47,7 @@ def events(kube: Any) -> list[str]:
     return [each["message"] for each in sorted(found, key=lambda each: each["metadata"]["name"])]
 
 
-def test_pods_come_in_order_with_names_and_claims(kube):
+def test_pods_come_in_order_with_names_and_claims(kube: Kube) -> None:
     kube.apply([stateful_set(volumeClaimTemplates=[CLAIM])])
     assert names(kube) == ["db-0"]
     kube.add_node("worker")
@@ -64,7 +65,7 @@ def test_pods_come_in_order_with_names_and_claims(kube):
     assert "Create Claim data-db-0 Pod db-0 in StatefulSet db success" in events(kube)
 
 
-def test_the_last_goes_first_and_updates_go_backwards(kube):
+def test_the_last_goes_first_and_updates_go_backwards(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([stateful_set()])
     kube.advance(seconds=10)
@@ -100,7 +101,7 @@ def test_the_last_goes_first_and_updates_go_backwards(kube):
     assert names(kube) == ["db-0"]
 
 
-def test_a_pod_that_is_not_ready_stops_the_others(kube):
+def test_a_pod_that_is_not_ready_stops_the_others(kube: Kube) -> None:
     kube.apply([stateful_set(2)])
     assert names(kube) == ["db-0"]
     kube.add_node("worker")
@@ -108,14 +109,14 @@ def test_a_pod_that_is_not_ready_stops_the_others(kube):
     assert names(kube) == ["db-0", "db-1"]
 
 
-def test_in_parallel_nobody_waits(kube):
+def test_in_parallel_nobody_waits(kube: Kube) -> None:
     kube.apply([stateful_set(4, podManagementPolicy="Parallel", ordinals={"start": 5})])
     assert names(kube) == ["db-5", "db-6", "db-7", "db-8"]
     patch(kube, replicas=1)
     assert names(kube) == ["db-5"]
 
 
-def test_in_parallel_an_update_waits_for_the_pod_before(kube):
+def test_in_parallel_an_update_waits_for_the_pod_before(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([stateful_set(3, podManagementPolicy="Parallel")])
     kube.advance(seconds=5)
@@ -124,7 +125,7 @@ def test_in_parallel_an_update_waits_for_the_pod_before(kube):
     assert images(kube) == ["i:1", "i:1", "i:2"]
 
 
-def test_history_goes_back_to_the_same_revision(kube):
+def test_history_goes_back_to_the_same_revision(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([stateful_set(1, revisionHistoryLimit=1)])
     kube.advance(seconds=5)
@@ -147,7 +148,7 @@ def test_history_goes_back_to_the_same_revision(kube):
         ({"whenDeleted": "Delete", "whenScaled": "Delete"}, ["data-db-0"], []),
     ],
 )
-def test_claims_stay_or_go_as_the_policy_says(kube, policy: Json, kept: list[str], left: list[str]):
+def test_claims_stay_or_go_as_the_policy_says(kube: Kube, policy: Json, kept: list[str], left: list[str]) -> None:
     spec = {"volumeClaimTemplates": [CLAIM], "podManagementPolicy": "Parallel"}
     if policy:
         spec["persistentVolumeClaimRetentionPolicy"] = policy
@@ -161,7 +162,7 @@ def test_claims_stay_or_go_as_the_policy_says(kube, policy: Json, kept: list[str
     assert names(kube, "persistentvolumeclaims") == left
 
 
-def test_a_failed_pod_comes_back(kube):
+def test_a_failed_pod_comes_back(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([stateful_set(1)])
     kube.advance(seconds=5)

@@ -20,6 +20,8 @@ from controllers.runtime.kinds import DEVICE_TAINT_RULES, PODS
 from controllers.runtime.times import go_time
 from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 
+pytestmark = pytest.mark.integration
+
 ITEM = "pod:p-uid:ns/p"
 
 

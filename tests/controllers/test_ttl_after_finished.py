@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.kube(clock="virtual")
+from kubedra.pytest_plugin import Kube
+
+pytestmark = [pytest.mark.integration, pytest.mark.kube(clock="virtual")]
 
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
 
@@ -34,7 +36,7 @@ def there(kube: Any) -> list[str]:
     return sorted(item["metadata"]["name"] for item in kube.client().list("jobs"))
 
 
-def test_a_job_goes_when_its_time_after_the_end_has_passed(kube):
+def test_a_job_goes_when_its_time_after_the_end_has_passed(kube: Kube) -> None:
     kube.apply([job("short", 60), job("long", 3600), job("kept", None), job("running", 1)])
     for name in ("short", "long", "kept"):
         finish(kube, name)
@@ -46,14 +48,14 @@ def test_a_job_goes_when_its_time_after_the_end_has_passed(kube):
     assert there(kube) == ["kept", "running"]
 
 
-def test_a_failed_job_counts_as_finished_and_none_stays_for_no_time(kube):
+def test_a_failed_job_counts_as_finished_and_none_stays_for_no_time(kube: Kube) -> None:
     kube.apply([job("failed", 0)])
     finish(kube, "failed", "Failed")
     kube.advance(seconds=1)
     assert there(kube) == []
 
 
-def test_a_job_that_is_given_more_time_stays(kube):
+def test_a_job_that_is_given_more_time_stays(kube: Kube) -> None:
     kube.apply([job("a", 60)])
     finish(kube, "a")
     kube.advance(seconds=30)
@@ -64,7 +66,7 @@ def test_a_job_that_is_given_more_time_stays(kube):
     assert there(kube) == []
 
 
-def test_pods_of_the_job_go_before_it(kube):
+def test_pods_of_the_job_go_before_it(kube: Kube) -> None:
     kube.apply([job("a", 10)])
     made = kube.get("job/a")
     owner = {

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from kubedra.pytest_plugin import Kube
 from tests.support.patience import wait_until
+
+pytestmark = pytest.mark.integration
 
 ONCE = ["ReadWriteOnce"]
 
@@ -43,12 +46,12 @@ def phase(wanted: str):
     return lambda obj: obj.get("status", {}).get("phase") == wanted
 
 
-def told(kube, target: str, reason: str) -> None:
+def told(kube: Kube, target: str, reason: str) -> None:
     """Waits for an event."""
     wait_until(lambda: reason in {event["reason"] for event in kube.events(target)}, f"{target} has event {reason}")
 
 
-def test_a_pod_runs_with_volumes_that_are_made_for_it_and_go_with_their_claims(kube):
+def test_a_pod_runs_with_volumes_that_are_made_for_it_and_go_with_their_claims(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([claim("data"), pod("p", "data", ephemeral=claim("")["spec"])])
     kube.wait("pod/p", "phase=Running")
@@ -70,7 +73,7 @@ def test_a_pod_runs_with_volumes_that_are_made_for_it_and_go_with_their_claims(k
     assert kube.list("persistentvolumeclaims") == []
 
 
-def test_a_claim_gets_the_smallest_volume_that_fits_and_a_released_one_is_not_given_again(kube):
+def test_a_claim_gets_the_smallest_volume_that_fits_and_a_released_one_is_not_given_again(kube: Kube) -> None:
     wide = {"accessModes": [*ONCE, "ReadOnlyMany"]}
     kube.apply([volume("large", "5Gi"), volume("small", "1Gi"), volume("middle", "3Gi"), volume("wide", "2Gi", **wide)])
     for name in ("large", "small", "middle", "wide"):
@@ -86,7 +89,7 @@ def test_a_claim_gets_the_smallest_volume_that_fits_and_a_released_one_is_not_gi
     assert kube.wait("persistentvolumeclaim/again", phase("Bound"))["spec"]["volumeName"] == "large"
 
 
-def test_a_claim_waits_for_a_volume_or_a_class_that_comes_later(kube):
+def test_a_claim_waits_for_a_volume_or_a_class_that_comes_later(kube: Kube) -> None:
     kube.apply([claim("free", storageClassName=""), claim("classed", storageClassName="soon")])
     kube.wait("persistentvolumeclaim/free", phase("Pending"))
     kube.apply([volume("late"), storage_class("soon", volumeBindingMode="Immediate")])
@@ -95,7 +98,7 @@ def test_a_claim_waits_for_a_volume_or_a_class_that_comes_later(kube):
     told(kube, "persistentvolumeclaim/classed", "ProvisioningFailed")
 
 
-def test_a_claim_that_names_a_volume_gets_that_one_or_none(kube):
+def test_a_claim_that_names_a_volume_gets_that_one_or_none(kube: Kube) -> None:
     kube.apply([volume("wrong", storageClassName="other"), volume("taken"), volume("right")])
     kube.apply([claim("first", storageClassName="", volumeName="taken")])
     kube.wait("persistentvolumeclaim/first", phase("Bound"))
@@ -111,7 +114,7 @@ def test_a_claim_that_names_a_volume_gets_that_one_or_none(kube):
     ("path", "policy", "becomes"),
     [("/data", "Delete", "Failed"), ("/data", "Recycle", "Failed"), ("/tmp/data", "Delete", None)],
 )
-def test_what_becomes_of_a_volume_without_its_claim(kube, path, policy, becomes):
+def test_what_becomes_of_a_volume_without_its_claim(kube: Kube, path, policy, becomes) -> None:
     kube.apply([volume("v", hostPath={"path": path}, persistentVolumeReclaimPolicy=policy)])
     kube.apply([claim("c", storageClassName="", volumeName="v")])
     kube.wait("persistentvolumeclaim/c", phase("Bound"))
@@ -122,7 +125,7 @@ def test_what_becomes_of_a_volume_without_its_claim(kube, path, policy, becomes)
         assert kube.wait("persistentvolume/v", phase(becomes))["status"]["message"]
 
 
-def test_a_claim_whose_volume_is_gone_is_lost(kube):
+def test_a_claim_whose_volume_is_gone_is_lost(kube: Kube) -> None:
     kube.apply([volume("v"), claim("c", storageClassName="", volumeName="v")])
     kube.wait("persistentvolumeclaim/c", phase("Bound"))
     kube.patch("persistentvolume/v", {"metadata": {"finalizers": None}})
@@ -131,7 +134,7 @@ def test_a_claim_whose_volume_is_gone_is_lost(kube):
     assert "capacity" not in lost["status"]
 
 
-def test_a_volume_that_is_made_for_a_place_keeps_its_pods_there(kube):
+def test_a_volume_that_is_made_for_a_place_keeps_its_pods_there(kube: Kube) -> None:
     """And while none can be made in the chosen place, the scheduler goes on looking."""
     kube.add_node("a", labels={"rack": "1"})
     local = storage_class("local", parameters={"topologyKey": "rack"}, volumeBindingMode="WaitForFirstConsumer")

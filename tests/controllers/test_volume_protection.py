@@ -1,5 +1,11 @@
 """Volumes and claims on them, on a running control plane: deleted ones stay while they are used."""
 
+import pytest
+
+from kubedra.pytest_plugin import Kube
+
+pytestmark = pytest.mark.integration
+
 CLAIM = {
     "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"},
     "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}},
@@ -20,7 +26,7 @@ def pod(name: str, claim: str = "data", **spec) -> dict:
     }
 
 
-def test_a_claim_goes_with_the_last_pod_on_a_node_that_uses_it(kube):
+def test_a_claim_goes_with_the_last_pod_on_a_node_that_uses_it(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([CLAIM, pod("a", nodeName="worker"), pod("nowhere", schedulingGates=[{"name": "example.com/wait"}])])
     kube.delete("persistentvolumeclaim/data")
@@ -33,7 +39,7 @@ def test_a_claim_goes_with_the_last_pod_on_a_node_that_uses_it(kube):
     assert kube.get("pod/nowhere")["status"]["phase"] == "Pending"
 
 
-def test_a_claim_for_a_pods_own_volume_does_not_wait_for_a_pod_that_its_node_is_done_with(kube):
+def test_a_claim_for_a_pods_own_volume_does_not_wait_for_a_pod_that_its_node_is_done_with(kube: Kube) -> None:
     kube.add_node("worker")
     kept = pod(
         "a", nodeName="worker", volumes=[{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": CLAIM["spec"]}}}]
@@ -46,7 +52,7 @@ def test_a_claim_for_a_pods_own_volume_does_not_wait_for_a_pod_that_its_node_is_
     assert kube.get("pod/a")["metadata"]["finalizers"] == ["example.com/keep"]
 
 
-def test_a_volume_stays_while_it_is_bound(kube):
+def test_a_volume_stays_while_it_is_bound(kube: Kube) -> None:
     kube.apply([VOLUME, CLAIM])
     kube.wait("persistentvolume/disk", lambda volume: volume["status"].get("phase") == "Bound")
     kube.delete("persistentvolume/disk")
@@ -58,7 +64,7 @@ def test_a_volume_stays_while_it_is_bound(kube):
     kube.wait("persistentvolume/disk", "delete")
 
 
-def test_a_class_of_attributes_stays_while_a_claim_names_it(kube):
+def test_a_class_of_attributes_stays_while_a_claim_names_it(kube: Kube) -> None:
     def make_device_class(name):
         kind = {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass"}
         return {**kind, "metadata": {"name": name}, "driverName": "csi.example.com", "parameters": {"iops": "1"}}

@@ -15,6 +15,8 @@ from controllers.volumes.binder import VolumeBinder
 from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 from tests.support.virtual import run
 
+pytestmark = pytest.mark.integration
+
 DONE, OURS = {BIND_COMPLETED: "yes"}, {BOUND_BY_CONTROLLER: "yes"}
 
 

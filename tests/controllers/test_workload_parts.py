@@ -14,6 +14,8 @@ from controllers.workloads.common.pod_control import slow_start
 from controllers.workloads.common.pod_states import next_availability, to_delete_first
 from controllers.workloads.common.templates import go_json, pod_prefix, revision_name, template_hash
 
+pytestmark = pytest.mark.integration
+
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 SMALL: Json = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}

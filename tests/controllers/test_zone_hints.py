@@ -13,6 +13,8 @@ from controllers.runtime.kinds import CORE_EVENTS, NODES, SERVICES
 from tests.controllers.test_endpoints import COMPONENTS, a_service, pod, slices
 from tests.scheduler.world import World
 
+pytestmark = pytest.mark.integration
+
 OVERLOADED = "Unable to allocate minimum required endpoints to each zone without exceeding overload threshold"
 AUTO = {"service.kubernetes.io/topology-mode": "Auto"}
 

@@ -12,6 +12,8 @@ import pytest
 from tests.fuzz.beside import BINARIES, both, compare
 from tests.fuzz.fields import cases
 
+pytestmark = pytest.mark.integration
+
 KINDS = r"resource.k8s.io/v1/resourceclaims|^/v1/pods$"
 FIELDS = r"^spec/devices|^spec/resourceClaims|^spec/tolerations|^spec/containers/0/resources"
 

@@ -17,6 +17,8 @@ from tests.fuzz.whole import check_whole
 from tests.fuzz.wire import Conversations
 from tests.support.server import serve
 
+pytestmark = pytest.mark.integration
+
 REQUESTS = 20_000
 #: Seconds. On a machine with other work to do the same work takes more of a processor's time.
 STALL = 3 * rules.STALL

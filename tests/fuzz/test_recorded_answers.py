@@ -15,6 +15,8 @@ from tests.fuzz.fields import Fields
 from tests.fuzz.kept import digest, played, read_fields, read_lives
 from tests.fuzz.record import PROFILES, alone
 
+pytestmark = pytest.mark.integration
+
 FIELDS = {profile: read_fields(profile) for profile in PROFILES}
 LIVES = {of: list(found) for of, found in groupby(read_lives(), lambda pair: pair[0].of)}
 

@@ -20,6 +20,8 @@ import pytest
 from kubedra.runtime import process
 from tests.support.patience import run_command, wait_until
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     ROOT / "README.md",

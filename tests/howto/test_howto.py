@@ -16,6 +16,8 @@ import yaml
 from kubedra.runtime import process
 from tests.support.patience import communicate, run_command
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).resolve().parents[2]
 HOWTO = ROOT / "docs" / "howto"
 EXAMPLES = ROOT / "examples"

@@ -19,6 +19,8 @@ from apiserver.authentication.tokens.service_account_tokens import OF_SECRETS
 from tests.support.server import Running, serve
 from tests.support.wire import Wire
 
+pytestmark = pytest.mark.integration
+
 ISSUER, OLDER = "https://new.example.com", "https://old.example.com"
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 Make = Callable[[], Any]

@@ -18,6 +18,8 @@ from kubedra.kubeconfig.credentials import Credentials
 from kubedra.kubeconfig.reader import KubeconfigError, read_kubeconfig
 from tests.support.server import serve
 
+pytestmark = pytest.mark.integration
+
 PODS = "/api/v1/namespaces/{}/pods"
 
 

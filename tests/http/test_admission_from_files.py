@@ -22,6 +22,8 @@ from apiserver.resources.admissionregistration.manifests import ManifestError, M
 from tests.http.test_admission_webhooks import ALLOW, MAPS, RULE, Asked, asked, config_map, patch
 from tests.http.test_live_catalog import created, run, running
 
+pytestmark = pytest.mark.integration
+
 GATE = "ManifestBasedAdmissionControlConfig"
 API = "/apis/admissionregistration.k8s.io/v1"
 RULES = [RULE, {**RULE, "apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"]}]

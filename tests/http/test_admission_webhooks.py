@@ -21,6 +21,8 @@ from tests.http.test_custom_resources import APPLY, MERGE, define
 from tests.http.test_live_catalog import created, run, running
 from tests.support.server import serve
 
+pytestmark = pytest.mark.integration
+
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations"
 MAPS = "/api/v1/namespaces/default/configmaps"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"

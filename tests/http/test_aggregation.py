@@ -24,6 +24,8 @@ from tests.http.widgets import AGGREGATED
 from tests.support.patience import wait_until
 from tests.support.server import serve
 
+pytestmark = pytest.mark.integration
+
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 PODS = "/apis/metrics.example.com/v1/namespaces/default/pods"

@@ -9,6 +9,8 @@ import pytest
 from apiserver.api.objects import Json
 from tests.support.wire import Child, Wire
 
+pytestmark = pytest.mark.integration
+
 PODS = "/api/v1/namespaces/default/pods"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 

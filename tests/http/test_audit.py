@@ -15,6 +15,8 @@ from apiserver.request.messages import User
 from tests.support.patience import wait_until
 from tests.support.wire import Child
 
+pytestmark = pytest.mark.integration
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
 POLICY = """

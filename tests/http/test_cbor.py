@@ -17,6 +17,8 @@ from apiserver.request.messages import Request, Stream
 from tests.support.server import serve
 from tests.support.wire import Wire
 
+pytestmark = pytest.mark.integration
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 CBOR = "application/cbor"
 TYPED = {"Content-Type": CBOR, "Accept": CBOR}

@@ -14,6 +14,8 @@ from OpenSSL.crypto import X509, PKey
 
 from apiserver.authentication.x509.verify_chain import verified
 
+pytestmark = pytest.mark.integration
+
 NOW = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
 DAY = dt.timedelta(days=1)
 CLIENT, SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import httpx
+import pytest
 
 from apiserver.api.objects import Json
 from tests.http.test_admission_webhooks import MAPS, asked, config_map
 from tests.http.test_custom_object_versions import THINGS, text, thing, things, version
 from tests.http.test_custom_resources import MERGE, define
 from tests.http.test_live_catalog import created, run, running
+
+pytestmark = pytest.mark.integration
 
 V1, V2 = THINGS.format("v1"), THINGS.format("v2")
 

@@ -26,6 +26,8 @@ from tests.support.patience import wait_until
 from tests.support.server import serve
 from tests.support.wire import Child
 
+pytestmark = pytest.mark.integration
+
 INFO = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 
 

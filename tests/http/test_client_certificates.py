@@ -17,6 +17,8 @@ from apiserver.options.settings import read
 from tests.http.authorities import Authority
 from tests.support.wire import Child
 
+pytestmark = pytest.mark.integration
+
 REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 

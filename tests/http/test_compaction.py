@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from apiserver.controlplane.compaction import compact_regularly
 from apiserver.storage.log.types import StorageUnavailable
+
+pytestmark = pytest.mark.integration
 
 
 class Log:

@@ -11,6 +11,8 @@ from apiserver.controlplane.component_statuses import ComponentHealth
 from tests.support.server import serve
 from tests.support.wire import Wire
 
+pytestmark = pytest.mark.integration
+
 PATH = "/api/v1/componentstatuses"
 
 

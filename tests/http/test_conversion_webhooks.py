@@ -15,6 +15,8 @@ from tests.conformance.webhook import Webhook
 from tests.http.test_custom_resources import DEFINITIONS, MERGE, define, definition
 from tests.http.test_live_catalog import created, run, running, watching
 
+pytestmark = pytest.mark.integration
+
 BASE = "/apis/example.com/{}/namespaces/default/widgets"
 V1, V2 = BASE.format("v1"), BASE.format("v2")
 #: A host in v1 is an address in v2, which has a label besides.

@@ -12,6 +12,8 @@ from tests.fuzz.probe import Probe, Processor
 from tests.support.patience import wait_until
 from tests.support.wire import Child, Wire
 
+pytestmark = pytest.mark.integration
+
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 MAPS = "/api/v1/namespaces/default/configmaps"
 #: Within the budget of one expression, and some tenths of a second: comparing lists is charged little.

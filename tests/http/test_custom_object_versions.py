@@ -5,10 +5,14 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
+import pytest
+
 from apiserver.api.objects import Json
 from tests.http.test_custom_resources import APPLY, DEFINITIONS, MERGE, define, until
 from tests.http.test_live_catalog import created, run, running
 from tests.http.widgets import V2_PROTOBUF
+
+pytestmark = pytest.mark.integration
 
 TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 THINGS = "/apis/example.com/{}/things"

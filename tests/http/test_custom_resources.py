@@ -12,6 +12,8 @@ import pytest
 from apiserver.api.objects import Json
 from tests.http.test_live_catalog import created, run, running, watching
 
+pytestmark = pytest.mark.integration
+
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
 MERGE = {"content-type": "application/merge-patch+json"}

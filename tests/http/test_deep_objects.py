@@ -17,6 +17,8 @@ from apiserver.storage import Write
 from tests.support.server import serve
 from tests.support.wire import Answer, Child, Wire
 
+pytestmark = pytest.mark.integration
+
 REVISIONS = "/apis/apps/v1/namespaces/default/controllerrevisions"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -15,6 +15,8 @@ from apiserver.api.schema.dropping import DroppedField
 from apiserver.registry.definition.dropped_fields import MOST_FIELDS, DroppedFields
 from tests.support.server import Running, serve
 
+pytestmark = pytest.mark.integration
+
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 EXACTLY = {"deviceClassName": "c", "adminAccess": False, "tolerations": [{"operator": "Exists"}]}

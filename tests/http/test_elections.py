@@ -13,6 +13,8 @@ from apiserver.controlplane.lease_candidates import Elections
 from tests.support.patience import wait_until
 from tests.support.server import HeldTime, Running, serve
 
+pytestmark = pytest.mark.integration
+
 CANDIDATES = "/apis/coordination.k8s.io/v1beta1/namespaces/default/leasecandidates"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 FLAGS = ("--feature-gates=CoordinatedLeaderElection=true", "--runtime-config=coordination.k8s.io/v1beta1=true")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
 from apiserver.api.objects import Json
 from apiserver.app import Server
@@ -17,6 +18,8 @@ from apiserver.controlplane.event_ttl import PACE
 from apiserver.options.settings import read
 from apiserver.request.messages import Request, Response, Stream
 from tests.support.virtual import passes, run
+
+pytestmark = pytest.mark.integration
 
 EVENTS = "/api/v1/namespaces/default/events"
 HOUR = 3600.0

@@ -17,6 +17,8 @@ from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
 from tests.support.server import HeldTime, serve
 
+pytestmark = pytest.mark.integration
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -11,6 +11,8 @@ from apiserver.api.objects import Json
 from tests.support.server import serve
 from tests.support.wire import Answer, Wire
 
+pytestmark = pytest.mark.integration
+
 PODS = "/api/v1/namespaces/default/pods"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 

@@ -43,6 +43,8 @@ from kubedra.driver.sockets import SocketServer
 from tests.support.server import Running, serve
 from tests.support.wire import Wire
 
+pytestmark = pytest.mark.integration
+
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 FLAG = "--service-account-signing-endpoint"
 

@@ -22,6 +22,8 @@ from controllers.runtime.transport import TransportError
 from tests.support.server import Running, serve
 from tests.support.wire import Wire
 
+pytestmark = pytest.mark.integration
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from apiserver.api.features.gates import GATES, RELEASES, FeatureError, Features, parse_gates, parse_release
 
+pytestmark = pytest.mark.integration
+
 releases = st.sampled_from(RELEASES)
 
 

@@ -7,6 +7,8 @@ import pytest
 from apiserver.options.flags import SettingsError, parser
 from apiserver.options.settings import read
 
+pytestmark = pytest.mark.integration
+
 FILES = sorted(
     name
     for action in parser()._actions

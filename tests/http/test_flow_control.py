@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support.patience import wait_until
 from tests.support.server import serve
+
+pytestmark = pytest.mark.integration
 
 FLOWS = "/apis/flowcontrol.apiserver.k8s.io/v1"
 

@@ -10,7 +10,11 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
+
 from tests.support.wire import environment
+
+pytestmark = pytest.mark.integration
 
 _ROUNDS = """
 looked_at = []

@@ -15,6 +15,8 @@ from apiserver.http.formats.gathering import gather
 from apiserver.http.formats.negotiation import JSON, YAML
 from apiserver.runtime.offload import SLICE
 
+pytestmark = pytest.mark.integration
+
 scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text()
 values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4), max_leaves=12

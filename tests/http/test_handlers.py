@@ -15,6 +15,8 @@ from apiserver.request.info import request_info
 from apiserver.request.messages import Request, Response
 from tests.support.server import Running, serve
 
+pytestmark = pytest.mark.integration
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
@@ -145,7 +147,7 @@ class Failing(Last):
 @pytest.mark.parametrize(
     ("error", "status"), [(StatusError(418, "Teapot", "short and stout"), 418), (RuntimeError("a bug"), 500)]
 )
-def test_whatever_a_handler_raises_becomes_an_answer_and_a_record(running: Running, error: Exception, status: int, caplog) -> None:  # fmt: skip
+def test_whatever_a_handler_raises_becomes_an_answer_and_a_record(running: Running, error: Exception, status: int, caplog: pytest.LogCaptureFixture) -> None:  # fmt: skip
     async def ask() -> list[int]:
         server = running.server
         last = server._authentication.next

@@ -9,6 +9,8 @@ import pytest
 from apiserver.http.server import heads
 from apiserver.request.messages import Request
 
+pytestmark = pytest.mark.integration
+
 
 def fields(**headers: str) -> dict[str, str]:
     """Of the answer to a request with these."""

@@ -20,6 +20,8 @@ from apiserver.request.messages import User
 from apiserver.webhooks.client import Webhooks
 from tests.support.server import Running, serve
 
+pytestmark = pytest.mark.integration
+
 MASTER = User("root", "", ("system:masters", "system:authenticated"))
 ALICE = User("alice", "", ("devs", "system:authenticated"))
 LIST = Question("list", "resource.k8s.io", "resourceclaims", namespace="default")

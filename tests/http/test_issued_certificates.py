@@ -6,6 +6,7 @@ import datetime as dt
 from base64 import b64encode
 from typing import Any
 
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -14,6 +15,8 @@ from cryptography.x509.oid import NameOID
 from tests.support.patience import wait_until
 from tests.support.server import serve
 from tests.support.wire import Wire
+
+pytestmark = pytest.mark.integration
 
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 MERGE = {"Content-Type": "application/merge-patch+json"}

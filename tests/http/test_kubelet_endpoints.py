@@ -19,6 +19,8 @@ from tests.http.authorities import Authority
 from tests.support.server import Running, serve
 from tests.support.wire import Answer
 
+pytestmark = pytest.mark.integration
+
 KINDS = "Hostname, InternalDNS, InternalIP, ExternalDNS, ExternalIP"
 PODS = "/api/v1/namespaces/default/pods"
 

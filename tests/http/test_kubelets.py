@@ -8,6 +8,8 @@ import pytest
 
 from apiserver.http.kubelet.sockets import Kubelets
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.mark.parametrize("node", ["../secret", "/dev/null", "..", ".", "", "a/b", "a\0b", "a" * 300])
 def test_a_binding_to_what_no_node_is_called_reads_no_file(tmp_path: Path, node: str) -> None:

@@ -39,6 +39,8 @@ from tests.http.widgets import (
     widgets,
 )
 
+pytestmark = pytest.mark.integration
+
 
 def test_an_added_resource_is_served_in_every_way_that_a_built_in_one_is() -> None:
     async def scenario() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from apiserver.api.objects import Json
 from tests.support.patience import wait_until
 from tests.support.server import serve
 from tests.support.wire import Wire
+
+pytestmark = pytest.mark.integration
 
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 DEFINITION: Json = {

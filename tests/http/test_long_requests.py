@@ -22,6 +22,8 @@ from tests.support.server import Running, serve
 from tests.support.virtual import run
 from tests.support.wire import Wire
 
+pytestmark = pytest.mark.integration
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
 APPLY = "application/apply-patch+yaml"

@@ -11,6 +11,8 @@ from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
 from apiserver.runtime.metrics import Counter, Gauge, Histogram, text
 
+pytestmark = pytest.mark.integration
+
 
 def shown(*flags: str) -> str:
     """Three metrics with a label, as the flags have them shown."""

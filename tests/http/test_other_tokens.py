@@ -32,6 +32,8 @@ from tests.support.reviewers import decider
 from tests.support.server import HeldTime, serve
 from tests.support.wire import Wire
 
+pytestmark = pytest.mark.integration
+
 SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 VERSION = "apiserver.config.k8s.io/v1"

@@ -12,6 +12,8 @@ from apiserver.api.objects import Json
 from tests.support.server import Running, serve
 from tests.support.wire import Answer, Child, Wire
 
+pytestmark = pytest.mark.integration
+
 GATE = "--feature-gates=DRAReservedForWorkloads=true"
 ALL = "--runtime-config=api/all=true"
 JOB = {"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": "u1"}

@@ -5,8 +5,12 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
+import pytest
+
 from apiserver.controlplane.about import server_id
 from tests.support.server import HeldTime, serve
+
+pytestmark = pytest.mark.integration
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 IDENTITY = {"apiserver.kubernetes.io/identity": "kube-apiserver"}

@@ -10,6 +10,8 @@ import pytest
 
 from apiserver.http.server.coalesce import Pace
 
+pytestmark = pytest.mark.integration
+
 
 async def rests(pace: Pace, delays: list[float], streams: int) -> float:
     """The seconds for which so many streams rest that do so at once; there is one timer for all of them."""

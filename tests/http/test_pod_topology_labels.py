@@ -10,6 +10,8 @@ import pytest
 from apiserver.api.objects import Json
 from tests.support.wire import Child, Wire
 
+pytestmark = pytest.mark.integration
+
 PODS = "/api/v1/namespaces/default/pods"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 

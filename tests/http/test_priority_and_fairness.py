@@ -21,6 +21,8 @@ from apiserver.runtime.metrics import text
 from tests.support.patience import wait_until
 from tests.support.server import serve
 
+pytestmark = pytest.mark.integration
+
 FLOWS = "/apis/flowcontrol.apiserver.k8s.io/v1"
 MAPS = "/api/v1/namespaces/default/configmaps"
 EVERYTHING: dict[str, Any] = {

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import orjson
+import pytest
 
 from apiserver.aggregation.client import Answer
 from apiserver.aggregation.descriptions import NOTHING, read_description
@@ -15,6 +16,8 @@ from apiserver.api.objects import Json
 from apiserver.openapi.gnostic import entries
 from tests.http.test_aggregation import SERVICES, Remote, api_service, remote
 from tests.http.widgets import created, run, running
+
+pytestmark = pytest.mark.integration
 
 __all__ = ["remote"]
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.request import info as requestinfo
 from apiserver.request.info import RequestInfo, request_info
+
+pytestmark = pytest.mark.integration
 
 #: Parts of paths: those that mean something, names, and what stands in places that may mislead.
 PARTS = st.sampled_from(

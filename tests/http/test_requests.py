@@ -16,6 +16,8 @@ from tests.support.patience import wait_until
 from tests.support.server import Running, serve
 from tests.support.wire import Child, Wire, refused
 
+pytestmark = pytest.mark.integration
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 

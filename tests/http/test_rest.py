@@ -11,6 +11,8 @@ from apiserver.http.admin.idle import Rest, Resting
 from apiserver.request.messages import Request, Stream
 from apiserver.request.records import RequestRecord
 
+pytestmark = pytest.mark.integration
+
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -9,6 +9,8 @@ from apiserver.options.settings import read
 from apiserver.registry.catalog.served import RuntimeConfigError, parse_runtime_config, served
 from apiserver.resources import CATALOG
 
+pytestmark = pytest.mark.integration
+
 NOW, BEFORE = (1, 36), (1, 33)
 
 

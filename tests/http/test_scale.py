@@ -11,6 +11,8 @@ from apiserver.api.objects import Json
 from tests.support.server import serve
 from tests.support.wire import Wire
 
+pytestmark = pytest.mark.integration
+
 BASE = "/apis/apps/v1/namespaces/default/deployments"
 SCALE = f"{BASE}/d/scale"
 

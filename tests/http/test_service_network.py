@@ -14,6 +14,8 @@ from apiserver.options.settings import read
 from tests.support.server import Running, serve
 from tests.support.wire import Answer, Wire
 
+pytestmark = pytest.mark.integration
+
 SERVICES = "/api/v1/namespaces/default/services"
 ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
 MERGE = {"Content-Type": "application/merge-patch+json"}

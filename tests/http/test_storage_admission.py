@@ -11,6 +11,8 @@ from apiserver.api.objects import Json
 from tests.support.server import serve
 from tests.support.wire import Wire
 
+pytestmark = pytest.mark.integration
+
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 

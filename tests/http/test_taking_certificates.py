@@ -23,6 +23,8 @@ from apiserver.tls.pyopenssl import ClientCertificateConnection
 from apiserver.tls.self_signed import own_certificate
 from tests.http.authorities import Authority
 
+pytestmark = pytest.mark.integration
+
 
 def asking(folder: Path, users: Authority, *flags: str) -> tuple[ClientCertificates, Https]:
     settings = read(["--tls", f"--client-ca-file={users.file}", *flags])

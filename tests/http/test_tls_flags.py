@@ -13,6 +13,8 @@ from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
 from apiserver.tls.self_signed import own_certificate
 
+pytestmark = pytest.mark.integration
+
 
 def context(*flags: str) -> ssl.SSLContext:
     """What a server with these flags speaks."""

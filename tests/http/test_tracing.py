@@ -18,6 +18,8 @@ from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
 from tests.support.server import serve
 
+pytestmark = pytest.mark.integration
+
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 MAPS = "/api/v1/namespaces/default/configmaps"
 T = descriptor_pb2.FieldDescriptorProto

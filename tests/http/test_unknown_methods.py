@@ -11,6 +11,8 @@ import pytest
 from tests.support.server import Running, serve
 from tests.support.wire import Wire
 
+pytestmark = pytest.mark.integration
+
 PATHS = ["/api/v1/pods", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/a", "/version"]
 
 

@@ -12,6 +12,8 @@ import pytest
 from apiserver.api.objects import Json
 from tests.support.wire import Answer, Child, Wire
 
+pytestmark = pytest.mark.integration
+
 GROUP = "/apis/resource.k8s.io"
 ALL_33 = (
     "--emulated-version=1.33",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.http.formats.warning import warning_headers
 from tests.support.server import serve
+
+pytestmark = pytest.mark.integration
 
 
 def texts(*said: str) -> list[str]:

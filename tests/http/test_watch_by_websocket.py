@@ -11,6 +11,8 @@ import pytest
 from tests.support.patience import PATIENCE
 from tests.support.server import Running, serve
 
+pytestmark = pytest.mark.integration
+
 PATH = "/api/v1/namespaces/default/configmaps?watch=1&fieldSelector=metadata.name%3Da"
 ORIGIN = {"Origin": "http://here"}
 #: A client's frames are masked; with zeros they are as they were.

@@ -19,6 +19,8 @@ from controllers.runtime.kinds import RESOURCE_CLAIMS, Kind
 from controllers.runtime.transport import Transport
 from tests.support.server import Running, serve
 
+pytestmark = pytest.mark.integration
+
 CLAIM = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [{"name": "r", "exactly": {
     "deviceClassName": "gpu"}}]}}}  # fmt: skip
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"

@@ -12,6 +12,8 @@ import pytest
 from apiserver.http.server.webpages import WebPages
 from tests.support.wire import Child, Wire
 
+pytestmark = pytest.mark.integration
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 BODY = '{"metadata":{"generateName":"a-"}}'
 BROWSER = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64)"}

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from apiserver.api.objects import Json
 from tests.http.test_admission_webhooks import ALLOW, Asked, asked
 from tests.http.test_live_catalog import created, run
+
+pytestmark = pytest.mark.integration
 
 DEFAULT = "/api/v1/namespaces/default"
 REVIEWS = "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews"

@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.wire import Child, Wire
 
+pytestmark = pytest.mark.integration
+
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 TOKENS = 'admin-token,admin,1,"system:masters"\nalice-token,alice,2,"devs,ops"\nbob-token,bob,3\n'
 

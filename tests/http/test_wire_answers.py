@@ -13,6 +13,8 @@ from apiserver.options.settings import read
 from tests.support.server import serve
 from tests.support.wire import Child, Wire
 
+pytestmark = pytest.mark.integration
+
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 

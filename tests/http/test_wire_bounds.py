@@ -15,6 +15,8 @@ from apiserver.http.server.web import Web
 from tests.support.server import serve
 from tests.support.wire import Wire
 
+pytestmark = pytest.mark.integration
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 WATCH = f"GET {MAPS}?watch=true&timeoutSeconds=1 HTTP/1.1\r\nHost: x\r\n\r\n".encode()
 BYE = b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"

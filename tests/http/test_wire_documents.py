@@ -14,6 +14,8 @@ from apiserver.storage.sqlite.size import bytes_of
 from tests.support.server import serve
 from tests.support.wire import Child, Wire
 
+pytestmark = pytest.mark.integration
+
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 KUBECTL = f"{AGGREGATED},application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 

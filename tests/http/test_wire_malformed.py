@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from tests.support.wire import Child, Wire
 
+pytestmark = pytest.mark.integration
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from tests.support.wire import Child, Wire
 
+pytestmark = pytest.mark.integration
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 KNOWN = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 STREAMS = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"

@@ -10,6 +10,8 @@ import pytest
 from apiserver.api.objects import Json
 from tests.support.wire import Answer, Child, Wire
 
+pytestmark = pytest.mark.integration
+
 PODS = "/api/v1/namespaces/default/pods"
 STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 ONLY = "spec: Forbidden: only cpu and memory resources are mutable"

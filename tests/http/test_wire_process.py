@@ -18,6 +18,8 @@ from apiserver.runtime import lazy_imports as warming
 from tests.support.patience import communicate, ended, run_command
 from tests.support.wire import Child, Wire, command, environment, refused
 
+pytestmark = pytest.mark.integration
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 

@@ -45,6 +45,8 @@ from tests.support.patience import run_command
 from tests.support.server import serve
 from tests.support.wire import Wire
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Wire]:

@@ -23,6 +23,8 @@ from apiserver.request.messages import Request, Response, Stream
 from tests.support.server import serve
 from tests.support.wire import Child, Wire
 
+pytestmark = pytest.mark.integration
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 

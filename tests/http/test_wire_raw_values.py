@@ -12,6 +12,8 @@ import pytest
 
 from tests.support.wire import Answer, Child, Wire
 
+pytestmark = pytest.mark.integration
+
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 

@@ -8,6 +8,8 @@ from apiserver.api.objects import Json
 from controllers.kubelet.pods.admission import NodeAdmission
 from tests.support.objects import make_node, make_pod
 
+pytestmark = pytest.mark.integration
+
 WEB = [{"containerPort": 80, "hostPort": 80}]
 
 

@@ -24,6 +24,8 @@ from tests.support.patience import become
 from tests.support.recording import RecordingClient
 from tests.support.virtual import run
 
+pytestmark = pytest.mark.integration
+
 
 def node(name: str = "n", *, emulated: bool = True, **annotations: str) -> Json:
     marks = {f"kubedra.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}

@@ -32,6 +32,8 @@ from controllers.kubelet.run.server import RunServer
 from tests.support.patience import become, patience
 from tests.support.recording import RecordingClient
 
+pytestmark = pytest.mark.integration
+
 VERSIONS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 
 

@@ -14,6 +14,8 @@ from controllers.kubelet.dra.manager import DraError
 from tests.node.test_dra_manager import GPU, NIC, Node, Scripted, pod
 from tests.support.virtual import run
 
+pytestmark = pytest.mark.integration
+
 POD = pod("p", "a", "b")
 
 

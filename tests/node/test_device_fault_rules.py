@@ -19,6 +19,8 @@ from controllers.kubelet.emulation.annotations import devices_of, missing_images
 from controllers.kubelet.emulation.device_faults import NONE, DeviceFaults, device_faults
 from kubedra.profiles.pools import Pool
 
+pytestmark = pytest.mark.integration
+
 
 def node(**marks: str) -> Json:
     annotations = {f"kubedra.dev/{name.replace('_', '-')}": value for name, value in marks.items()}

@@ -11,6 +11,8 @@ from controllers.runtime.kinds import CORE_EVENTS, DEVICE_CLASSES, NODES, PODS, 
 from tests.scheduler.world import World
 from tests.support.virtual import passes
 
+pytestmark = pytest.mark.integration
+
 DRIVER = "gpu.example.com"
 MARK = "kubedra.dev"
 CLASS = {

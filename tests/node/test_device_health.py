@@ -13,6 +13,8 @@ from controllers.kubelet.dra.cache import ClaimCache, ClaimInfo
 from controllers.kubelet.dra.drivers import PreparedDevice
 from controllers.kubelet.dra.health import FILE_NAME, TIMEOUT, Health, HealthCache, container_statuses, pods_of, report
 
+pytestmark = pytest.mark.integration
+
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 

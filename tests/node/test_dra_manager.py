@@ -17,6 +17,8 @@ from controllers.kubelet.dra.drivers import ClaimId, DriverCallError, DriverMiss
 from controllers.kubelet.dra.manager import DraError, DraFeatures, DraManager
 from controllers.kubelet.dra.metrics import DraMetrics
 
+pytestmark = pytest.mark.integration
+
 GPU, NIC = "gpu.example.com", "nic.example.com"
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.integration
+
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "reference" / "node-faults.md"
 

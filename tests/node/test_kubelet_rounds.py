@@ -19,6 +19,8 @@ from controllers.kubelet.pods.containers import EMULATED, EmulatedContainers, En
 from controllers.runtime.times import go_time, parse_time
 from tests.support.recording import FakeRecorder, RecordingClient
 
+pytestmark = pytest.mark.integration
+
 NODE = {
     "metadata": {"name": "n", "labels": {}},
     "status": {"addresses": [{"type": "Hostname", "address": "n"}, {"type": "InternalIP", "address": "172.18.0.9"}],

@@ -26,6 +26,8 @@ from tests.scheduler.world import World
 from tests.support.objects import make_claim, make_pod
 from tests.support.virtual import passes
 
+pytestmark = pytest.mark.integration
+
 EMULATED = {
     "apiVersion": "v1",
     "kind": "Node",

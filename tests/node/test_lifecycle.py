@@ -12,6 +12,8 @@ from controllers.kubelet.pods import status as podstatus
 from controllers.kubelet.pods.containers import EmulatedContainers
 from controllers.kubelet.pods.lifecycle import step
 
+pytestmark = pytest.mark.integration
+
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RULES = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
 

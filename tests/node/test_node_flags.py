@@ -16,6 +16,8 @@ from controllers.manager import flags as components
 from controllers.options.command_line import FlagError, Given, address
 from controllers.options.options import AutoscalerOptions, NodeLifecycleOptions, Options, Processes
 
+pytestmark = pytest.mark.integration
+
 SERVER = "--server=http://127.0.0.1:1/"
 
 

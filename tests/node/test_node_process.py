@@ -19,6 +19,8 @@ from tests.node.driver_process import DriverProcess
 from tests.node.grpcio_driver import M
 from tests.support.patience import wait_until
 
+pytestmark = pytest.mark.integration
+
 DRIVER = "gpu.example.com"
 CLASS = {
     "apiVersion": "resource.k8s.io/v1",

@@ -21,6 +21,8 @@ from tests.node.driver_process import DriverProcess
 from tests.node.test_dra_manager import pod
 from tests.support.patience import become
 
+pytestmark = [pytest.mark.integration, pytest.mark.real_time]
+
 DRIVER = "gpu.example.com"
 CASE: Json = {
     "node": "n1",

@@ -20,6 +20,8 @@ from controllers.runtime.times import go_time
 from kubedra.runtime import private_files as private
 from tests.node.test_kubelet_rounds import NODE, Node, at, pod
 
+pytestmark = pytest.mark.integration
+
 HERE: Json = {**NODE, "metadata": {**NODE["metadata"], "uid": "n-u"}}  # type: ignore[dict-item]
 #: What stands around a certificate does not come into files, nor does another name or form of it.
 CHAIN = "by {}\n-----BEGIN CERTIFICATE-----\nA: b\n\n{}\n-----END CERTIFICATE-----\nend"

@@ -11,6 +11,8 @@ from apiserver.api.objects import Json
 from kubedra.client.client import ApiError
 from kubedra.pytest_plugin import Kube
 
+pytestmark = pytest.mark.integration
+
 
 def make_pod(**marks: str) -> Json:
     annotations = {f"kubedra.dev/{name.replace('_', '-')}": value for name, value in marks.items()}

@@ -24,6 +24,8 @@ from kubedra.driver.messages import Empty
 from tests.node.grpcio_driver import M
 from tests.support.patience import become, patience
 
+pytestmark = pytest.mark.integration
+
 DEVICES = (PreparedDevice("pool", "d0", (), ("v/c=0", "v/c=1")), PreparedDevice("pool", "d1", (), (), "shared"))
 
 

@@ -10,6 +10,8 @@ import pytest
 from apiserver.api.objects import Json
 from controllers.kubelet.pods import status as podstatus
 
+pytestmark = pytest.mark.integration
+
 T0, T1, T2 = "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z"
 
 

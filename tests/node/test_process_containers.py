@@ -21,6 +21,8 @@ from controllers.kubelet.run.process import Process
 from tests.support.patience import become
 from tests.support.recording import RecordingClient
 
+pytestmark = pytest.mark.integration
+
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 SLEEP = ("/bin/sleep", "60")
 

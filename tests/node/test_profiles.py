@@ -16,6 +16,8 @@ from kubedra.profiles.pools import check
 from kubedra.pytest_plugin import Kube
 from tests.support.patience import wait_until
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.mark.parametrize("name", profiles.names())
 def test_every_profile_is_accepted_by_the_server(kube: Kube, name: str) -> None:

@@ -31,7 +31,10 @@ CLUSTER = {
 }
 GATES = "DRADeviceTaintRules=true,GenericWorkload=true,DRAWorkloadResourceClaims=true,GangScheduling=true"
 
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the folder of published manifests is not there")
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(not FOLDER.is_dir(), reason="the folder of published manifests is not there"),
+]
 
 
 @dataclass(frozen=True)

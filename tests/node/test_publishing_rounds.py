@@ -14,6 +14,8 @@ from controllers.kubelet.emulation.publishing import EmulatedSlices
 from controllers.runtime.kinds import RESOURCE_SLICES, key_of
 from tests.support.recording import RecordingClient, make_informers
 
+pytestmark = pytest.mark.integration
+
 DRIVER = "gpu.example.com"
 
 

@@ -21,6 +21,8 @@ from tests.node.grpcio_driver import M
 from tests.node.test_node_process import CLAIM_SPEC, CLASS, DRIVER, TEMPLATE, make_pod
 from tests.support.patience import patience, wait_until
 
+pytestmark = pytest.mark.integration
+
 
 class Gpus(Driver):
     name = DRIVER

@@ -20,6 +20,8 @@ from controllers.runtime.transport import NoTransport
 from tests.support.recording import RecordingClient
 from tests.support.virtual import run
 
+pytestmark = pytest.mark.integration
+
 LABELS = {"kubernetes.io/hostname": "n", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
 
 

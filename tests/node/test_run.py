@@ -27,6 +27,8 @@ from kubedra.driver import Driver
 from kubedra.plane.node_process import NodeProcess
 from tests.support.patience import wait_until
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:

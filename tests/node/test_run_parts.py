@@ -13,6 +13,8 @@ from controllers.kubelet.pods.containers import ContainerError
 from controllers.kubelet.pods.environment import environment, field_of, references, resource_of
 from controllers.kubelet.run.volumes import furnish
 
+pytestmark = pytest.mark.integration
+
 
 def encoded(text: str) -> str:
     return b64encode(text.encode()).decode()

@@ -21,6 +21,8 @@ from controllers.kubelet.run.cdi import edits_of
 from controllers.kubelet.run.process import Log, Process
 from tests.support.patience import patience
 
+pytestmark = pytest.mark.integration
+
 
 class Started:
     """A shell with a script."""

@@ -14,6 +14,8 @@ from controllers.kubelet.grpc.connection import Connection
 from kubedra.driver.messages import Empty, PluginInfo
 from kubedra.driver.sockets import SocketServer
 
+pytestmark = pytest.mark.integration
+
 METHOD = "/a.B/C"
 
 

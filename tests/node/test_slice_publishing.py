@@ -12,6 +12,8 @@ from kubedra.driver.publisher import Publisher
 from kubedra.profiles.pools import Owner, Pool, PoolError, check, plan, split
 from kubedra.pytest_plugin import Kube
 
+pytestmark = pytest.mark.integration
+
 DRIVER = "gpu.example.com"
 OWNER = Owner("n1", "n1-uid")
 

@@ -1,8 +1,13 @@
 """`apply` is server-side apply: fields have managers, mistakes are errors that say where they are."""
 
+from pathlib import Path
+
 import pytest
 
 from kubedra.client.client import ApiError
+from kubedra.pytest_plugin import Kube
+
+pytestmark = pytest.mark.integration
 
 MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}}
 MISSPELT = {
@@ -13,20 +18,20 @@ MISSPELT = {
 }
 
 
-def test_a_field_that_is_left_out_of_the_next_manifest_goes(kube):
+def test_a_field_that_is_left_out_of_the_next_manifest_goes(kube: Kube) -> None:
     kube.apply({**MAP, "data": {"a": "1", "b": "2"}})
     (now,) = kube.apply({**MAP, "data": {"a": "1"}})
     assert now["data"] == {"a": "1"}
 
 
-def test_what_others_set_stays(kube):
+def test_what_others_set_stays(kube: Kube) -> None:
     kube.apply({**MAP, "data": {"a": "1"}})
     kube.client().patch("configmap/settings", {"data": {"theirs": "2"}})
     (now,) = kube.apply({**MAP, "data": {"a": "3"}})
     assert now["data"] == {"a": "3", "theirs": "2"}
 
 
-def test_a_field_of_another_manager_is_a_conflict_that_force_takes(kube):
+def test_a_field_of_another_manager_is_a_conflict_that_force_takes(kube: Kube) -> None:
     kube.client().apply({**MAP, "data": {"a": "1"}}, field_manager="someone")
     with pytest.raises(ApiError, match=r'^ConfigMap settings: .*conflict with "someone"') as caught:
         kube.apply({**MAP, "data": {"a": "2"}})
@@ -35,7 +40,7 @@ def test_a_field_of_another_manager_is_a_conflict_that_force_takes(kube):
     assert now["data"] == {"a": "2"}
 
 
-def test_a_misspelt_field_is_an_error_that_names_file_document_and_kind(kube, tmp_path):
+def test_a_misspelt_field_is_an_error_that_names_file_document_and_kind(kube: Kube, tmp_path: Path) -> None:
     file = tmp_path / "pods.yaml"
     file.write_text(f"{MAP}\n---\n{MISSPELT}\n")
     with pytest.raises(ApiError, match="nodeNme") as caught:
@@ -44,7 +49,7 @@ def test_a_misspelt_field_is_an_error_that_names_file_document_and_kind(kube, tm
     assert kube.list("pods") == []
 
 
-def test_unknown_fields_are_dropped_where_that_is_wanted(kube):
+def test_unknown_fields_are_dropped_where_that_is_wanted(kube: Kube) -> None:
     for _ in range(2):
         (pod,) = kube.apply(MISSPELT, strict=False)
         assert "nodeNme" not in pod["spec"]
@@ -53,7 +58,7 @@ def test_unknown_fields_are_dropped_where_that_is_wanted(kube):
 
 
 @pytest.mark.parametrize("api_version", ["example.com/v1", "v1"])
-def test_a_kind_that_is_not_served_is_named_with_its_place(kube, tmp_path, api_version):
+def test_a_kind_that_is_not_served_is_named_with_its_place(kube: Kube, tmp_path: Path, api_version) -> None:
     file = tmp_path / "things.yaml"
     file.write_text(f"apiVersion: {api_version}\nkind: Widget\nmetadata:\n  name: w\n")
     with pytest.raises(ApiError) as caught:
@@ -61,6 +66,6 @@ def test_a_kind_that_is_not_served_is_named_with_its_place(kube, tmp_path, api_v
     assert str(caught.value) == f'{file}, document 1 (Widget w): no kind "Widget" is served in version "{api_version}"'
 
 
-def test_a_document_without_a_name_is_named(kube):
+def test_a_document_without_a_name_is_named(kube: Kube) -> None:
     with pytest.raises(ValueError, match=r"^object 2 \(ConfigMap\): no metadata.name"):
         kube.apply([MAP, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "x-"}}])

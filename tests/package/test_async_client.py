@@ -2,11 +2,15 @@
 
 import asyncio
 import inspect
+from pathlib import Path
 
 import pytest
 
 from kubedra import ApiError, AsyncClient, Client, ControlPlane
 from kubedra.client.clock import AsyncClock
+from kubedra.pytest_plugin import Kube
+
+pytestmark = pytest.mark.integration
 
 POD = {
     "apiVersion": "v1",
@@ -24,7 +28,7 @@ def public(of: type) -> dict[str, inspect.Signature]:
     }
 
 
-def test_both_clients_have_the_same_methods_with_the_same_arguments():
+def test_both_clients_have_the_same_methods_with_the_same_arguments() -> None:
     blocking, awaited = public(Client), public(AsyncClient)
     assert set(blocking) == set(awaited) >= {"get", "apply", "wait", "watch", "requests", "add_node"}
     for name in set(blocking) - {"watch"}:
@@ -33,7 +37,7 @@ def test_both_clients_have_the_same_methods_with_the_same_arguments():
 
 
 @pytest.mark.real_time
-async def test_a_pod_runs_and_waits_go_on_side_by_side(kube):
+async def test_a_pod_runs_and_waits_go_on_side_by_side(kube: Kube) -> None:
     async with AsyncClient.from_kubeconfig(kube.kubeconfig) as client:
         await client.add_node("worker", devices=1)
         gone = asyncio.create_task(client.wait("pod/web", "phase=Running"))
@@ -51,10 +55,10 @@ async def test_a_pod_runs_and_waits_go_on_side_by_side(kube):
 
 
 @pytest.mark.real_time
-async def test_a_control_plane_is_started_and_stopped_without_blocking_the_loop(tmp_path):
+async def test_a_control_plane_is_started_and_stopped_without_blocking_the_loop(tmp_path: Path) -> None:
     turns = 0
 
-    async def count():
+    async def count() -> None:
         nonlocal turns
         while True:
             await asyncio.sleep(0.01)

@@ -13,6 +13,8 @@ from kubedra.plane.control_plane import StartError
 from kubedra.runtime import process
 from tests.support.patience import ended, wait_until
 
+pytestmark = pytest.mark.integration
+
 #: Starts both, says their process ids, and does what `{end}` says.
 OWNER = """
 import os, signal, sys
@@ -49,7 +51,7 @@ def alive(pid: int) -> bool:
     ["pass", "raise RuntimeError('a bug')", "os._exit(3)", "os.kill(os.getpid(), signal.SIGKILL)"],
     ids=["exit", "exception", "_exit", "kill -9"],
 )
-def test_ctrl_c_is_the_owners_and_the_children_end_with_it(end):
+def test_ctrl_c_is_the_owners_and_the_children_end_with_it(end) -> None:
     # A session of its own is what a terminal gives; Ctrl-C is a SIGINT to its foreground process group.
     owner = subprocess.Popen(
         [sys.executable, "-c", OWNER.format(end=end)],
@@ -76,7 +78,7 @@ def test_ctrl_c_is_the_owners_and_the_children_end_with_it(end):
     wait_until(lambda: not any(alive(pid) for pid in children), "the children end with their owner")
 
 
-def test_a_child_that_never_gets_ready_is_an_error_and_ends(monkeypatch):
+def test_a_child_that_never_gets_ready_is_an_error_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "command", lambda *_: [sys.executable, "-c", "import time; time.sleep(600)"])
     plane = ControlPlane(start_patience=0.2)
     with pytest.raises(StartError, match=r"logged nothing for 0\.2 s"):

@@ -1,11 +1,16 @@
 """What tests do with one object, and what they read when something is wrong."""
 
+from pathlib import Path
+
 import pytest
 
 from kubedra import ControlPlane
 from kubedra.client.client import ApiError, Client
+from kubedra.pytest_plugin import Kube
 from tests.package.test_plugin import project, run_pytest
 from tests.support.patience import wait_until
+
+pytestmark = pytest.mark.integration
 
 POD = {
     "apiVersion": "v1",
@@ -24,21 +29,21 @@ SET = {
 }
 
 
-def test_an_object_is_named_in_one_word_or_two(kube):
+def test_an_object_is_named_in_one_word_or_two(kube: Kube) -> None:
     kube.apply(POD)
     assert kube.get("pods", "web")["metadata"]["uid"] == kube.get("pod/web")["metadata"]["uid"]
     with pytest.raises(ValueError, match='"pods" names no object'):
         kube.get("pods")
 
 
-def test_the_status_and_the_scale_of_an_object_are_written(kube):
+def test_the_status_and_the_scale_of_an_object_are_written(kube: Kube) -> None:
     kube.apply([POD, SET])
     assert kube.patch_status("pod/web", {"reason": "Tried"})["status"]["reason"] == "Tried"
     assert kube.scale("replicaset/web", 3)["kind"] == "Scale"
     assert kube.get("replicaset/web")["spec"]["replicas"] == 3
 
 
-def test_events_are_those_about_the_object(kube):
+def test_events_are_those_about_the_object(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([POD, {**POD, "metadata": {"name": "other"}}])
     wait_until(lambda: kube.events("pod/other"), "the other pod has an event")
@@ -48,13 +53,13 @@ def test_events_are_those_about_the_object(kube):
     assert len(kube.events()) >= 2
 
 
-def test_logs_that_there_are_not_are_an_error(kube):
+def test_logs_that_there_are_not_are_an_error(kube: Kube) -> None:
     with pytest.raises(ApiError, match='pods "nothing" not found'):
         kube.logs("pod/nothing")
 
 
 @pytest.mark.parametrize("round", [1, 2])
-def test_requests_are_those_of_the_test(kube, round):
+def test_requests_are_those_of_the_test(kube: Kube, round) -> None:
     with Client(kube.url, namespace="kube-public", user_agent="my-driver/1") as client:
         client.apply(POD)
         client.get("pod/web")
@@ -69,13 +74,13 @@ def test_requests_are_those_of_the_test(kube, round):
     assert kube.requests(verb="get", code=404, namespace="kube-public") == mine[2:]
 
 
-def test_what_is_printed_names_the_server(kube):
+def test_what_is_printed_names_the_server(kube: Kube) -> None:
     assert repr(kube.plane) == f"<kubedra.ControlPlane {kube.url} in {kube.plane.data_dir}>"
     assert kube.url in repr(kube)
     assert repr(kube.client()) == f"<kubedra.Client {kube.url} namespace=default>"
 
 
-def test_a_control_plane_that_was_stopped_says_so(tmp_path):
+def test_a_control_plane_that_was_stopped_says_so(tmp_path: Path) -> None:
     plane = ControlPlane(data_dir=tmp_path)
     with pytest.raises(RuntimeError, match="has not been started"):
         _ = plane.url
@@ -88,7 +93,7 @@ def test_a_control_plane_that_was_stopped_says_so(tmp_path):
     assert "not running" in repr(plane)
 
 
-def test_a_failing_tests_report_ends_in_the_test(tmp_path):
+def test_a_failing_tests_report_ends_in_the_test(tmp_path: Path) -> None:
     test = "def test_it(kube):\n    kube.get('pod/x')\n\ndef test_wait(kube):\n    kube.wait('pod/x', 'create', timeout=0.1)\n"
     done = run_pytest(project(tmp_path, test), "-q")
     assert 'pods "x" not found' in done.stdout
@@ -97,7 +102,7 @@ def test_a_failing_tests_report_ends_in_the_test(tmp_path):
     assert "def wait" not in done.stdout
 
 
-def test_a_port_where_nobody_listens_is_an_error_that_names_it():
+def test_a_port_where_nobody_listens_is_an_error_that_names_it() -> None:
     with (
         Client("http://127.0.0.1:1") as client,
         pytest.raises(ConnectionError, match=r"^http://127\.0\.0\.1:1: no server"),

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,25 +10,27 @@ from kubedra.runtime import process
 from kubedra.version import __version__
 from tests.support.patience import run_command
 
+pytestmark = pytest.mark.integration
+
 
 def kubedra(*args: str, cwd=None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kubedra", *args]
     return run_command(command, text=True, cwd=cwd, env=process.environment())
 
 
-def test_without_a_command_the_usage_is_printed_and_the_exit_code_is_2():
+def test_without_a_command_the_usage_is_printed_and_the_exit_code_is_2() -> None:
     done = kubedra()
     assert done.returncode == 2
     assert done.stdout.startswith("usage: kubedra COMMAND")
 
 
-def test_help_names_every_command():
+def test_help_names_every_command() -> None:
     done = kubedra("--help")
     assert done.returncode == 0
     assert all(f"  {name} " in done.stdout for name in ("up", "serve", "controllers", "node add", "cel", "version"))
 
 
-def test_the_version_is_the_packages():
+def test_the_version_is_the_packages() -> None:
     assert kubedra("--version").stdout == f"kubedra {__version__}\n"
 
 
@@ -60,7 +63,7 @@ def test_the_version_is_the_packages():
         "expression",
     ],
 )
-def test_a_mistake_is_one_line_that_names_it_and_exit_code_2(args, words, tmp_path):
+def test_a_mistake_is_one_line_that_names_it_and_exit_code_2(args, words, tmp_path: Path) -> None:
     done = kubedra(*args, cwd=tmp_path)
     assert done.returncode == 2
     assert words in done.stderr

@@ -20,7 +20,10 @@ from kubedra.client.client import Client
 from kubedra.runtime import process
 from tests.support.patience import ended, run_command, wait_until
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere they run in the server's process")
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(sys.platform != "linux", reason="elsewhere they run in the server's process"),
+]
 
 
 class Up:

@@ -15,6 +15,8 @@ from kubedra.runtime import process
 from tests.support.patience import run_command
 from tests.support.wire import Child
 
+pytestmark = pytest.mark.integration
+
 SECRET = ("tls.key", "tokens.csv", "kubeconfig", "controllers.kubeconfig", "postgres-password", "pgpass")
 
 
@@ -31,7 +33,7 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
-def test_it_makes_everything_once_and_secrets_are_their_owners(tmp_path):
+def test_it_makes_everything_once_and_secrets_are_their_owners(tmp_path: Path) -> None:
     flags = ("--host=api.example", "--postgres-user=kubedra")
     credentials(tmp_path / "c", *flags)
     first = contents(tmp_path / "c")
@@ -42,7 +44,7 @@ def test_it_makes_everything_once_and_secrets_are_their_owners(tmp_path):
     assert contents(tmp_path / "c") == first
 
 
-def test_a_part_of_it_is_copied_for_who_needs_no_more(tmp_path):
+def test_a_part_of_it_is_copied_for_who_needs_no_more(tmp_path: Path) -> None:
     share = f"--share=tls.crt,tokens.csv={tmp_path / 'part'}"
     credentials(tmp_path / "c", share)
     made = contents(tmp_path / "c")
@@ -62,14 +64,14 @@ def test_a_part_of_it_is_copied_for_who_needs_no_more(tmp_path):
         ("../x=DIR", "there is no ../x in"),
     ],
 )
-def test_what_cannot_be_copied_is_one_line(tmp_path, capsys, text, said):
+def test_what_cannot_be_copied_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], text, said) -> None:
     assert credentials_command.main([f"--dir={tmp_path}", f"--share={text}"]) == 2
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
 
 
-def test_a_new_host_renews_the_certificate_and_leaves_the_tokens(tmp_path):
+def test_a_new_host_renews_the_certificate_and_leaves_the_tokens(tmp_path: Path) -> None:
     credentials(tmp_path)
     first = contents(tmp_path)
     credentials(tmp_path, "--host=api.example", "--host=192.0.2.7")
@@ -84,7 +86,7 @@ def test_a_new_host_renews_the_certificate_and_leaves_the_tokens(tmp_path):
     assert ipaddress.ip_address("192.0.2.7") in names.get_values_for_type(x509.IPAddress)
 
 
-def test_a_server_started_with_them_answers_the_kubeconfigs_and_nobody_else(tmp_path):
+def test_a_server_started_with_them_answers_the_kubeconfigs_and_nobody_else(tmp_path: Path) -> None:
     made = tmp_path / "c"
     credentials(made)
     files = (
@@ -102,7 +104,7 @@ def test_a_server_started_with_them_answers_the_kubeconfigs_and_nobody_else(tmp_
         assert server.wire("stranger", authority).get("/api/v1/nodes").status == 401
 
 
-def test_it_goes_on_with_another_command(tmp_path):
+def test_it_goes_on_with_another_command(tmp_path: Path) -> None:
     done = kubedra("credentials", f"--dir={tmp_path}/c", "--", "version")
     assert done.stdout.startswith("kubedra ")
     assert (tmp_path / "c" / "tls.crt").exists()
@@ -122,7 +124,7 @@ def test_it_goes_on_with_another_command(tmp_path):
         ("kubeconfig", (), "kubedra did not write this file and will not overwrite it"),
     ],
 )
-def test_a_mistake_is_one_line(tmp_path, prepare, flags, said):
+def test_a_mistake_is_one_line(tmp_path: Path, prepare, flags, said) -> None:
     if prepare:
         (tmp_path / prepare).write_text("a,b,c\n")
     done = kubedra("credentials", f"--dir={tmp_path}", *flags)
@@ -131,6 +133,6 @@ def test_a_mistake_is_one_line(tmp_path, prepare, flags, said):
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_what_does_not_answer_is_not_well_and_said_so_in_one_line():
+def test_what_does_not_answer_is_not_well_and_said_so_in_one_line() -> None:
     done = kubedra("health", "http://127.0.0.1:1/readyz")
     assert (done.returncode, done.stdout) == (1, "http://127.0.0.1:1/readyz: [Errno 111] Connection refused\n")

@@ -25,6 +25,8 @@ from apiserver.api.objects import Json
 from kubedra.command.envtest import assets
 from tests.support.patience import run_command, wait_until
 
+pytestmark = pytest.mark.integration
+
 
 class Authority:
     """Makes certificates, as envtest's TinyCA."""

@@ -22,6 +22,8 @@ from kubedra.kubeconfig.reader import KubeconfigError, read_kubeconfig
 from tests.support.kubeconfigs import write_kubeconfig
 from tests.support.wire import Child
 
+pytestmark = pytest.mark.integration
+
 V1 = "client.authentication.k8s.io/v1"
 REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
@@ -69,7 +71,7 @@ def program(tmp_path: Path) -> Program:
     return Program(tmp_path)
 
 
-def test_a_token_is_kept_until_it_expires(program):
+def test_a_token_is_kept_until_it_expires(program) -> None:
     program.prints(timedelta(hours=1), token="one")
     cluster = read_kubeconfig(program.kubeconfig())
     assert program.runs == []
@@ -84,7 +86,7 @@ def test_a_token_is_kept_until_it_expires(program):
         assert cluster.headers() == (("authorization", f"Bearer {token}"),)
 
 
-def test_a_program_learns_of_the_cluster_where_that_is_said(program):
+def test_a_program_learns_of_the_cluster_where_that_is_said(program) -> None:
     program.prints(token="one")
     read_kubeconfig(program.kubeconfig()).headers()
     told = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "a"}}
@@ -113,7 +115,7 @@ def test_a_program_learns_of_the_cluster_where_that_is_said(program):
          "returned an invalid expirationTimestamp: 2030-01-01T00:00:00"),
     ],
 )  # fmt: skip
-def test_what_a_program_must_not_print_names_the_user_and_the_program(program, printed, said):
+def test_what_a_program_must_not_print_names_the_user_and_the_program(program, printed, said) -> None:
     program.prints_text(printed)
     path = program.kubeconfig()
     with pytest.raises(KubeconfigError) as caught:
@@ -123,7 +125,7 @@ def test_what_a_program_must_not_print_names_the_user_and_the_program(program, p
     )
 
 
-def test_a_program_that_fails_or_is_missing_says_how_to_get_it(program):
+def test_a_program_that_fails_or_is_missing_says_how_to_get_it(program) -> None:
     with pytest.raises(KubeconfigError, match=r"issue failed with exit code 1$"):
         read_kubeconfig(program.kubeconfig()).headers()
     path = program.kubeconfig(command="no-such-program", installHint="apt install\nit")
@@ -133,7 +135,7 @@ def test_a_program_that_fails_or_is_missing_says_how_to_get_it(program):
         read_kubeconfig(program.kubeconfig(interactiveMode="Always")).headers()
 
 
-def test_a_variable_without_a_value_is_empty(program):
+def test_a_variable_without_a_value_is_empty(program) -> None:
     program.prints(token="one")
     folder, _ = program.spec["env"]
     read_kubeconfig(program.kubeconfig(env=[folder, {"name": "EXTRA"}])).headers()
@@ -141,7 +143,7 @@ def test_a_variable_without_a_value_is_empty(program):
 
 
 @pytest.mark.real_time
-async def test_an_event_loop_gets_the_error_of_a_program_not_an_expired_token(program):
+async def test_an_event_loop_gets_the_error_of_a_program_not_an_expired_token(program) -> None:
     program.prints(timedelta(seconds=-1), token="one")
     credentials = read_kubeconfig(program.kubeconfig()).credentials
 
@@ -152,7 +154,7 @@ async def test_an_event_loop_gets_the_error_of_a_program_not_an_expired_token(pr
         await source.headers(credentials)
 
 
-def test_a_token_that_is_rejected_for_a_watch_is_renewed(program, tmp_path):
+def test_a_token_that_is_rejected_for_a_watch_is_renewed(program, tmp_path: Path) -> None:
     (tmp_path / "tokens.csv").write_text('secret,root,1,"system:masters"\n')
     with Child(tmp_path / "data", f"--token-auth-file={tmp_path}/tokens.csv") as child:
         program.prints(token="refused")
@@ -175,13 +177,13 @@ def test_a_token_that_is_rejected_for_a_watch_is_renewed(program, tmp_path):
         asyncio.run(scenario())
 
 
-def test_a_static_token_needs_no_program(program):
+def test_a_static_token_needs_no_program(program) -> None:
     path = write_kubeconfig(program.folder / "config", user={"token": "static", "exec": program.spec})
     assert read_kubeconfig(path).headers() == (("authorization", "Bearer static"),)
     assert program.runs == []
 
 
-def test_certificates_and_tokens_of_a_program_are_shown_and_renewed(program, tmp_path):
+def test_certificates_and_tokens_of_a_program_are_shown_and_renewed(program, tmp_path: Path) -> None:
     from tests.http.authorities import Authority
 
     users = Authority(tmp_path, "users")
@@ -207,7 +209,9 @@ def test_certificates_and_tokens_of_a_program_are_shown_and_renewed(program, tmp
             assert client.request("POST", REVIEW, {})["status"]["userInfo"]["username"] == "root"
 
 
-def test_a_context_shows_the_certificate_that_was_issued_last(program, tmp_path, monkeypatch):
+def test_a_context_shows_the_certificate_that_was_issued_last(
+    program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loaded: list[bytes] = []
     monkeypatch.setattr(
         "kubedra.kubeconfig.exec_plugin.load_chain", lambda _, certificate, key: loaded.append(certificate)

@@ -22,6 +22,8 @@ from tests.http.authorities import Authority
 from tests.support.kubeconfigs import write_kubeconfig
 from tests.support.wire import Child
 
+pytestmark = pytest.mark.integration
+
 REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
@@ -73,7 +75,9 @@ async def who_component(path: Path) -> str:
         await client.close()
 
 
-def test_a_certificate_is_shown_and_files_are_found_beside_the_kubeconfig(server, monkeypatch, tmp_path):
+def test_a_certificate_is_shown_and_files_are_found_beside_the_kubeconfig(
+    server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
     path = server.kubeconfig(server.certified("jane"))
     assert who(path)["username"] == "jane"
@@ -82,14 +86,16 @@ def test_a_certificate_is_shown_and_files_are_found_beside_the_kubeconfig(server
     assert health(["--kubeconfig", str(path)]) == 0
 
 
-def test_a_relative_path_of_the_kubeconfig_itself_is_of_the_working_directory(server, monkeypatch):
+def test_a_relative_path_of_the_kubeconfig_itself_is_of_the_working_directory(
+    server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = server.kubeconfig({"tokenFile": "token"})
     (server.folder / "token").write_text("secret\n")
     monkeypatch.chdir(path.parent.parent)
     assert who(path.relative_to(path.parent.parent))["username"] == "root"
 
 
-def test_a_token_file_is_read_again_when_it_was_written_again(server):
+def test_a_token_file_is_read_again_when_it_was_written_again(server) -> None:
     path = server.kubeconfig({"tokenFile": "token"})
     (server.folder / "token").write_text("secret\n")
     with Client.from_kubeconfig(path) as client:
@@ -99,7 +105,7 @@ def test_a_token_file_is_read_again_when_it_was_written_again(server):
 
 
 @pytest.mark.real_time
-async def test_a_component_shows_a_token_that_was_renewed(server, monkeypatch):
+async def test_a_component_shows_a_token_that_was_renewed(server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kubedra.kubeconfig.credentials._CACHE_SECONDS", 0.0)
     path, file = server.kubeconfig({"tokenFile": "token"}), server.folder / "token"
     file.write_text("secret\n")
@@ -118,7 +124,7 @@ async def test_a_component_shows_a_token_that_was_renewed(server, monkeypatch):
     await client.close()
 
 
-def test_a_user_acts_as_another(server):
+def test_a_user_acts_as_another(server) -> None:
     another = {"as": "jane", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"x/y": ["1", "2"]}}
     path = server.kubeconfig({"token": "secret", **another})
     seen = who(path)
@@ -127,7 +133,7 @@ def test_a_user_acts_as_another(server):
     assert asyncio.run(who_component(path)) == "jane"
 
 
-def test_the_servers_certificate_has_to_be_for_the_given_name(server, capsys):
+def test_the_servers_certificate_has_to_be_for_the_given_name(server, capsys: pytest.CaptureFixture[str]) -> None:
     assert who(server.kubeconfig({"token": "secret"}, **{"tls-server-name": "localhost"}))["username"] == "root"
     path = server.kubeconfig({"token": "secret"}, **{"tls-server-name": "elsewhere.example"})
     with pytest.raises(ConnectionError, match="Hostname mismatch"):
@@ -140,20 +146,20 @@ def test_the_servers_certificate_has_to_be_for_the_given_name(server, capsys):
     assert "Hostname mismatch" in capsys.readouterr().out
 
 
-def test_without_an_authority_the_systems_are_trusted(server, monkeypatch):
+def test_without_an_authority_the_systems_are_trusted(server, monkeypatch: pytest.MonkeyPatch) -> None:
     path = server.kubeconfig({"token": "secret"}, **{"certificate-authority": ""})
     monkeypatch.setenv("SSL_CERT_FILE", str(server.folder / "data" / "tls.crt"))
     assert who(path)["username"] == "root"
 
 
-def test_any_certificate_is_taken_only_where_that_is_said(server):
+def test_any_certificate_is_taken_only_where_that_is_said(server) -> None:
     server_only = {"certificate-authority": ""}
     with pytest.raises(ConnectionError, match="certificate verify failed"):
         who(server.kubeconfig({"token": "secret"}, **server_only))
     assert who(server.kubeconfig({"token": "secret"}, **server_only, **{"insecure-skip-tls-verify": True}))
 
 
-def test_a_password_is_shown_and_a_token_comes_from_its_file_first(tmp_path):
+def test_a_password_is_shown_and_a_token_comes_from_its_file_first(tmp_path: Path) -> None:
     basic = read_kubeconfig(write_kubeconfig(tmp_path / "c", user={"username": "u", "password": "p"}))
     assert basic.headers() == (("authorization", "Basic dTpw"),)
     path = write_kubeconfig(tmp_path / "c", user={"token": "text", "tokenFile": "token"})
@@ -162,7 +168,9 @@ def test_a_password_is_shown_and_a_token_comes_from_its_file_first(tmp_path):
     assert read_kubeconfig(path).headers() == (("authorization", "Bearer file"),)
 
 
-def test_files_are_merged_and_the_first_that_has_an_entry_wins(server, tmp_path, monkeypatch):
+def test_files_are_merged_and_the_first_that_has_an_entry_wins(
+    server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "token").write_text("secret")
     first, second = tmp_path / "first", server.folder / "second"
     users = [{"name": "u", "user": {"tokenFile": "token"}}]
@@ -179,7 +187,9 @@ def test_files_are_merged_and_the_first_that_has_an_entry_wins(server, tmp_path,
 CONTEXT = {"cluster": "c", "user": "u", "namespace": "kube-public"}
 
 
-def test_without_a_name_the_kubeconfig_is_that_of_the_environment_or_of_a_server_here(tmp_path, monkeypatch):
+def test_without_a_name_the_kubeconfig_is_that_of_the_environment_or_of_a_server_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.chdir(tmp_path)
     assert default_files() == (Path(".kubedra/kubeconfig"),)
@@ -222,7 +232,7 @@ EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "x", "intera
          "user 'u': exec: interactiveMode must be one of Never, IfAvailable, Always"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_used_is_one_line_that_names_it(tmp_path, cluster, user, text):
+def test_what_cannot_be_used_is_one_line_that_names_it(tmp_path: Path, cluster, user, text) -> None:
     (tmp_path / "own").write_text("nonsense")
     file = write_kubeconfig(tmp_path / "kubeconfig", cluster=cluster, user=user)
     with pytest.raises(KubeconfigError) as caught:
@@ -231,13 +241,13 @@ def test_what_cannot_be_used_is_one_line_that_names_it(tmp_path, cluster, user, 
     assert "\n" not in str(caught.value)
 
 
-def test_an_authority_and_no_verification_contradict_each_other(server):
+def test_an_authority_and_no_verification_contradict_each_other(server) -> None:
     path = server.kubeconfig({"token": "secret"}, **{"insecure-skip-tls-verify": True})
     with pytest.raises(KubeconfigError, match="has a certificate authority and insecure-skip-tls-verify"):
         read_kubeconfig(path)
 
 
-def test_the_users_of_a_file_may_use_a_program_too(tmp_path):
+def test_the_users_of_a_file_may_use_a_program_too(tmp_path: Path) -> None:
     spec = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "/nowhere"}
     path = write_kubeconfig(tmp_path / "c", user={"exec": spec})
     with pytest.raises(KubeconfigError, match=r"user 'u': exec: /nowhere: No such file or directory$"):

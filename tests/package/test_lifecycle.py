@@ -17,6 +17,8 @@ from kubedra.runtime import process
 from kubedra.runtime.server_record import RECORD, ServerRecord
 from tests.support.patience import run_command, wait_until
 
+pytestmark = pytest.mark.integration
+
 
 def kubedra(directory: Path, *args: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kubedra", *args]
@@ -24,14 +26,14 @@ def kubedra(directory: Path, *args: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def detached(tmp_path):
+def detached(tmp_path: Path):
     started = kubedra(tmp_path, "up", "--detach", "--port=0", "--nodes=1", "--durability=off")
     assert started.returncode == 0, started.stderr
     yield tmp_path
     kubedra(tmp_path, "down")
 
 
-def test_a_detached_server_is_ready_when_the_command_returns(detached):
+def test_a_detached_server_is_ready_when_the_command_returns(detached) -> None:
     record = running(detached / ".kubedra")
     status = kubedra(detached, "status")
     assert status.returncode == 0
@@ -39,17 +41,17 @@ def test_a_detached_server_is_ready_when_the_command_returns(detached):
     assert "1 nodes" in status.stdout
 
 
-def test_a_second_server_on_the_same_directory_is_refused_with_the_firsts_address(detached):
+def test_a_second_server_on_the_same_directory_is_refused_with_the_firsts_address(detached) -> None:
     again = kubedra(detached, "up", "--detach", "--port=0")
     assert again.returncode == 2
     assert f"a server is already running at {running(detached / '.kubedra')['url']}" in again.stderr
 
 
-def test_its_log_can_be_read(detached):
+def test_its_log_can_be_read(detached) -> None:
     assert "api server" in kubedra(detached, "logs").stdout
 
 
-def test_its_log_is_followed_to_its_last_line(detached, monkeypatch):
+def test_its_log_is_followed_to_its_last_line(detached, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop_at_first_pause(_: float) -> None:
         monkeypatch.undo()
         kubedra(detached, "down")
@@ -60,7 +62,7 @@ def test_its_log_is_followed_to_its_last_line(detached, monkeypatch):
     assert "".join(lines) == (detached / ".kubedra" / LOG).read_text()
 
 
-def test_down_stops_it_and_leaves_its_data(detached):
+def test_down_stops_it_and_leaves_its_data(detached) -> None:
     done = kubedra(detached, "down")
     assert done.stdout.startswith("stopped (pid ")
     assert running(detached / ".kubedra") is None
@@ -69,21 +71,21 @@ def test_down_stops_it_and_leaves_its_data(detached):
     assert kubedra(detached, "down").returncode == 2
 
 
-def test_what_was_written_is_there_after_a_restart(detached):
+def test_what_was_written_is_there_after_a_restart(detached) -> None:
     kubedra(detached, "down")
     restarted = kubedra(detached, "serve", "--detach", "--port=0")
     assert restarted.returncode == 0, restarted.stderr
     assert "1 nodes" in kubedra(detached, "status").stdout
 
 
-def test_a_server_that_cannot_start_says_why_in_one_line(tmp_path):
+def test_a_server_that_cannot_start_says_why_in_one_line(tmp_path: Path) -> None:
     done = kubedra(tmp_path, "up", "--detach", "--emulated-version=1.20")
     assert done.returncode == 2
     assert "1.20" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_a_stale_record_ends_no_process_that_has_its_id_now(tmp_path):
+def test_a_stale_record_ends_no_process_that_has_its_id_now(tmp_path: Path) -> None:
     other = subprocess.Popen(
         [sys.executable, "-c", "import time; time.sleep(600)", "-m", "apiserver"], start_new_session=True
     )
@@ -98,7 +100,7 @@ def test_a_stale_record_ends_no_process_that_has_its_id_now(tmp_path):
         other.wait()
 
 
-def test_a_killed_server_is_not_found_though_its_record_is_there(tmp_path):
+def test_a_killed_server_is_not_found_though_its_record_is_there(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     with ControlPlane(data_dir=data_dir, controllers=False) as plane:
         found = running(data_dir)
@@ -108,7 +110,7 @@ def test_a_killed_server_is_not_found_though_its_record_is_there(tmp_path):
         assert (data_dir / RECORD).exists()
 
 
-def test_a_server_withdraws_no_record_of_another(tmp_path):
+def test_a_server_withdraws_no_record_of_another(tmp_path: Path) -> None:
     first, second = ServerRecord(tmp_path), ServerRecord(tmp_path)
     first.publish({"url": "first"})
     second.publish({"url": "second"})
@@ -119,7 +121,7 @@ def test_a_server_withdraws_no_record_of_another(tmp_path):
     ServerRecord(tmp_path).withdraw()
 
 
-def test_a_server_that_does_not_stop_is_killed(tmp_path, monkeypatch):
+def test_a_server_that_does_not_stop_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lifecycle, "STOP_TIMEOUT", 0.1)
     with ControlPlane(data_dir=tmp_path, controllers=False) as plane:
         os.kill(plane.pid, signal.SIGSTOP)
@@ -127,7 +129,7 @@ def test_a_server_that_does_not_stop_is_killed(tmp_path, monkeypatch):
         assert running(tmp_path) is None
 
 
-def test_the_kernels_word_counts_not_the_records(tmp_path):
+def test_the_kernels_word_counts_not_the_records(tmp_path: Path) -> None:
     with ControlPlane(data_dir=tmp_path, controllers=False) as plane:
         record = tmp_path / RECORD
         record.write_text(json.dumps({**json.loads(record.read_text()), "pid": os.getpid()}))
@@ -135,7 +137,7 @@ def test_the_kernels_word_counts_not_the_records(tmp_path):
         assert stop(tmp_path) == plane.pid
 
 
-def test_log_records_are_lines_of_json_where_that_is_asked_for(tmp_path):
+def test_log_records_are_lines_of_json_where_that_is_asked_for(tmp_path: Path) -> None:
     code = (
         "import logging; from apiserver.options.logs import configure; configure('json', 0);"
         " logging.getLogger('a').warning('two\\nlines')"
@@ -165,7 +167,7 @@ def test_completion_knows_every_command() -> None:
         ("kubedra node run --plugin-d", "--plugin-dir"),
     ],
 )
-def test_completion_offers_commands_their_second_words_and_their_flags(tmp_path, words, offered):
+def test_completion_offers_commands_their_second_words_and_their_flags(tmp_path: Path, words, offered) -> None:
     program = tmp_path / "kubedra"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m kubedra "$@"\n')
     program.chmod(0o755)
@@ -177,6 +179,6 @@ def test_completion_offers_commands_their_second_words_and_their_flags(tmp_path,
     assert (done.stdout.strip(), done.stderr) == (offered, "")
 
 
-def test_a_shells_script_is_the_same_for_both_but_for_the_first_line(tmp_path):
+def test_a_shells_script_is_the_same_for_both_but_for_the_first_line(tmp_path: Path) -> None:
     bash, zsh = (kubedra(tmp_path, "completion", shell).stdout for shell in ("bash", "zsh"))
     assert zsh.partition("\n")[2] == bash

@@ -2,12 +2,16 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from apiserver.api.objects import Json
 from kubedra.client.client import ApiError, Client
+from kubedra.pytest_plugin import Kube
+
+pytestmark = pytest.mark.integration
 
 
 def a_role(name: str) -> Json:
@@ -47,7 +51,7 @@ ODD = ["a?b", "a#b", "a b", "ü", "a&b=c", "system:x"]
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_an_odd_name_never_means_another_object(kube, name):
+def test_an_odd_name_never_means_another_object(kube: Kube, name) -> None:
     kube.apply([a_role("a"), a_role("system")])
     with pytest.raises(ApiError, match="not found"):
         kube.delete(f"clusterrole/{name}")
@@ -69,40 +73,40 @@ def test_an_odd_name_never_means_another_object(kube, name):
     ],
 )
 @pytest.mark.parametrize("name", ["..", ".", "a%2Fb"])
-def test_what_no_path_can_hold_is_refused_before_it_is_sent(kube, name, call: Callable[[Any, str], Any]):
+def test_what_no_path_can_hold_is_refused_before_it_is_sent(kube: Kube, name, call: Callable[[Any, str], Any]) -> None:
     with pytest.raises(ValueError, match="invalid resource name"):
         call(kube, name)
 
 
-def test_a_slash_in_a_name_leads_to_no_subresource(kube):
+def test_a_slash_in_a_name_leads_to_no_subresource(kube: Kube) -> None:
     with pytest.raises(ValueError, match=r'invalid resource name "web/status": \[may not contain \'/\'\]'):
         kube.get("pod/web/status")
 
 
-def test_a_manifest_with_such_a_name_is_named(kube, tmp_path):
+def test_a_manifest_with_such_a_name_is_named(kube: Kube, tmp_path: Path) -> None:
     (tmp_path / "role.json").write_text(json.dumps(a_role("a/b")))
     with pytest.raises(ValueError, match=r'role\.json.*: invalid resource name "a/b"'):
         kube.apply(tmp_path / "role.json")
 
 
-def test_namespaces_and_subresources_are_escaped_too(kube):
+def test_namespaces_and_subresources_are_escaped_too(kube: Kube) -> None:
     path = kube.client().path("v1", "Pod", "x?y", "a#b", "c d/e")
     assert path == "/api/v1/namespaces/x%3Fy/pods/a%23b/c%20d/e"
 
 
-def test_a_name_is_one_value_of_a_selector(kube):
+def test_a_name_is_one_value_of_a_selector(kube: Kube) -> None:
     kube.apply(a_role("other"))
     with pytest.raises(TimeoutError):
         kube.wait("clusterrole/other,metadata.name=other", "create", timeout=0.1)
     assert kube.events("pod/a,b") == []
 
 
-def test_a_wait_names_an_object(kube):
+def test_a_wait_names_an_object(kube: Kube) -> None:
     with pytest.raises(ValueError, match='"pods" names no object'):
         kube.wait("pods", "create")
 
 
-def test_a_type_that_came_after_discovery_is_found(kube):
+def test_a_type_that_came_after_discovery_is_found(kube: Kube) -> None:
     kube.apply(a_definition("widgets"))
     kube.wait("crd/widgets.example.com", "condition=Established")
     assert kube.list("widgets") == []
@@ -112,7 +116,7 @@ def test_a_type_that_came_after_discovery_is_found(kube):
     assert kube.client().resolve("gadget") == ("example.com/v1", "Gadget")
 
 
-def test_an_extension_server_that_is_down_hinders_no_search(kube):
+def test_an_extension_server_that_is_down_hinders_no_search(kube: Kube) -> None:
     service = {"service": {"namespace": "default", "name": "none"}, "insecureSkipTLSVerify": True}
     spec = {
         "group": "down.example.com",
@@ -131,7 +135,7 @@ def test_an_extension_server_that_is_down_hinders_no_search(kube):
             client.path("down.example.com/v1", "Thing")
 
 
-def test_a_group_that_went_after_discovery_hinders_no_search(kube):
+def test_a_group_that_went_after_discovery_hinders_no_search(kube: Kube) -> None:
     kube.apply(a_definition("widgets"))
     kube.wait("crd/widgets.example.com", "condition=Established")
     client = kube.client()
@@ -142,7 +146,9 @@ def test_a_group_that_went_after_discovery_hinders_no_search(kube):
         client.resolve("nonsense")
 
 
-def test_an_unknown_type_reloads_discovery_once_and_a_known_one_never(kube, monkeypatch):
+def test_an_unknown_type_reloads_discovery_once_and_a_known_one_never(
+    kube: Kube, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = kube.client()
     client.resolve("clusterrole")
     paths = requested_paths(client, monkeypatch)

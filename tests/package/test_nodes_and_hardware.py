@@ -14,6 +14,8 @@ from kubedra import ControlPlane
 from kubedra.plane.control_plane import StartError
 from kubedra.pytest_plugin import Kube
 
+pytestmark = pytest.mark.integration
+
 NEEDED = ["node-lifecycle-controller", "node-agent"]
 
 

@@ -9,6 +9,8 @@ import pytest
 from kubedra.runtime import process
 from tests.support.patience import CLOCK, run_command
 
+pytestmark = pytest.mark.integration
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pytest-project"
 
 
@@ -24,13 +26,13 @@ def project(directory: Path, test: str) -> Path:
     return directory
 
 
-def test_the_example_project_passes_on_two_workers():
+def test_the_example_project_passes_on_two_workers() -> None:
     """On one it does as the jobs of docs/howto/continuous-integration.md (tests/howto/test_howto.py)."""
     done = run_pytest(EXAMPLE, "-q", "-n", "2")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_each_test_finds_the_control_plane_empty(tmp_path):
+def test_each_test_finds_the_control_plane_empty(tmp_path: Path) -> None:
     test = """
 import pytest
 
@@ -43,7 +45,7 @@ def test_empty(kube, round):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_failing_test_shows_objects_and_events(tmp_path):
+def test_a_failing_test_shows_objects_and_events(tmp_path: Path) -> None:
     test = """
 def test_fails(kube):
     kube.add_node("worker", devices=1)
@@ -63,14 +65,14 @@ def test_fails(kube):
     ("marker", "words"),
     [("emulated_version='1.35'", "needs own=True"), ("own=True, emulated='1.35'", "has no option emulated")],
 )
-def test_an_option_that_cannot_hold_is_named(tmp_path, marker, words):
+def test_an_option_that_cannot_hold_is_named(tmp_path: Path, marker, words) -> None:
     test = f"import pytest\n@pytest.mark.kube({marker})\ndef test_it(kube): pass\n"
     done = run_pytest(project(tmp_path, test), "-q")
     assert done.returncode != 0
     assert words in done.stdout + done.stderr
 
 
-def test_importing_the_plugin_brings_nothing_heavy():
+def test_importing_the_plugin_brings_nothing_heavy() -> None:
     code = (
         "import sys, pytest, dataclasses; before = set(sys.modules); import kubedra.pytest_plugin; "
         "print(sorted(m for m in set(sys.modules) - before if not m.startswith('kubedra')))"
@@ -81,7 +83,7 @@ def test_importing_the_plugin_brings_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-def test_a_stopped_control_plane_leaves_no_process(tmp_path):
+def test_a_stopped_control_plane_leaves_no_process(tmp_path: Path) -> None:
     from kubedra import ControlPlane
 
     plane = ControlPlane(data_dir=tmp_path).start()

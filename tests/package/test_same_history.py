@@ -17,6 +17,8 @@ from kubedra.client.client import Client
 from kubedra.client.clock import Clock
 from tests.support.ports import free_port
 
+pytestmark = pytest.mark.integration
+
 PODS = 30
 TAINT = {"key": "broken", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
 TOLERATION = {"key": "broken", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}

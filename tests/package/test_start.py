@@ -15,6 +15,8 @@ from kubedra import ControlPlane
 from kubedra.plane.control_plane import StartError
 from kubedra.runtime.process import SilentError, wait_for_announcement
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture
 def silent_database():

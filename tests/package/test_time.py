@@ -16,6 +16,8 @@ from kubedra.client.clock import Clock, RealTimeError
 from kubedra.plane.control_plane import StartError
 from kubedra.pytest_plugin import Kube
 
+pytestmark = pytest.mark.integration
+
 virtual = pytest.mark.kube(clock="virtual")
 
 

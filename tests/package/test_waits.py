@@ -3,11 +3,15 @@
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from kubedra import AtRestError, ControlPlane
 from kubedra.client.client import Client
+from kubedra.pytest_plugin import Kube
+
+pytestmark = pytest.mark.integration
 
 POD = {
     "apiVersion": "v1",
@@ -19,7 +23,7 @@ POD = {
 SHORT = 1.8
 
 
-def test_a_wait_in_vain_ends_when_the_control_plane_is_at_rest_and_says_why(kube):
+def test_a_wait_in_vain_ends_when_the_control_plane_is_at_rest_and_says_why(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply(POD)
     with pytest.raises(AtRestError) as caught:
@@ -32,14 +36,14 @@ def test_a_wait_in_vain_ends_when_the_control_plane_is_at_rest_and_says_why(kube
     assert "FailedScheduling: 0/1 nodes are available" in text
 
 
-def test_a_wait_goes_on_while_a_timer_falls_due_before_its_end(kube):
+def test_a_wait_goes_on_while_a_timer_falls_due_before_its_end(kube: Kube) -> None:
     kube.add_node("worker")
     spec = {"containers": POD["spec"]["containers"], "restartPolicy": "Never"}
     kube.apply({**POD, "metadata": {"name": "job", "annotations": {"kubedra.dev/exit-after": "2"}}, "spec": spec})
     kube.wait("pod/job", "phase=Succeeded", timeout=60)
 
 
-def test_a_wait_says_which_timer_comes_too_late(kube):
+def test_a_wait_says_which_timer_comes_too_late(kube: Kube) -> None:
     kube.add_node("worker")
     spec = {"containers": POD["spec"]["containers"], "restartPolicy": "Never"}
     kube.apply({**POD, "metadata": {"name": "job", "annotations": {"kubedra.dev/exit-after": "500"}}, "spec": spec})
@@ -47,18 +51,18 @@ def test_a_wait_says_which_timer_comes_too_late(kube):
         kube.wait("pod/job", "phase=Succeeded", timeout=100)
 
 
-def waits_to_the_end(kube, **options):
+def waits_to_the_end(kube: Kube, **options):
     with pytest.raises(TimeoutError, match=r"did not reach phase=Running within 1\.8 s") as caught:
         kube.wait("pod/web", "phase=Running", timeout=SHORT, **options)
     return not isinstance(caught.value, AtRestError)
 
 
-def test_a_wait_goes_on_while_another_client_watches(kube):
+def test_a_wait_goes_on_while_another_client_watches(kube: Kube) -> None:
     kube.apply(POD)
     seen = threading.Event()
     with Client(kube.url) as operator:
 
-        def watch():
+        def watch() -> None:
             for _ in operator.watch("/api/v1/pods", timeout=60, timeoutSeconds="3"):
                 seen.set()
 
@@ -69,19 +73,19 @@ def test_a_wait_goes_on_while_another_client_watches(kube):
         thread.join()
 
 
-def test_a_wait_goes_on_while_a_command_of_the_test_runs(kube):
+def test_a_wait_goes_on_while_a_command_of_the_test_runs(kube: Kube) -> None:
     kube.apply(POD)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as command:
         assert waits_to_the_end(kube)
         command.communicate(b"\n")
 
 
-def test_a_wait_may_be_told_to_go_on(kube):
+def test_a_wait_may_be_told_to_go_on(kube: Kube) -> None:
     kube.apply(POD)
     assert waits_to_the_end(kube, fail_fast=False)
 
 
-def test_of_a_server_without_controllers_nothing_is_known():
+def test_of_a_server_without_controllers_nothing_is_known() -> None:
     with ControlPlane(controllers=False) as plane, plane.client() as client:
         found = client.request("GET", "/-/idle")
         assert found == {
@@ -89,13 +93,13 @@ def test_of_a_server_without_controllers_nothing_is_known():
         }  # fmt: skip
 
 
-def test_what_real_drivers_will_do_cannot_be_foreseen(tmp_path):
+def test_what_real_drivers_will_do_cannot_be_foreseen(tmp_path: Path) -> None:
     with ControlPlane(nodes=1, args=[f"--plugin-dir={tmp_path}"]) as plane, plane.client() as client:
         assert client.request("GET", "/-/idle")["next"] == {"component": "node-agent", "seconds": 0}
 
 
 @pytest.mark.kube(clock="virtual")
-def test_in_virtual_time_a_wait_in_vain_shows_the_warnings_too(kube):
+def test_in_virtual_time_a_wait_in_vain_shows_the_warnings_too(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply(POD)
     with pytest.raises(TimeoutError, match="FailedScheduling: 0/1 nodes"):

@@ -15,12 +15,14 @@ import pytest
 from tests.support.patience import run_command
 from tests.support.requirements import closure
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "pytest-project"
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
+def installed(tmp_path_factory: pytest.TempPathFactory):
     """A directory with the wheel in it, as pip unpacks it; its dependencies are this environment's."""
     made = tmp_path_factory.mktemp("wheel")
     subprocess.run(
@@ -42,7 +44,7 @@ def run(installed: Path, directory: Path, *args: str, also: Path | None = None) 
 
 
 @pytest.fixture
-def hostile(tmp_path):
+def hostile(tmp_path: Path):
     """A project that has an `apiserver`, a `controllers` that cannot even be imported, `migrations` and `tests` of its
     own.
     """
@@ -63,12 +65,12 @@ def hostile(tmp_path):
     return tmp_path
 
 
-def test_only_one_package_stands_at_the_top_of_the_wheel(installed):
+def test_only_one_package_stands_at_the_top_of_the_wheel(installed) -> None:
     tops = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
     assert tops == {"kubedra"}
 
 
-def test_the_package_is_importable_alone_and_brings_nothing_of_the_server(installed, tmp_path):
+def test_the_package_is_importable_alone_and_brings_nothing_of_the_server(installed, tmp_path: Path) -> None:
     code = (
         "import kubedra, sys; print(kubedra.__file__, sorted(m for m in sys.modules if m.split('.')[0] in ('apiserver',"
         " 'controllers')))"
@@ -77,7 +79,7 @@ def test_the_package_is_importable_alone_and_brings_nothing_of_the_server(instal
     assert done.stdout.strip() == f"{installed}/kubedra/__init__.py []", done.stderr
 
 
-def test_the_wheel_serves_from_an_empty_directory(installed, tmp_path):
+def test_the_wheel_serves_from_an_empty_directory(installed, tmp_path: Path) -> None:
     code = (
         "from kubedra import ControlPlane\n"
         "with ControlPlane(nodes=1, devices='gpu.example.com') as plane, plane.client() as client:\n"
@@ -89,12 +91,12 @@ def test_the_wheel_serves_from_an_empty_directory(installed, tmp_path):
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "two workers"])
-def test_a_hosts_packages_of_the_same_names_and_ours_do_not_meet(installed, hostile, workers):
+def test_a_hosts_packages_of_the_same_names_and_ours_do_not_meet(installed, hostile, workers) -> None:
     done = run(installed, hostile, "-m", "pytest", "-q", "-p", "no:cacheprovider", *workers, also=hostile)
     assert "2 passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_an_intruder_on_the_servers_path_is_named_in_one_line(installed, hostile):
+def test_an_intruder_on_the_servers_path_is_named_in_one_line(installed, hostile) -> None:
     server = installed / "kubedra" / "_server"
     code = (
         f"import sys; sys.path.insert(0, {str(server)!r}); import apiserver.command.start as m; sys.path.insert(0,"
@@ -107,7 +109,7 @@ def test_an_intruder_on_the_servers_path_is_named_in_one_line(installed, hostile
 
 
 @pytest.fixture(scope="module")
-def bare(installed, tmp_path_factory):
+def bare(installed, tmp_path_factory: pytest.TempPathFactory):
     """The environment of a Python that has the wheel, the packages that it declares and pytest; on whose PATH are no git,
     no compiler and no kubectl.
     """
@@ -131,7 +133,7 @@ def bare(installed, tmp_path_factory):
     return {"PATH": str(home / "bin"), "HOME": str(home)}
 
 
-def test_the_fixture_needs_nothing_but_what_the_wheel_declares(bare, tmp_path):
+def test_the_fixture_needs_nothing_but_what_the_wheel_declares(bare, tmp_path: Path) -> None:
     (tmp_path / "test_first.py").write_text(
         "def test_a_pod_runs(kube):\n"
         "    kube.add_node('worker', devices=8)\n"
@@ -145,7 +147,7 @@ def test_the_fixture_needs_nothing_but_what_the_wheel_declares(bare, tmp_path):
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_the_command_and_its_completion_need_nothing_else(bare, tmp_path):
+def test_the_command_and_its_completion_need_nothing_else(bare, tmp_path: Path) -> None:
     asked = (
         "kubedra up --detach --port 0 --storage memory >&2 && kubedra status >&2; kubedra down >&2; "
         "source <(kubedra completion bash); COMP_WORDS=(kubedra up --emu); COMP_CWORD=2; _kubedra; echo ${COMPREPLY[@]}"

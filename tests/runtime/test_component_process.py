@@ -31,6 +31,8 @@ from tests.support.patience import become, wait_until
 from tests.support.ports import free_port
 from tests.support.wire import environment
 
+pytestmark = pytest.mark.integration
+
 
 def outcome(error: BaseException | None, monkeypatch: pytest.MonkeyPatch, verbosity: int = 0) -> int:
     """The exit code where the components end so."""

@@ -5,7 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from controllers.runtime.correlation import Correlator
+
+pytestmark = pytest.mark.integration
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _made = iter(range(10**9))

@@ -22,6 +22,8 @@ from controllers.runtime.transport import TransportError
 from kubedra.kubeconfig.reader import Cluster
 from tests.support.patience import patience
 
+pytestmark = pytest.mark.integration
+
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 

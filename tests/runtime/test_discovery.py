@@ -11,6 +11,8 @@ from controllers.runtime.discovery import served_kinds
 from controllers.runtime.transport import Headers, Transport
 from tests.scheduler.world import World
 
+pytestmark = pytest.mark.integration
+
 
 class OfAnOldServer:
     """A transport to a server that knows one form of JSON."""

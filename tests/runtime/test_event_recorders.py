@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from apiserver.api.objects import Json
 from controllers.runtime.events import CoreEventRecorder, EventRecorder
 from controllers.runtime.kinds import CORE_EVENTS, EVENTS, NAMESPACES, PODS, Kind
 from tests.scheduler.world import World
 from tests.support.objects import make_pod
+
+pytestmark = pytest.mark.integration
 
 
 async def events(world: World, kind: Kind, wanted: Callable[[list[Json]], bool]) -> list[Json]:

@@ -14,6 +14,8 @@ from controllers.runtime.transport import TransportError
 from tests.support.recording import RecordingClient
 from tests.support.virtual import passes, run
 
+pytestmark = pytest.mark.integration
+
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
 OTHER = {**POD, "metadata": {**POD["metadata"], "name": "q", "uid": "v"}}  # type: ignore[dict-item]
 

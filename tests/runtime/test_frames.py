@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.runtime.frames import Frames, Sort, frame, parts, two_parts
+
+pytestmark = pytest.mark.integration
 
 FRAMES = st.lists(st.tuples(st.sampled_from(Sort), st.integers(0, 2**32 - 1), st.binary(max_size=40)))
 

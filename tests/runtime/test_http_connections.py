@@ -16,6 +16,8 @@ from kubedra.kubeconfig.credentials import Credentials
 from kubedra.kubeconfig.reader import Cluster
 from tests.support.patience import become, patience
 
+pytestmark = pytest.mark.integration
+
 #: Bytes of an answer; None closes the connection.
 Piece = bytes | None
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-A: b\r\n\r\nok"

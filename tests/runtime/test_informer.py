@@ -19,6 +19,8 @@ from controllers.runtime.kinds import PODS, RESOURCE_SLICES
 from controllers.runtime.transport import TransportError
 from tests.support.virtual import passes, run
 
+pytestmark = pytest.mark.integration
+
 
 def make_pod(name: str, version: int, **labels: str) -> Json:
     metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}", "resourceVersion": str(version)}

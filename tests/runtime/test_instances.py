@@ -23,6 +23,8 @@ from controllers.runtime.kinds import LEASES, NAMESPACES, SERVICE_ACCOUNTS, Kind
 from controllers.runtime.transport import TransportError
 from tests.support.virtual import passes, run
 
+pytestmark = pytest.mark.integration
+
 SERVER = "http://server"
 EVENTS = Kind("", "v1", "events", "Event")
 COMPONENTS = ("serviceaccount-controller",)

@@ -25,6 +25,8 @@ from tests.support.objects import make_node
 from tests.support.patience import communicate, patience
 from tests.support.wire import ROOT, Child, environment
 
+pytestmark = pytest.mark.integration
+
 
 def config_map(name: str) -> Json:
     return {

@@ -22,6 +22,8 @@ from controllers.runtime.times import go_time, micro_time, parse_time
 from controllers.runtime.transport import NoTransport
 from controllers.runtime.workqueue import Resync, Workqueue
 
+pytestmark = pytest.mark.integration
+
 OLD, NOW = "2025-01-01T00:00:00Z", "2026-01-01T00:00:00Z"
 
 

@@ -24,6 +24,8 @@ from controllers.runtime.transport import TransportError
 from tests.support.patience import patience
 from tests.support.server import Running, serve
 
+pytestmark = pytest.mark.integration
+
 MAPS: Final = "/api/v1/namespaces/default/configmaps"
 Ends = tuple[Pipe, PipeTransport]
 

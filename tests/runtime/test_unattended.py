@@ -13,6 +13,8 @@ from controllers.options.names import UNSUPPORTED
 from kubedra import ControlPlane
 from tests.support.wire import Wire
 
+pytestmark = pytest.mark.integration
+
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"

@@ -16,6 +16,8 @@ from apiserver.runtime.virtual_loop import START, VirtualLoop
 from controllers.runtime.times import go_time, micro_time, parse_time
 from tests.support.virtual import passes
 
+pytestmark = pytest.mark.integration
+
 SECOND = timedelta(seconds=1)
 
 

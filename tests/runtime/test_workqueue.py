@@ -17,6 +17,8 @@ from controllers.runtime.workqueue import Resync, Workqueue
 from tests.support import virtual
 from tests.support.virtual import passes
 
+pytestmark = pytest.mark.integration
+
 MS = timedelta(milliseconds=1)
 
 

@@ -21,6 +21,8 @@ from tests.support.postgres import Database, fresh_schema
 from tests.support.server import HeldTime, serve
 from tests.support.wire import Child, Wire
 
+pytestmark = pytest.mark.integration
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 

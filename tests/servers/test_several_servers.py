@@ -17,6 +17,8 @@ from tests.servers.truth import Row, Truth
 from tests.servers.wire import Line
 from tests.support.postgres import Database
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[Database]:

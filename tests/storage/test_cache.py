@@ -11,9 +11,11 @@ from apiserver.storage import WatchCache, Write
 from apiserver.storage.log.types import Expired
 from tests.storage.caches import a_store, names, value, with_store
 
+pytestmark = pytest.mark.integration
+
 
 @with_store
-async def test_a_written_object_is_in_the_cache_when_the_write_is_answered(store):
+async def test_a_written_object_is_in_the_cache_when_the_write_is_answered(store) -> None:
     revision = await store.put("ns/a", node="n1")
     entry = store.pods.get("/registry/pods/ns/a")
     assert (entry.revision, entry.create_revision, store.pods.revision) == (revision, revision, revision)
@@ -24,7 +26,7 @@ async def test_a_written_object_is_in_the_cache_when_the_write_is_answered(store
 
 
 @with_store
-async def test_objects_and_lists_are_made_by_joining_tails(store):
+async def test_objects_and_lists_are_made_by_joining_tails(store) -> None:
     await store.put("a")
     await store.put("b")
     entries = store.pods.list().entries
@@ -36,7 +38,7 @@ async def test_objects_and_lists_are_made_by_joining_tails(store):
 
 
 @with_store
-async def test_an_object_without_metadata_members_is_spliced_as_well(store):
+async def test_an_object_without_metadata_members_is_spliced_as_well(store) -> None:
     record = await store.log.append(Write("/registry/pods/x", b'{"metadata":{},"a":1}', 0))
     entry = store.pods.get(record.key)
     assert entry.obj == {"metadata": {"resourceVersion": "1"}, "a": 1}
@@ -44,7 +46,7 @@ async def test_an_object_without_metadata_members_is_spliced_as_well(store):
 
 
 @with_store
-async def test_everything_is_decoded_and_encoded_at_most_once(store):
+async def test_everything_is_decoded_and_encoded_at_most_once(store) -> None:
     calls = []
     caches = WatchCache(store.log, lambda data: calls.append(data) or json.loads(data))
     cache = caches.add("/registry/pods/")
@@ -65,7 +67,7 @@ async def test_everything_is_decoded_and_encoded_at_most_once(store):
 
 
 @with_store
-async def test_lists_are_ranges_in_key_order_with_what_remains(store):
+async def test_lists_are_ranges_in_key_order_with_what_remains(store) -> None:
     for name in ("b/2", "a/1", "b/1", "b-/1", "b/3"):
         await store.put(name)
     pods = store.pods
@@ -78,7 +80,7 @@ async def test_lists_are_ranges_in_key_order_with_what_remains(store):
 
 
 @with_store
-async def test_each_row_goes_to_the_cache_with_the_longest_prefix(store):
+async def test_each_row_goes_to_the_cache_with_the_longest_prefix(store) -> None:
     nested = store.caches.add("/registry/pods/special/")
     await store.caches.load(nested)
     await store.put("special/a")
@@ -91,14 +93,14 @@ async def test_each_row_goes_to_the_cache_with_the_longest_prefix(store):
 
 
 @pytest.mark.real_time
-async def test_a_prefix_is_a_directory():
+async def test_a_prefix_is_a_directory() -> None:
     async with a_store() as store:
         with pytest.raises(ValueError, match="slash"):
             store.caches.add("/registry/nodes")
 
 
 @with_store
-async def test_a_cache_that_is_added_later_holds_what_was_written_before_and_meanwhile(store):
+async def test_a_cache_that_is_added_later_holds_what_was_written_before_and_meanwhile(store) -> None:
     gate, read = asyncio.Event(), store.log.state
 
     async def slow_read(*args, **options):
@@ -124,7 +126,7 @@ async def test_a_cache_that_is_added_later_holds_what_was_written_before_and_mea
 
 
 @with_store
-async def test_removing_a_cache_ends_its_watches(store):
+async def test_removing_a_cache_ends_its_watches(store) -> None:
     cursor, pods = store.pods.cursor(0), store.pods
     waiting = asyncio.ensure_future(cursor.wait())
     await asyncio.sleep(0)
@@ -139,7 +141,7 @@ async def test_removing_a_cache_ends_its_watches(store):
 
 
 @with_store
-async def test_a_watcher_who_is_interrupted_before_it_waits_does_not_wait_once(store):
+async def test_a_watcher_who_is_interrupted_before_it_waits_does_not_wait_once(store) -> None:
     cursor = store.pods.cursor(0)
     cursor.interrupt()
     assert await cursor.wait() is False
@@ -151,7 +153,7 @@ async def test_a_watcher_who_is_interrupted_before_it_waits_does_not_wait_once(s
 
 
 @with_store
-async def test_an_index_follows_its_objects(store):
+async def test_an_index_follows_its_objects(store) -> None:
     await store.put("b", node="n1")
     await store.put("a", node="n1")
     await store.put("c")
@@ -165,7 +167,7 @@ async def test_an_index_follows_its_objects(store):
 
 
 @with_store
-async def test_an_index_that_was_left_behind_by_the_window_is_made_anew(store):
+async def test_an_index_that_was_left_behind_by_the_window_is_made_anew(store) -> None:
     store.pods._window._max_events = 8
     await store.put("a", node="n1")
     assert names(store.pods.find("node", "n1")) == ["a"]
@@ -187,7 +189,7 @@ def shown_on(node):
 
 
 @with_store
-async def test_watches_from_before_a_new_form_go_on_in_theirs_until_they_are_ended(store):
+async def test_watches_from_before_a_new_form_go_on_in_theirs_until_they_are_ended(store) -> None:
     pods = store.pods
     pods.renew({}, shown_on("first"))
     await store.put("a")
@@ -217,7 +219,7 @@ async def test_watches_from_before_a_new_form_go_on_in_theirs_until_they_are_end
 
 
 @with_store
-async def test_who_saw_another_form_has_to_list_again(store):
+async def test_who_saw_another_form_has_to_list_again(store) -> None:
     old = await store.put("a")
     await store.put("b")
     store.pods.renew({}, shown_on("n"))
@@ -227,7 +229,7 @@ async def test_who_saw_another_form_has_to_list_again(store):
 
 
 @with_store
-async def test_the_end_of_a_cache_is_that_of_watches_from_before_a_new_form(store):
+async def test_the_end_of_a_cache_is_that_of_watches_from_before_a_new_form(store) -> None:
     before = store.pods.cursor(store.pods.revision)
     store.pods.renew({}, former=shown_on("n"))
     store.pods.close()
@@ -235,7 +237,7 @@ async def test_the_end_of_a_cache_is_that_of_watches_from_before_a_new_form(stor
 
 
 @with_store
-async def test_an_object_that_a_writer_hands_over_is_not_decoded_while_somebody_follows_objects(store):
+async def test_an_object_that_a_writer_hands_over_is_not_decoded_while_somebody_follows_objects(store) -> None:
     calls = []
     caches = WatchCache(store.log, lambda data: calls.append(data) or json.loads(data))
     plain = caches.add("/registry/pods/")
@@ -262,10 +264,10 @@ async def test_an_object_that_a_writer_hands_over_is_not_decoded_while_somebody_
 
 
 @with_store
-async def test_an_observer_is_told_of_each_row_once_it_is_there_and_of_each_new_state_until_it_ends(store):
+async def test_an_observer_is_told_of_each_row_once_it_is_there_and_of_each_new_state_until_it_ends(store) -> None:
     told: list[object] = []
 
-    def applied(record):
+    def applied(record) -> None:
         told.append((record.key, record.deleted, store.pods.get(record.key) is not None))
 
     end = store.pods.observe(applied, lambda: told.append(len(store.pods)))

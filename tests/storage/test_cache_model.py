@@ -10,11 +10,13 @@ from apiserver.storage import WatchCache, Write, open_log
 from apiserver.storage.watchcache import keys
 from apiserver.storage.watchcache.keys import SortedKeys, end_of
 
+pytestmark = pytest.mark.integration
+
 TEXT = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=4)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.text("ab/", max_size=4)), max_size=80), TEXT, st.integers(1, 5))
-def test_sorted_keys_are_a_sorted_set(steps, start, limit):
+def test_sorted_keys_are_a_sorted_set(steps, start, limit) -> None:
     saved, keys.PIECE = keys.PIECE, 3
     try:
         present: set[str] = set()
@@ -42,7 +44,7 @@ def test_sorted_keys_are_a_sorted_set(steps, start, limit):
 
 
 @given(TEXT, TEXT)
-def test_the_end_of_a_prefix_is_above_all_that_start_with_it_and_nothing_else(prefix, key):
+def test_the_end_of_a_prefix_is_above_all_that_start_with_it_and_nothing_else(prefix, key) -> None:
     end = end_of(prefix)
     assert key.startswith(prefix) == (prefix <= key and (end is None or key < end))
 
@@ -53,7 +55,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["a/1", "a/2", "b/1", "c/1"]), st.boo
 @pytest.mark.real_time
 @settings(max_examples=60, deadline=None)
 @given(STEPS, st.sampled_from(["/r/", "/r/a/", "/r/b"]), st.integers(1, 3), st.integers(4, 50))
-async def test_every_state_can_be_listed_again_in_pages(steps, prefix, limit, window):
+async def test_every_state_can_be_listed_again_in_pages(steps, prefix, limit, window) -> None:
     log = await open_log("memory:")
     caches = WatchCache(log, bytes)
     cache = caches.add("/r/")

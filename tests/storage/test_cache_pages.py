@@ -15,6 +15,8 @@ from apiserver.storage import (
 from apiserver.storage.log.types import Expired
 from tests.storage.caches import a_store, with_store
 
+pytestmark = pytest.mark.integration
+
 
 async def changed_often(store) -> dict[int, dict[str, int]]:
     """Writes some keys again and again; the names that there were at each revision, with what they held."""
@@ -35,9 +37,9 @@ async def changed_often(store) -> dict[int, dict[str, int]]:
 
 
 @pytest.mark.parametrize("kept", [99, 4])
-def test_each_past_state_can_be_read_from_any_key_in_pages_of_any_size(kept):
+def test_each_past_state_can_be_read_from_any_key_in_pages_of_any_size(kept) -> None:
     @with_store
-    async def run(store):
+    async def run(store) -> None:
         store.pods._window._max_events = kept
         states = await changed_often(store)
         for revision, there in states.items():
@@ -55,7 +57,7 @@ def test_each_past_state_can_be_read_from_any_key_in_pages_of_any_size(kept):
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 5000])
-def test_every_cache_that_is_there_at_the_start_has_its_own_rows(at_once, monkeypatch):
+def test_every_cache_that_is_there_at_the_start_has_its_own_rows(at_once, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apiserver.storage.watchcache.watchcache.LOAD_ROWS", at_once)
 
     async def run(prefixes: list[str]) -> None:
@@ -83,7 +85,9 @@ def test_every_cache_that_is_there_at_the_start_has_its_own_rows(at_once, monkey
 
 @pytest.mark.real_time
 @pytest.mark.parametrize("at_once", [1, 2, 3, 99])
-async def test_a_state_is_read_in_pages_and_cut_where_it_was_asked_to_be(at_once, monkeypatch):
+async def test_a_state_is_read_in_pages_and_cut_where_it_was_asked_to_be(
+    at_once, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("apiserver.storage.sqlite.log.PAGE", at_once)
 
     log = await open_log("memory:")
@@ -103,7 +107,7 @@ async def test_a_state_is_read_in_pages_and_cut_where_it_was_asked_to_be(at_once
 
 
 @pytest.mark.real_time
-async def test_caches_that_are_closed_hear_nothing_more():
+async def test_caches_that_are_closed_hear_nothing_more() -> None:
     async with a_store() as store:
         await store.put("a")
         cursor = store.pods.cursor(1)
@@ -113,11 +117,13 @@ async def test_caches_that_are_closed_hear_nothing_more():
 
 
 @pytest.mark.parametrize(("since", "had"), [(1, None), (2, None), (3, [4, 5]), (4, [5]), (5, []), (6, [])])
-def test_a_past_is_brought_back_where_it_is_not_longer_than_a_window_may_be(since, had, monkeypatch):
+def test_a_past_is_brought_back_where_it_is_not_longer_than_a_window_may_be(
+    since, had, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("apiserver.storage.watchcache.cache.HISTORY_ROWS", 2)
 
     @with_store
-    async def run(store):
+    async def run(store) -> None:
         for number in range(5):
             await store.put("a" if number % 2 else "b", n=number)
         store.pods.load((await store.log.state("/registry/pods/")).records, 5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +15,11 @@ from apiserver.storage.watchcache.entry import Entry, Event
 from apiserver.storage.watchcache.window import Cursor, Progress, Window
 from tests.storage.caches import a_store, names, value, with_store
 
+pytestmark = pytest.mark.integration
+
 
 @with_store
-async def test_a_cursor_reads_every_event_after_its_revision_once(store):
+async def test_a_cursor_reads_every_event_after_its_revision_once(store) -> None:
     await store.put("a")
     cursor = store.pods.cursor(since=1)
     assert cursor.next_batch() == []
@@ -33,7 +36,7 @@ async def test_a_cursor_reads_every_event_after_its_revision_once(store):
 
 
 @with_store
-async def test_a_cursor_from_the_future_passes_over_what_lies_between(store):
+async def test_a_cursor_from_the_future_passes_over_what_lies_between(store) -> None:
     cursor, near = store.pods.cursor(since=2), store.pods.cursor(since=1)
     assert cursor.revision == 2
     for name in "abcd":
@@ -44,7 +47,7 @@ async def test_a_cursor_from_the_future_passes_over_what_lies_between(store):
 
 
 @with_store
-async def test_a_bookmark_moves_with_the_whole_feed_but_not_past_what_is_unread(store):
+async def test_a_bookmark_moves_with_the_whole_feed_but_not_past_what_is_unread(store) -> None:
     cursor = store.pods.cursor(0)
     await store.put("x", prefix="/registry/nodes/")
     assert cursor.revision == 1
@@ -58,7 +61,7 @@ async def test_a_bookmark_moves_with_the_whole_feed_but_not_past_what_is_unread(
 
 
 @with_store
-async def test_waiting_cursors_wake_together_and_are_interrupted_alone(store):
+async def test_waiting_cursors_wake_together_and_are_interrupted_alone(store) -> None:
     cursors = [store.pods.cursor(0) for _ in range(20)]
     waits = [asyncio.ensure_future(cursor.wait()) for cursor in cursors]
     gone = asyncio.ensure_future(cursors[0].wait())
@@ -78,7 +81,7 @@ async def test_waiting_cursors_wake_together_and_are_interrupted_alone(store):
 
 
 @with_store
-async def test_one_can_wait_for_a_revision_of_the_whole_feed(store):
+async def test_one_can_wait_for_a_revision_of_the_whole_feed(store) -> None:
     waiting = asyncio.ensure_future(store.pods.wait_for(2, timeout=10))
     await store.put("a")
     assert not waiting.done()
@@ -91,7 +94,7 @@ async def test_one_can_wait_for_a_revision_of_the_whole_feed(store):
 
 
 @with_store
-async def test_the_past_is_read_from_the_window_and_beyond_it_from_the_log(store):
+async def test_the_past_is_read_from_the_window_and_beyond_it_from_the_log(store) -> None:
     window = store.pods._window
     window._max_events = 16
     states = {0: []}
@@ -123,7 +126,7 @@ async def test_the_past_is_read_from_the_window_and_beyond_it_from_the_log(store
 
 
 @with_store
-async def test_a_watcher_that_the_window_has_passed_is_told_so(store):
+async def test_a_watcher_that_the_window_has_passed_is_told_so(store) -> None:
     store.pods._window._max_events = 8
     slow = store.pods.cursor(0)
     for turn in range(20):
@@ -138,7 +141,7 @@ async def test_a_watcher_that_the_window_has_passed_is_told_so(store):
 
 
 @pytest.mark.real_time
-async def test_a_watch_resumes_from_the_log_after_a_restart(tmp_path):
+async def test_a_watch_resumes_from_the_log_after_a_restart(tmp_path: Path) -> None:
     async with a_store(str(tmp_path)) as store:
         for turn in range(10):
             await store.put(f"{turn % 3}", turn=turn)
@@ -164,7 +167,7 @@ async def test_a_watch_resumes_from_the_log_after_a_restart(tmp_path):
 
 
 @pytest.mark.real_time
-async def test_more_history_than_the_window_may_hold_is_not_brought_back(tmp_path):
+async def test_more_history_than_the_window_may_hold_is_not_brought_back(tmp_path: Path) -> None:
     async with a_store(str(tmp_path)) as store:
         for turn in range(12):
             await store.put("a", turn=turn)
@@ -177,7 +180,7 @@ async def test_more_history_than_the_window_may_hold_is_not_brought_back(tmp_pat
 
 
 @with_store
-async def test_cursors_at_one_place_read_one_batch(store):
+async def test_cursors_at_one_place_read_one_batch(store) -> None:
     await store.put("a")
     await store.put("b")
     early, late = store.pods.cursor(0), store.pods.cursor(1)
@@ -187,7 +190,7 @@ async def test_cursors_at_one_place_read_one_batch(store):
     assert late.next_batch() is batch
 
 
-def test_what_is_put_back_after_a_new_start_is_not_read_for_what_was_there_before():
+def test_what_is_put_back_after_a_new_start_is_not_read_for_what_was_there_before() -> None:
     def event(revision: int) -> Event:
         return Event(
             None,
@@ -208,7 +211,7 @@ def test_what_is_put_back_after_a_new_start_is_not_read_for_what_was_there_befor
 
 
 @with_store
-async def test_a_reset_is_seen_by_watchers_as_deletions(store):
+async def test_a_reset_is_seen_by_watchers_as_deletions(store) -> None:
     await store.put("a", keep=1)
     await store.put("b")
     await store.put("default", prefix="/registry/namespaces/")
@@ -223,7 +226,7 @@ async def test_a_reset_is_seen_by_watchers_as_deletions(store):
 
 
 @with_store
-async def test_old_events_let_go_of_what_can_be_made_again(store):
+async def test_old_events_let_go_of_what_can_be_made_again(store) -> None:
     await store.put("a")
     event = store.pods.cursor(0).next_batch()[0]
     event.encodings["x"] = 1
@@ -242,7 +245,7 @@ async def test_old_events_let_go_of_what_can_be_made_again(store):
 
 
 @with_store
-async def test_of_objects_that_are_hardly_read_again_only_the_newest_hold_more_than_their_bytes(store):
+async def test_of_objects_that_are_hardly_read_again_only_the_newest_hold_more_than_their_bytes(store) -> None:
     store.pods.limit_history()
     await store.put("a")
     (entry,) = store.pods.list().entries
@@ -260,7 +263,7 @@ async def test_of_objects_that_are_hardly_read_again_only_the_newest_hold_more_t
 
 
 @with_store
-async def test_of_what_the_log_has_no_more_a_hundred_events_stay_of_each_kind(store):
+async def test_of_what_the_log_has_no_more_a_hundred_events_stay_of_each_kind(store) -> None:
     await store.put("default", prefix="/registry/namespaces/")
     for turn in range(250):
         await store.put("a", turn=turn)
@@ -278,7 +281,7 @@ async def test_of_what_the_log_has_no_more_a_hundred_events_stay_of_each_kind(st
     assert store.pods.cursor(store.log.revision - 100).next_batch()
 
 
-def test_a_window_is_bounded_by_bytes():
+def test_a_window_is_bounded_by_bytes() -> None:
     from apiserver.storage.log.types import Record
     from apiserver.storage.watchcache.entry import Entry, Event
 
@@ -294,7 +297,7 @@ def test_a_window_is_bounded_by_bytes():
     assert window.end == 100
 
 
-def test_all_windows_together_are_bounded_and_the_largest_gives_way():
+def test_all_windows_together_are_bounded_and_the_largest_gives_way() -> None:
     def event(revision: int, size: int) -> Event:
         value = b'{"metadata":{' + b"x" * size + b"}}"
         return Event(None, Entry(Record(revision, "a", 1, 0, False, value), json.loads), False)
@@ -322,7 +325,7 @@ def test_all_windows_together_are_bounded_and_the_largest_gives_way():
     assert progress.held == small.held
 
 
-def test_decoded_objects_are_bounded_by_their_bytes():
+def test_decoded_objects_are_bounded_by_their_bytes() -> None:
     progress = Progress(0)
     window = Window(progress)
     events = []
@@ -337,7 +340,7 @@ def test_decoded_objects_are_bounded_by_their_bytes():
 
 
 @with_store
-async def test_a_row_that_is_no_object_is_reported_and_passed_over(store):
+async def test_a_row_that_is_no_object_is_reported_and_passed_over(store) -> None:
     reports = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: reports.append(context))
     await asyncio.gather(

@@ -14,6 +14,8 @@ import pytest
 from apiserver.storage import Durability, Record, RevisionLog, StorageFull, Write, open_log
 from tests.support.patience import become
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).resolve().parents[2]
 KILLS = {"sqlite-file": 25, "sqlite-off": 10, "postgres": 10}
 
@@ -54,7 +56,7 @@ async def check(log: RevisionLog, answers: list[list[str]]) -> None:
 
 
 @pytest.mark.parametrize("kind", KILLS)
-def test_a_killed_server_loses_no_answered_write(kind, request, tmp_path):
+def test_a_killed_server_loses_no_answered_write(kind, request, tmp_path: Path) -> None:
     target = request.getfixturevalue("postgres_schema_url") if kind == "postgres" else str(tmp_path)
     durability = Durability.OFF if kind == "sqlite-off" else Durability.FULL
     reached = 0
@@ -75,7 +77,7 @@ def test_a_killed_server_loses_no_answered_write(kind, request, tmp_path):
 
 @pytest.mark.real_time
 @pytest.mark.parametrize("durability", [Durability.FULL, Durability.OFF])
-async def test_a_full_disk_refuses_writes_and_leaves_no_hole(durability, tmp_path):
+async def test_a_full_disk_refuses_writes_and_leaves_no_hole(durability, tmp_path: Path) -> None:
     """SQLite's bound on pages stands for the disk."""
 
     log = await open_log(str(tmp_path), durability=durability)

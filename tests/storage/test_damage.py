@@ -18,6 +18,8 @@ from apiserver.storage import DamagedRow, Durability, Record, UnusableDatabase, 
 from apiserver.storage.log.rows import record_of, row_of
 from apiserver.storage.sqlite.commit_marker import FILE, CommitMarker
 
+pytestmark = pytest.mark.integration
+
 FLIPS = 100
 KEYS = 60
 
@@ -65,7 +67,7 @@ def history(directory: Path) -> list[Record]:
     return asyncio.run(run())
 
 
-def test_a_row_that_is_not_what_was_written_is_refused():
+def test_a_row_that_is_not_what_was_written_is_refused() -> None:
     record = Record(7, "a/b", 3, 5, False, b'{"metadata":{}}')
     columns = row_of(record)
     assert record_of(columns) == record
@@ -74,12 +76,12 @@ def test_a_row_that_is_not_what_was_written_is_refused():
             record_of((*columns[:place], other, *columns[place + 1 :]))
 
 
-def test_a_row_without_a_checksum_is_refused():
+def test_a_row_without_a_checksum_is_refused() -> None:
     with pytest.raises(DamagedRow):
         record_of((*Record(1, "a", 1, 0, False, b"x"), None))
 
 
-def test_a_flipped_byte_anywhere_is_refused_or_changes_nothing(tmp_path):
+def test_a_flipped_byte_anywhere_is_refused_or_changes_nothing(tmp_path: Path) -> None:
     """100 places of the file: whatever is read is what was written, else reading is refused."""
     whole = filled(tmp_path / "whole")
     expected, written = read(whole), history(whole)
@@ -103,7 +105,9 @@ def test_a_flipped_byte_anywhere_is_refused_or_changes_nothing(tmp_path):
     assert not [line for line in refused if "\n" in line or ("damaged" not in line and str(tmp_path) not in line)]
 
 
-def test_repair_keeps_every_whole_row_and_names_the_damaged_ones(tmp_path, capsys):
+def test_repair_keeps_every_whole_row_and_names_the_damaged_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     directory = filled(tmp_path)
     with closing(sqlite3.connect(directory / "kubedra.db")) as connection, connection:
         connection.execute(
@@ -123,7 +127,7 @@ def test_repair_keeps_every_whole_row_and_names_the_damaged_ones(tmp_path, capsy
 
 
 @pytest.mark.real_time
-async def test_a_repaired_store_gives_no_revision_twice_and_offers_no_older_history(tmp_path):
+async def test_a_repaired_store_gives_no_revision_twice_and_offers_no_older_history(tmp_path: Path) -> None:
     directory = filled(tmp_path)
     with closing(sqlite3.connect(directory / "kubedra.db")) as connection, connection:
         connection.execute("UPDATE log SET value = 'rubbish' WHERE revision = 180")
@@ -136,7 +140,7 @@ async def test_a_repaired_store_gives_no_revision_twice_and_offers_no_older_hist
     await log.close()
 
 
-def test_a_damaged_page_costs_the_rows_on_it_alone(tmp_path, capsys):
+def test_a_damaged_page_costs_the_rows_on_it_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory = filled(tmp_path)
     with closing(sqlite3.connect(directory / "kubedra.db")) as connection:
         (page_size,) = connection.execute("PRAGMA page_size").fetchone()
@@ -177,7 +181,7 @@ def answered_but_gone(directory: Path, durability: Durability) -> None:
 
 
 @pytest.mark.real_time
-async def test_answered_writes_that_a_damaged_log_lost_are_told_before_anything_is_served(tmp_path):
+async def test_answered_writes_that_a_damaged_log_lost_are_told_before_anything_is_served(tmp_path: Path) -> None:
     answered_but_gone(tmp_path / "store", Durability.FULL)
     with pytest.raises(
         UnusableDatabase, match=r"revisions? \d( to 5)? were acknowledged but are missing, because its write-"
@@ -192,7 +196,9 @@ async def test_answered_writes_that_a_damaged_log_lost_are_told_before_anything_
 
 
 @pytest.mark.real_time
-async def test_what_a_power_cut_may_take_is_a_warning_and_no_revision_comes_again(tmp_path, caplog):
+async def test_what_a_power_cut_may_take_is_a_warning_and_no_revision_comes_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     answered_but_gone(tmp_path / "store", Durability.NORMAL)
 
     log = await open_log(str(tmp_path / "crashed"), durability=Durability.NORMAL)
@@ -201,7 +207,7 @@ async def test_what_a_power_cut_may_take_is_a_warning_and_no_revision_comes_agai
     assert "are lost; durability normal and off allow this" in caplog.text
 
 
-def test_the_mark_of_another_store_counts_for_nothing(tmp_path):
+def test_the_mark_of_another_store_counts_for_nothing(tmp_path: Path) -> None:
     with closing(CommitMarker(tmp_path, identity=1)) as mark:
         mark.write(99, Durability.FULL)
         assert mark.read() == (99, True)
@@ -213,7 +219,9 @@ def test_the_mark_of_another_store_counts_for_nothing(tmp_path):
 
 
 @pytest.mark.real_time
-async def test_a_directory_without_a_database_and_one_in_use_are_said_in_a_line(tmp_path, capsys):
+async def test_a_directory_without_a_database_and_one_in_use_are_said_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert data_command.main(["check", str(tmp_path / "nowhere")]) == 2
     assert data_command.main(["check", str(tmp_path)]) == 2
     assert "contains no kubedra database" in capsys.readouterr().err

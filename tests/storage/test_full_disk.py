@@ -12,6 +12,8 @@ import pytest
 from tests.support.patience import wait_until
 from tests.support.wire import Child, Wire
 
+pytestmark = pytest.mark.integration
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 #: A disk of its own for the process that follows, without being root: a tmpfs in a namespace of its own.
 MOUNT = 'mount -t tmpfs -o size="$1" none "$2" && shift 2 && exec "$@"'

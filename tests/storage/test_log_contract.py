@@ -21,6 +21,8 @@ from apiserver.storage import (
     Write,
 )
 
+pytestmark = pytest.mark.integration
+
 
 def on_the_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Opens the store for an async test and closes it afterwards."""
@@ -42,7 +44,7 @@ async def create(log: RevisionLog, key: str, value: bytes = b"1") -> Record:
 
 
 @on_the_loop
-async def test_an_empty_store_is_at_revision_zero(log):
+async def test_an_empty_store_is_at_revision_zero(log) -> None:
     assert (log.revision, await log.current_revision(), log.compacted) == (0, 0, 0)
     assert await log.state() == (0, [], 0)
     assert await log.get("a/b") is None
@@ -50,7 +52,7 @@ async def test_an_empty_store_is_at_revision_zero(log):
 
 
 @on_the_loop
-async def test_rows_say_how_a_key_came_to_be(log):
+async def test_rows_say_how_a_key_came_to_be(log) -> None:
     first = await create(log, "a/x", b"one")
     second = await log.append(Write("a/x", b"two", first.revision))
     gone = await log.append(Write("a/x", b"last", second.revision, deleted=True))
@@ -68,7 +70,7 @@ async def test_rows_say_how_a_key_came_to_be(log):
 
 
 @on_the_loop
-async def test_a_write_must_meet_its_expectation(log):
+async def test_a_write_must_meet_its_expectation(log) -> None:
     there = await create(log, "a/x")
     for write, error, found in [
         (Write("a/x", b"", 0), KeyExists, there.revision),
@@ -90,7 +92,7 @@ async def test_a_write_must_meet_its_expectation(log):
 
 
 @on_the_loop
-async def test_writes_that_share_a_commit_succeed_or_fail_alone(log):
+async def test_writes_that_share_a_commit_succeed_or_fail_alone(log) -> None:
     """All of these are waiting when the commit begins, and they see each other in the order of their calls."""
     answers = await asyncio.gather(
         log.append(Write("a/x", b"1", 0)),
@@ -107,7 +109,7 @@ async def test_writes_that_share_a_commit_succeed_or_fail_alone(log):
 
 
 @on_the_loop
-async def test_the_feed_brings_each_row_once_in_order_and_before_the_answer(log):
+async def test_the_feed_brings_each_row_once_in_order_and_before_the_answer(log) -> None:
     seen: list[Record] = []
     unsubscribe = log.subscribe(seen.extend)
 
@@ -127,7 +129,7 @@ async def test_the_feed_brings_each_row_once_in_order_and_before_the_answer(log)
 
 
 @on_the_loop
-async def test_a_failing_subscriber_harms_neither_writers_nor_other_subscribers(log):
+async def test_a_failing_subscriber_harms_neither_writers_nor_other_subscribers(log) -> None:
     seen: list[Record] = []
     failures: list[dict] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: failures.append(context))
@@ -143,7 +145,7 @@ async def test_a_failing_subscriber_harms_neither_writers_nor_other_subscribers(
 
 
 @on_the_loop
-async def test_a_write_whose_asker_went_away_is_committed(log):
+async def test_a_write_whose_asker_went_away_is_committed(log) -> None:
     asker = asyncio.ensure_future(log.append(Write("a/x", b"1", 0)))
     asker.cancel()
     with pytest.raises(KeyExists):
@@ -151,7 +153,7 @@ async def test_a_write_whose_asker_went_away_is_committed(log):
 
 
 @on_the_loop
-async def test_state_lists_live_rows_in_key_order_at_any_revision(log):
+async def test_state_lists_live_rows_in_key_order_at_any_revision(log) -> None:
     names = ["a/b/z", "a/b/a", "a/c", "b/x", "a/b-/y", "a/bé/ü", "a/b\U0001f600"]
     rows = {name: await create(log, name) for name in names}
     middle = log.revision
@@ -168,7 +170,7 @@ async def test_state_lists_live_rows_in_key_order_at_any_revision(log):
 
 
 @on_the_loop
-async def test_state_can_be_read_in_pages(log):
+async def test_state_can_be_read_in_pages(log) -> None:
     rows = [await create(log, f"a/{number:03}") for number in range(23)]
     at = log.revision
     await log.append(Write("a/010", b"", rows[10].revision, deleted=True))
@@ -187,7 +189,7 @@ async def test_state_can_be_read_in_pages(log):
 
 
 @on_the_loop
-async def test_history_tells_what_each_row_replaced(log):
+async def test_history_tells_what_each_row_replaced(log) -> None:
     first = await create(log, "a/x", b"1")
     await create(log, "b/x")
     second = await log.append(Write("a/x", b"2", first.revision))
@@ -203,7 +205,7 @@ async def test_history_tells_what_each_row_replaced(log):
 
 
 @on_the_loop
-async def test_the_future_cannot_be_read(log):
+async def test_the_future_cannot_be_read(log) -> None:
     await create(log, "a/x")
     for read in (log.state("a/", 2), log.get("a/x", 2), log.after(2, 1), log.compact(2), log.history("a/", 2, 3, 1)):
         with pytest.raises(FutureRevision):
@@ -211,7 +213,7 @@ async def test_the_future_cannot_be_read(log):
 
 
 @on_the_loop
-async def test_compaction_keeps_the_state_at_its_revision_and_all_that_follows(log):
+async def test_compaction_keeps_the_state_at_its_revision_and_all_that_follows(log) -> None:
     one = await create(log, "a/one", b"1")
     two = await create(log, "a/two", b"2")
     two_later = await log.append(Write("a/two", b"2b", two.revision))
@@ -234,7 +236,7 @@ async def test_compaction_keeps_the_state_at_its_revision_and_all_that_follows(l
 
 
 @on_the_loop
-async def test_a_key_may_come_back_before_and_after_its_deletion_is_compacted(log):
+async def test_a_key_may_come_back_before_and_after_its_deletion_is_compacted(log) -> None:
     for turn in range(4):
         there = await create(log, "a/x", b"%d" % turn)
         await log.append(Write("a/x", b"", there.revision, deleted=True))
@@ -246,7 +248,7 @@ async def test_a_key_may_come_back_before_and_after_its_deletion_is_compacted(lo
 
 
 @on_the_loop
-async def test_compaction_runs_beside_writers(log):
+async def test_compaction_runs_beside_writers(log) -> None:
     """Writers go on while thousands of rows are swept, and no state that may be read is touched."""
     expected = {f"a/{number}": (await create(log, f"a/{number}")).revision for number in range(16)}
 
@@ -270,7 +272,7 @@ async def test_compaction_runs_beside_writers(log):
 
 
 @on_the_loop
-async def test_reset_empties_the_store_but_for_what_is_to_stay(log):
+async def test_reset_empties_the_store_but_for_what_is_to_stay(log) -> None:
     seen: list[Record] = []
     kept = await create(log, "ns/default")
     rows = [await create(log, f"pod/{number:02}", b"%d" % number) for number in range(30)]
@@ -291,7 +293,7 @@ async def test_reset_empties_the_store_but_for_what_is_to_stay(log):
 
 
 @on_the_loop
-async def test_reset_takes_its_turn_among_the_writes(log):
+async def test_reset_takes_its_turn_among_the_writes(log) -> None:
     first, count, second = await asyncio.gather(
         log.append(Write("a/x", b"1", 0)), log.reset(), log.append(Write("a/x", b"2", 0))
     )
@@ -299,7 +301,7 @@ async def test_reset_takes_its_turn_among_the_writes(log):
 
 
 @on_the_loop
-async def test_the_first_thing_remembered_under_a_name_stays(log):
+async def test_the_first_thing_remembered_under_a_name_stays(log) -> None:
     assert await log.recall("uid") is None
     assert await log.remember("uid", b"one") == b"one"
     assert await log.remember("uid", b"two") == b"one"
@@ -307,14 +309,14 @@ async def test_the_first_thing_remembered_under_a_name_stays(log):
 
 
 @on_the_loop
-async def test_large_and_odd_values_are_kept_as_they_are(log):
+async def test_large_and_odd_values_are_kept_as_they_are(log) -> None:
     for number, value in enumerate([b"", b"\0\xff", b"x" * 1_500_000]):
         await create(log, f"a/{number}", value)
         assert (await log.get(f"a/{number}")).value == value
 
 
 @pytest.mark.real_time
-async def test_closing_commits_what_waits_and_refuses_what_comes_later(open_store):
+async def test_closing_commits_what_waits_and_refuses_what_comes_later(open_store) -> None:
     async with open_store() as log:
         writes = [log.append(Write(f"a/{number}", b"", 0)) for number in range(5)]
         closing = asyncio.ensure_future(log.close())
@@ -327,7 +329,7 @@ async def test_closing_commits_what_waits_and_refuses_what_comes_later(open_stor
 
 
 @pytest.mark.real_time
-async def test_a_store_that_is_opened_again_goes_on_where_it_was(open_store, target):
+async def test_a_store_that_is_opened_again_goes_on_where_it_was(open_store, target) -> None:
     if target[0] == "memory:":
         pytest.skip("ends with the process")
 
@@ -349,7 +351,7 @@ async def test_a_store_that_is_opened_again_goes_on_where_it_was(open_store, tar
         assert [record.key for record in (await log.state()).records] == ["a/gone", "a/x"]
 
 
-def test_errors_say_what_can_be_had():
+def test_errors_say_what_can_be_had() -> None:
     assert str(Expired(3, 5)) == "revision 3 is too old (the oldest is 5)"
     assert str(Compacted(3, 5)) == "revision 3 is compacted (up to 5)"
     assert str(FutureRevision(9, 5)) == "revision 9 is in the future (now 5)"

@@ -21,6 +21,8 @@ from apiserver.storage import (
     open_log,
 )
 
+pytestmark = pytest.mark.integration
+
 KEYS = st.sampled_from(["a/x", "a/y", "a/y/z", "b/x"])
 WRITES = st.tuples(KEYS, st.binary(max_size=3), st.booleans(), st.sampled_from(["right", "right", "zero", "wrong"]))
 
@@ -189,7 +191,7 @@ def test_sqlite_in_memory_behaves_as_the_model() -> None:
     _run(LogMachine, 60)
 
 
-def test_sqlite_in_a_file_behaves_as_the_model(tmp_path_factory) -> None:
+def test_sqlite_in_a_file_behaves_as_the_model(tmp_path_factory: pytest.TempPathFactory) -> None:
     class OnFile(LogMachine):
         reopens = True
 
@@ -200,7 +202,7 @@ def test_sqlite_in_a_file_behaves_as_the_model(tmp_path_factory) -> None:
     _run(OnFile, 20)
 
 
-def test_postgres_behaves_as_the_model(postgres_url) -> None:
+def test_postgres_behaves_as_the_model(postgres_url: str) -> None:
     import psycopg
 
     schemas = iter(range(10**6))

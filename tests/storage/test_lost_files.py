@@ -12,6 +12,8 @@ import pytest
 from apiserver.storage import RevisionLog, StorageFull, StorageUnavailable, UnusableDatabase, Write, open_log
 from tests.support.patience import become
 
+pytestmark = pytest.mark.integration
+
 
 def _remove(store: Path) -> None:
     (store / "kubedra.db").unlink()
@@ -62,7 +64,9 @@ def on_store(directory: Path, work: Callable[[RevisionLog, Path], Awaitable[None
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__.strip("_"))
-def test_no_write_is_answered_after_the_files_are_gone(damage, tmp_path, caplog):
+def test_no_write_is_answered_after_the_files_are_gone(
+    damage, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def work(log: RevisionLog, directory: Path) -> None:
         for number in range(20):  # the guard has seen the write-ahead log
             await log.append(Write(f"b/{number}", b"1", 0))
@@ -80,7 +84,7 @@ def test_no_write_is_answered_after_the_files_are_gone(damage, tmp_path, caplog)
     assert "under the running server" in caplog.text
 
 
-def test_removing_the_lock_file_admits_no_second_server(tmp_path):
+def test_removing_the_lock_file_admits_no_second_server(tmp_path: Path) -> None:
     async def work(log: RevisionLog, directory: Path) -> None:
         (directory / "lock").unlink()
         with pytest.raises(UnusableDatabase, match="is in use by another server"):
@@ -89,7 +93,7 @@ def test_removing_the_lock_file_admits_no_second_server(tmp_path):
     on_store(tmp_path / "store", work)
 
 
-def test_a_store_that_is_well_has_no_problem(tmp_path):
+def test_a_store_that_is_well_has_no_problem(tmp_path: Path) -> None:
     async def work(log: RevisionLog, _: Path) -> None:
         assert log._files.watchdog.problem() == ""
         assert log.problem() == ""
@@ -97,7 +101,7 @@ def test_a_store_that_is_well_has_no_problem(tmp_path):
     on_store(tmp_path / "store", work)
 
 
-def test_a_full_disk_is_a_problem_until_there_is_room(tmp_path):
+def test_a_full_disk_is_a_problem_until_there_is_room(tmp_path: Path) -> None:
     async def work(log: RevisionLog, _: Path) -> None:
         log._connection.execute("PRAGMA max_page_count = 1")
         with pytest.raises(StorageFull, match="full"):

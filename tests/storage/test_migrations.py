@@ -19,6 +19,8 @@ from apiserver.storage import open_log
 from apiserver.storage.log import schema, tables
 from apiserver.storage.log.upgrade import MIGRATIONS, alchemy_url, upgrade
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
@@ -39,12 +41,12 @@ def differences(url: str) -> list:
     return found
 
 
-def test_the_texts_are_what_the_tables_compile_to():
+def test_the_texts_are_what_the_tables_compile_to() -> None:
     assert tables.create_statements(sqlite.dialect()) == schema.SQLITE_TABLES
     assert tables.create_statements(postgresql.dialect()) == schema.POSTGRES_TABLES
 
 
-def test_the_chain_names_the_migrations_that_there_are():
+def test_the_chain_names_the_migrations_that_there_are() -> None:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     scripts = ScriptDirectory.from_config(config)
@@ -52,17 +54,17 @@ def test_the_chain_names_the_migrations_that_there_are():
     assert scripts.get_current_head() == schema.HEAD
 
 
-def test_the_migrations_arrive_at_the_tables(empty_url):
+def test_the_migrations_arrive_at_the_tables(empty_url: str) -> None:
     upgrade(empty_url)
     assert differences(empty_url) == []
 
 
-def test_a_fresh_store_has_the_tables(empty_url):
+def test_a_fresh_store_has_the_tables(empty_url: str) -> None:
     make_fresh(empty_url)
     assert differences(empty_url) == []
 
 
-def test_the_comparison_sees_a_missing_column(empty_url):
+def test_the_comparison_sees_a_missing_column(empty_url: str) -> None:
     upgrade(empty_url)
     engine = create_engine(alchemy_url(empty_url))
     with engine.begin() as connection:
@@ -71,7 +73,7 @@ def test_the_comparison_sees_a_missing_column(empty_url):
     assert [difference[0] for difference in differences(empty_url)] == ["add_column"]
 
 
-def test_a_migrated_store_can_be_served(empty_url, tmp_path):
+def test_a_migrated_store_can_be_served(empty_url: str, tmp_path: Path) -> None:
     upgrade(empty_url)
     make_fresh(empty_url)  # which only opens what is there
 
@@ -86,7 +88,7 @@ def make_fresh(url: str) -> None:
     asyncio.run(run())
 
 
-def test_migrated_and_fresh_sqlite_databases_are_alike(tmp_path):
+def test_migrated_and_fresh_sqlite_databases_are_alike(tmp_path: Path) -> None:
     layouts = []
     for name, make in (("migrated", upgrade), ("fresh", make_fresh)):
         path = tmp_path / name / "kubedra.db"
@@ -107,7 +109,7 @@ def test_migrated_and_fresh_sqlite_databases_are_alike(tmp_path):
     assert layouts[0] == layouts[1]
 
 
-def test_migrated_and_fresh_postgres_have_the_same_function(postgres_url):
+def test_migrated_and_fresh_postgres_have_the_same_function(postgres_url: str) -> None:
     bodies = []
     for name, make in (("migrated_f", upgrade), ("fresh_f", make_fresh)):
         with psycopg.connect(postgres_url, autocommit=True) as connection:

@@ -16,6 +16,8 @@ import pytest
 from apiserver.storage import UnusableDatabase, Write, open_log
 from apiserver.storage.log import schema
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -45,7 +47,7 @@ def written(directory: Path) -> Path:
 
 
 @pytest.mark.real_time
-async def test_a_second_server_on_a_data_directory_is_told_who_has_it(tmp_path):
+async def test_a_second_server_on_a_data_directory_is_told_who_has_it(tmp_path: Path) -> None:
     log = await open_log(str(tmp_path))
     with pytest.raises(UnusableDatabase) as refused:
         await open_log(str(tmp_path))
@@ -54,7 +56,7 @@ async def test_a_second_server_on_a_data_directory_is_told_who_has_it(tmp_path):
     await (await open_log(str(tmp_path))).close()
 
 
-def test_the_lock_goes_with_the_process_that_held_it(tmp_path):
+def test_the_lock_goes_with_the_process_that_held_it(tmp_path: Path) -> None:
     script = f"""
 import asyncio, os
 from apiserver.storage import open_log
@@ -67,24 +69,24 @@ asyncio.run(main())
     written(tmp_path)
 
 
-def test_a_file_that_is_not_sqlite_is_refused(tmp_path):
+def test_a_file_that_is_not_sqlite_is_refused(tmp_path: Path) -> None:
     (tmp_path / "kubedra.db").write_bytes(b"these are the notes of a gardener")
     assert refusal(str(tmp_path)) == f"{tmp_path / 'kubedra.db'} is not a SQLite database"
 
 
-def test_a_torn_sqlite_file_is_refused(tmp_path):
+def test_a_torn_sqlite_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "kubedra.db").write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
     assert refusal(str(tmp_path)).startswith(f"{tmp_path / 'kubedra.db'} cannot be used: ")
 
 
-def test_a_database_of_something_else_is_refused(tmp_path):
+def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "kubedra.db") as connection:
         connection.execute("CREATE TABLE flowers (name TEXT)")
     connection.close()
     assert refusal(str(tmp_path)) == f"{tmp_path / 'kubedra.db'} holds tables that are not kubedra's"
 
 
-def test_a_database_of_a_newer_release_is_refused(tmp_path):
+def test_a_database_of_a_newer_release_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path)
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
@@ -93,19 +95,19 @@ def test_a_database_of_a_newer_release_is_refused(tmp_path):
     assert refusal(str(tmp_path)) == f"{path} was written by a newer release of kubedra ({known})"
 
 
-def test_a_file_in_place_of_the_data_directory_is_refused(tmp_path):
+def test_a_file_in_place_of_the_data_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
     assert refusal(str(tmp_path / "data")).startswith(f"{tmp_path / 'data'} cannot be the data directory: ")
 
 
-def test_an_unreachable_postgres_is_named_without_its_password(tmp_path):
+def test_an_unreachable_postgres_is_named_without_its_password(tmp_path: Path) -> None:
     line = refusal(f"postgresql://me:secret@localhost/kube?host={tmp_path}")
     assert line.startswith("postgresql://localhost/kube cannot be used: the database did not answer: ")
     assert "secret" not in line
 
 
 @pytest.mark.real_time
-async def test_a_newer_and_a_foreign_postgres_schema_are_refused(postgres_schema_url):
+async def test_a_newer_and_a_foreign_postgres_schema_are_refused(postgres_schema_url: str) -> None:
     import psycopg
 
     await (await open_log(postgres_schema_url)).close()
@@ -117,7 +119,7 @@ async def test_a_newer_and_a_foreign_postgres_schema_are_refused(postgres_schema
 
 
 @pytest.mark.parametrize("target", ["memory:", "file"])
-def test_a_fresh_or_current_store_opens_without_sqlalchemy_and_alembic(target, tmp_path):
+def test_a_fresh_or_current_store_opens_without_sqlalchemy_and_alembic(target, tmp_path: Path) -> None:
     script = f"""
 import asyncio, sys
 from apiserver.storage import open_log

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,8 @@ from apiserver.storage.sqlite.writer import _commit
 from apiserver.storage.watchcache.entry import Batch, Entry, Event, FleetingEvent
 from tests.storage.caches import a_store, with_store
 
+pytestmark = pytest.mark.integration
+
 
 def row(revision: int, key: str = "a", *, deleted: bool = False, **spec: object) -> Record:
     value = json.dumps({"metadata": {"name": key}, "spec": spec}, separators=(",", ":")).encode()
@@ -31,7 +34,7 @@ def row(revision: int, key: str = "a", *, deleted: bool = False, **spec: object)
 # Who is handed rows
 
 
-def test_rows_are_handed_out_once_in_order_and_without_a_gap():
+def test_rows_are_handed_out_once_in_order_and_without_a_gap() -> None:
     publisher, seen, lost = Publisher(5), [], []
     leave = publisher.subscribe(lambda records: seen.extend(each.revision for each in records), lost.append)
     publisher.subscribe(lambda records: None, None)
@@ -53,7 +56,7 @@ def test_rows_are_handed_out_once_in_order_and_without_a_gap():
 
 
 @pytest.mark.real_time
-async def test_one_who_fails_when_rows_are_lost_takes_nobody_along():
+async def test_one_who_fails_when_rows_are_lost_takes_nobody_along() -> None:
     failures: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(str(context["exception"])))
     publisher, told = Publisher(0), []
@@ -68,7 +71,7 @@ async def test_one_who_fails_when_rows_are_lost_takes_nobody_along():
     assert (told, failures, publisher.position) == ([snapshot], ["broken"], 3)
 
 
-def test_a_past_is_told_from_what_was_compacted_to_the_present():
+def test_a_past_is_told_from_what_was_compacted_to_the_present() -> None:
     for revision in (3, 5, 7):
         check_past(revision, 3, 7)
     with pytest.raises(Compacted):
@@ -87,7 +90,7 @@ def remembered(entry: Entry) -> bool:
 @pytest.mark.parametrize(
     ("kind", "deleted", "kept"), [(Event, False, True), (Event, True, False), (FleetingEvent, False, False)]
 )
-def test_an_event_lets_go_of_what_can_be_made_again_but_for_the_present_state(kind, deleted, kept):
+def test_an_event_lets_go_of_what_can_be_made_again_but_for_the_present_state(kind, deleted, kept) -> None:
     old, new = Entry(row(1), json.loads), Entry(row(2), json.loads)
     event = kind(old, new, deleted)
     departed = event.departed
@@ -105,7 +108,7 @@ def test_an_event_lets_go_of_what_can_be_made_again_but_for_the_present_state(ki
         _ = kind(None, new, deleted).departed
 
 
-def test_an_object_is_decoded_once_or_handed_over():
+def test_an_object_is_decoded_once_or_handed_over() -> None:
     decoded: list[bytes] = []
     entry = Entry(row(1), lambda raw: decoded.append(raw) or json.loads(raw))
     mine = {"metadata": {}}
@@ -118,7 +121,7 @@ def test_an_object_is_decoded_once_or_handed_over():
 
 
 @with_store
-async def test_a_cache_that_is_shown_in_another_form_keeps_what_is_stored(store):
+async def test_a_cache_that_is_shown_in_another_form_keeps_what_is_stored(store) -> None:
     def shown(by: str):
         return lambda record: record._replace(value=record.value.replace(b'"n":1', b'"n":"%b"' % by.encode()))
 
@@ -153,7 +156,7 @@ def database() -> sqlite3.Connection:
     return connection
 
 
-def test_a_commit_or_a_sweep_that_fails_leaves_nothing_behind():
+def test_a_commit_or_a_sweep_that_fails_leaves_nothing_behind() -> None:
     connection = database()
     connection.execute("PRAGMA synchronous = 2")
     with pytest.raises(sqlite3.OperationalError, match="no such table: log"):
@@ -176,7 +179,7 @@ def test_a_commit_or_a_sweep_that_fails_leaves_nothing_behind():
 
 
 @pytest.mark.real_time
-async def test_a_read_that_fails_is_told_as_the_storages_failure():
+async def test_a_read_that_fails_is_told_as_the_storages_failure() -> None:
     async with a_store() as store:
         await store.put("a")
         store.log._connection.execute("ALTER TABLE log RENAME TO gone")
@@ -189,7 +192,7 @@ async def test_a_read_that_fails_is_told_as_the_storages_failure():
 # Files
 
 
-def test_what_cannot_be_read_is_refused_in_one_line(tmp_path):
+def test_what_cannot_be_read_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "kubedra.db").mkdir()
 
     async def run() -> str:
@@ -201,7 +204,7 @@ def test_what_cannot_be_read_is_refused_in_one_line(tmp_path):
 
 
 @pytest.mark.real_time
-async def test_a_store_that_is_closed_gives_back_its_reserve_and_its_size_is_that_of_its_files(tmp_path):
+async def test_a_store_that_is_closed_gives_back_its_reserve_and_its_size_is_that_of_its_files(tmp_path: Path) -> None:
     log = await open_log(str(tmp_path))
     await log.append(Write("a", b"1", 0))
     assert bytes_of("sqlite", tmp_path) >= 4096
@@ -215,7 +218,9 @@ async def test_a_store_that_is_closed_gives_back_its_reserve_and_its_size_is_tha
     assert bytes_of("sqlite", tmp_path / "none") == 0
 
 
-def test_a_reserve_is_taken_where_twice_its_size_is_free_and_given_back(tmp_path, monkeypatch):
+def test_a_reserve_is_taken_where_twice_its_size_is_free_and_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reserve, file = Reserve(tmp_path), tmp_path / "reserve"
 
     def pretend(blocks: int):
@@ -245,7 +250,7 @@ def decided(heads: Heads, key: str, expected: int, revision: int, *, deleted: bo
     return f"{type(made).__name__} {made}" if isinstance(made, WriteRefused) else made
 
 
-def test_a_write_follows_the_last_row_of_its_key_or_is_told_where_that_is():
+def test_a_write_follows_the_last_row_of_its_key_or_is_told_where_that_is() -> None:
     heads = Heads([("alive", 5, 3), ("dead", 6, 0)])
     assert decided(heads, "alive", 5, 9) == Record(9, "alive", 3, 5, False, b"")
     assert decided(heads, "alive", 5, 9, deleted=True) == Record(9, "alive", 3, 5, True, b"")
@@ -262,7 +267,7 @@ def test_a_write_follows_the_last_row_of_its_key_or_is_told_where_that_is():
         assert decided(heads, key, expected, 9, deleted=deleted) == words
 
 
-def test_what_was_taken_is_put_back_and_what_is_swept_forgotten():
+def test_what_was_taken_is_put_back_and_what_is_swept_forgotten() -> None:
     heads = Heads([("a", 1, 1), ("b", 2, 2), ("c", 4, 0), ("d", 3, 0)])
     taken = [
         heads.advance(Record(5, "a", 1, 1, True, b"")),
@@ -292,11 +297,11 @@ def test_what_was_taken_is_put_back_and_what_is_swept_forgotten():
         (FutureRevision(5, 3), "revision 5 is in the future (now 3)"),
     ],
 )
-def test_a_revision_that_cannot_be_had_is_told_with_the_nearest(error, words):
+def test_a_revision_that_cannot_be_had_is_told_with_the_nearest(error, words) -> None:
     assert (str(error), error.bound) == (words, 3)
 
 
-def test_a_connection_syncs_as_durability_says_and_new_files_are_told_apart(tmp_path):
+def test_a_connection_syncs_as_durability_says_and_new_files_are_told_apart(tmp_path: Path) -> None:
     identities = set()
     for durability, level in ((Durability.FULL, 2), (Durability.NORMAL, 1), (Durability.OFF, 0)):
         connection = connect(tmp_path / durability, durability)
@@ -311,7 +316,7 @@ def test_a_connection_syncs_as_durability_says_and_new_files_are_told_apart(tmp_
     assert 0 not in identities
 
 
-def test_a_guard_that_is_closed_lets_go_of_its_file_and_its_thread(tmp_path):
+def test_a_guard_that_is_closed_lets_go_of_its_file_and_its_thread(tmp_path: Path) -> None:
     connect(tmp_path / "kubedra.db", Durability.OFF).close()
     watchdog = FileWatchdog(tmp_path / "kubedra.db")
     watchdog.start(lambda reason: None)

@@ -12,6 +12,8 @@ from apiserver.storage import Expired, Record, StorageUnavailable, WatchCache, W
 from apiserver.storage.log.rows import row_of
 from tests.support.patience import patience
 
+pytestmark = pytest.mark.integration
+
 
 @asynccontextmanager
 async def servers(url: str, count: int, poll_interval: float = 30.0):
@@ -47,7 +49,7 @@ def end_connections(url: str, which: str = "true") -> None:
 
 
 @pytest.mark.real_time
-async def test_rows_of_all_servers_arrive_everywhere_in_one_order(postgres_schema_url):
+async def test_rows_of_all_servers_arrive_everywhere_in_one_order(postgres_schema_url: str) -> None:
     async with servers(postgres_schema_url, 3) as logs:
         seen: list[list[Record]] = [[] for _ in logs]
         for log, rows in zip(logs, seen, strict=True):
@@ -74,7 +76,7 @@ async def test_rows_of_all_servers_arrive_everywhere_in_one_order(postgres_schem
 
 
 @pytest.mark.real_time
-async def test_only_one_server_wins_a_key(postgres_schema_url):
+async def test_only_one_server_wins_a_key(postgres_schema_url: str) -> None:
     async with servers(postgres_schema_url, 3) as logs:
         for turn in range(10):
             answers = await asyncio.gather(
@@ -86,7 +88,7 @@ async def test_only_one_server_wins_a_key(postgres_schema_url):
 
 
 @pytest.mark.real_time
-async def test_a_consistent_read_sees_what_another_server_answered(postgres_schema_url):
+async def test_a_consistent_read_sees_what_another_server_answered(postgres_schema_url: str) -> None:
     async with servers(postgres_schema_url, 2) as (one, two):
         caches = WatchCache(two, bytes)
         cache = caches.add("a/")
@@ -98,7 +100,7 @@ async def test_a_consistent_read_sees_what_another_server_answered(postgres_sche
 
 
 @pytest.mark.real_time
-async def test_rows_arrive_by_polling_when_notifications_are_lost(postgres_schema_url):
+async def test_rows_arrive_by_polling_when_notifications_are_lost(postgres_schema_url: str) -> None:
     async with servers(postgres_schema_url, 1, poll_interval=0.05) as (log,):
         with psycopg.connect(postgres_schema_url, autocommit=True) as connection:
             *row, deleted, value, checksum = row_of(Record(1, "a/x", 1, 0, False, b"x"))
@@ -109,7 +111,7 @@ async def test_rows_arrive_by_polling_when_notifications_are_lost(postgres_schem
 
 
 @pytest.mark.real_time
-async def test_a_reset_on_one_server_reaches_the_others(postgres_schema_url):
+async def test_a_reset_on_one_server_reaches_the_others(postgres_schema_url: str) -> None:
     async with servers(postgres_schema_url, 2) as (one, two):
         await asyncio.gather(*(one.append(Write(f"a/{n}", b"", 0)) for n in range(5)))
         assert await two.reset(["a/0"]) == 4
@@ -118,7 +120,7 @@ async def test_a_reset_on_one_server_reaches_the_others(postgres_schema_url):
 
 
 @pytest.mark.real_time
-async def test_the_log_comes_back_after_its_connections_were_ended(postgres_schema_url):
+async def test_the_log_comes_back_after_its_connections_were_ended(postgres_schema_url: str) -> None:
     async with servers(postgres_schema_url, 2) as (one, two):
         seen: list[Record] = []
         two.subscribe(seen.extend)
@@ -136,7 +138,9 @@ async def test_the_log_comes_back_after_its_connections_were_ended(postgres_sche
 
 
 @pytest.mark.real_time
-async def test_a_write_cut_off_from_the_database_is_unavailable_and_may_be_tried_again(postgres_schema_url):
+async def test_a_write_cut_off_from_the_database_is_unavailable_and_may_be_tried_again(
+    postgres_schema_url: str,
+) -> None:
     """The counter row is held by a stranger, so the write hangs; its connection is then ended under it."""
 
     async with servers(postgres_schema_url, 1) as (log,):
@@ -154,13 +158,15 @@ async def test_a_write_cut_off_from_the_database_is_unavailable_and_may_be_tried
 
 
 @pytest.mark.real_time
-async def test_a_write_that_was_committed_without_an_answer_comes_by_the_feed(postgres_schema_url, monkeypatch):
+async def test_a_write_that_was_committed_without_an_answer_comes_by_the_feed(
+    postgres_schema_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with servers(postgres_schema_url, 1) as (log,):
         seen: list[Record] = []
         log.subscribe(seen.extend)
         fetch = log._writer.fetch
 
-        async def lose_the_answer(*args):
+        async def lose_the_answer(*args) -> None:
             await fetch(*args)
             raise StorageUnavailable("the answer is lost")
 
@@ -182,7 +188,7 @@ async def blocked(url: str) -> None:
 
 
 @pytest.mark.real_time
-async def test_a_server_that_was_away_for_longer_than_history_is_kept_starts_anew(postgres_schema_url):
+async def test_a_server_that_was_away_for_longer_than_history_is_kept_starts_anew(postgres_schema_url: str) -> None:
     async with servers(postgres_schema_url, 2) as (one, two):
         caches = WatchCache(one, bytes)
         cache = caches.add("a/")

@@ -10,6 +10,8 @@ import pytest
 from apiserver.storage.log.types import Compacted, Expired, FutureRevision, RevisionUnavailable
 from apiserver.storage.sqlite.disk_reserve import FreeSpace, find_free_space
 
+pytestmark = pytest.mark.integration
+
 
 class NoDisk:
     """A reserve that cannot be allocated."""

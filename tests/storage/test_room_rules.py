@@ -22,6 +22,8 @@ from apiserver.storage.sqlite.disk_reserve import (
 from apiserver.storage.sqlite.salvage import Findings, _counter, _report, _structure, _unused_path
 from apiserver.storage.watchcache.keys import SortedKeys
 
+pytestmark = pytest.mark.integration
+
 
 def failure(code: int = sqlite3.SQLITE_FULL) -> sqlite3.Error:
     error = sqlite3.OperationalError("no room" if code == sqlite3.SQLITE_FULL else "other")

@@ -16,6 +16,8 @@ import pytest
 from apiserver.storage import UnusableDatabase, Write, open_log
 from apiserver.storage.log import schema, upgrade
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).resolve().parents[2]
 #: A release after this one: a table that is altered (on SQLite: copied), one that is made, rows that are moved.
 NEXT = """
@@ -96,7 +98,9 @@ KEYS = "SELECT key FROM log ORDER BY revision"
 THREE = [("a/x",), ("a/y",), ("a/z",)]
 
 
-def test_an_older_directory_is_migrated_at_start_and_goes_on_where_it_was(older, later, caplog):
+def test_an_older_directory_is_migrated_at_start_and_goes_on_where_it_was(
+    older, later, caplog: pytest.LogCaptureFixture
+) -> None:
     assert written(str(older), "a/new") == 4
     assert version_of(older) == NEW
     assert read(older / "kubedra.db", KEYS) == [*THREE, ("a/new",)]
@@ -109,7 +113,7 @@ def test_an_older_directory_is_migrated_at_start_and_goes_on_where_it_was(older,
     ]
 
 
-def test_the_file_as_it_was_is_kept_under_the_name_of_its_schema(older, later):
+def test_the_file_as_it_was_is_kept_under_the_name_of_its_schema(older, later) -> None:
     written(str(older), "a/new")
     kept = older / f"kubedra.db.schema-{OLD}"
     assert sorted(path.name for path in older.iterdir() if path.name.startswith("kubedra.db.")) == [kept.name]
@@ -118,7 +122,7 @@ def test_the_file_as_it_was_is_kept_under_the_name_of_its_schema(older, later):
     assert read(kept, "PRAGMA integrity_check") == [("ok",)]
 
 
-def test_the_kept_file_can_be_served_by_the_older_release(older, release, tmp_path):
+def test_the_kept_file_can_be_served_by_the_older_release(older, release, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(upgrade, "MIGRATIONS", release)
         patch.setattr(schema, "CHAIN", (*schema.CHAIN, NEW))
@@ -135,7 +139,7 @@ def test_the_kept_file_can_be_served_by_the_older_release(older, release, tmp_pa
     assert written(str(back), "a/again") == 4
 
 
-def test_what_stood_only_in_the_write_ahead_log_is_kept_and_migrated(tmp_path, later):
+def test_what_stood_only_in_the_write_ahead_log_is_kept_and_migrated(tmp_path: Path, later) -> None:
     """The process that wrote was killed, so nothing was brought from the log into the file."""
     data = tmp_path / "data"
     script = f"""
@@ -155,7 +159,7 @@ asyncio.run(main())
     assert read(kept, KEYS) == THREE
 
 
-def test_a_migration_that_fails_leaves_everything_as_it_was_and_says_so_in_one_line(older, later):
+def test_a_migration_that_fails_leaves_everything_as_it_was_and_says_so_in_one_line(older, later) -> None:
     write_migration(later, "op.execute('INSERT INTO nowhere VALUES (1)')")
     with pytest.raises(UnusableDatabase) as refused:
         written(str(older))
@@ -181,7 +185,7 @@ def as_it_was(older: Path, version: str) -> None:
     assert "note" not in [row[1] for row in read(database, "PRAGMA table_info(meta)")]
 
 
-def test_a_crash_in_the_middle_leaves_the_old_file_usable_and_the_next_start_migrates_it(older, release, later):
+def test_a_crash_in_the_middle_leaves_the_old_file_usable_and_the_next_start_migrates_it(older, release, later) -> None:
     write_migration(release, "import os; os.kill(os.getpid(), 9)")
     script = f"""
 import asyncio
@@ -199,7 +203,7 @@ asyncio.run(open_log({str(older)!r}))
     assert version_of(older) == NEW
 
 
-def test_a_backup_that_cannot_be_written_stops_the_upgrade(older, later):
+def test_a_backup_that_cannot_be_written_stops_the_upgrade(older, later) -> None:
     (older / f"kubedra.db.schema-{OLD}").mkdir()
     with pytest.raises(UnusableDatabase) as refused:
         written(str(older))
@@ -208,7 +212,7 @@ def test_a_backup_that_cannot_be_written_stops_the_upgrade(older, later):
 
 
 @pytest.fixture
-def older_postgres(postgres_schema_url) -> str:
+def older_postgres(postgres_schema_url: str) -> str:
     """A database of this release, with a row in it."""
     written(postgres_schema_url, "a/x")
     return str(postgres_schema_url)
@@ -221,14 +225,16 @@ def rows(url: str, query: str) -> list[tuple]:
         return connection.execute(query).fetchall()
 
 
-def test_an_older_postgres_schema_is_migrated_at_start(older_postgres, later):
+def test_an_older_postgres_schema_is_migrated_at_start(older_postgres, later) -> None:
     assert written(older_postgres, "a/y") == 2
     assert rows(older_postgres, "SELECT version_num FROM alembic_version") == [(NEW,)]
     assert rows(older_postgres, "SELECT name FROM owners") == [("nobody",)]
 
 
 @pytest.mark.real_time
-async def test_servers_that_start_at_once_migrate_postgres_once(older_postgres, later, caplog):
+async def test_servers_that_start_at_once_migrate_postgres_once(
+    older_postgres, later, caplog: pytest.LogCaptureFixture
+) -> None:
     logs = await asyncio.gather(*(open_log(older_postgres) for _ in range(3)))
     assert [log.revision for log in logs] == [1, 1, 1]
     for log in logs:
@@ -236,7 +242,7 @@ async def test_servers_that_start_at_once_migrate_postgres_once(older_postgres, 
     assert len([message for message in caplog.messages if "upgraded from" in message]) == 1
 
 
-def test_a_migration_that_fails_on_postgres_leaves_it_as_it_was_and_says_so_in_one_line(older_postgres, later):
+def test_a_migration_that_fails_on_postgres_leaves_it_as_it_was_and_says_so_in_one_line(older_postgres, later) -> None:
     write_migration(later, "op.execute('INSERT INTO nowhere VALUES (1)')")
     with pytest.raises(UnusableDatabase) as refused:
         written(older_postgres)

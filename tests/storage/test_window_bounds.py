@@ -12,13 +12,15 @@ from apiserver.storage.log.types import Record
 from apiserver.storage.watchcache.entry import Entry, Event
 from apiserver.storage.watchcache.window import Cursor, Progress, Window
 
+pytestmark = pytest.mark.integration
+
 
 def sized(revision: int, size: int) -> Event:
     value = b'{"metadata":{' + b"x" * size + b"}}"
     return Event(None, Entry(Record(revision, "a", 1, 0, False, value), json.loads), False)
 
 
-def test_the_newest_event_stays_however_large_it_is():
+def test_the_newest_event_stays_however_large_it_is() -> None:
     window = Window(Progress(0), max_bytes=10_000)
     window.add(sized(1, 100))
     window.add(sized(2, 50_000))
@@ -26,7 +28,7 @@ def test_the_newest_event_stays_however_large_it_is():
     assert not window.shrink()
 
 
-def test_what_is_brought_back_has_to_fit_and_makes_others_give_way():
+def test_what_is_brought_back_has_to_fit_and_makes_others_give_way() -> None:
     window = Window(Progress(9), max_events=3, max_bytes=10_000)
     window.add(sized(10, 4_000))
     for older in ([sized(9, 8_000)], [sized(revision, 10) for revision in (7, 8, 9)]):
@@ -43,7 +45,7 @@ def test_what_is_brought_back_has_to_fit_and_makes_others_give_way():
 
 
 @pytest.mark.real_time
-async def test_who_no_longer_waits_is_forgotten():
+async def test_who_no_longer_waits_is_forgotten() -> None:
     progress = Progress(0)
     with pytest.raises(FutureRevision):
         await progress.wait_for(1, 0)
@@ -70,7 +72,7 @@ def revisions(window: Window) -> list[int]:
     return [event.revision for event in window.events]
 
 
-def test_as_many_as_are_allowed_stay_and_one_more_makes_an_eighth_go():
+def test_as_many_as_are_allowed_stay_and_one_more_makes_an_eighth_go() -> None:
     window = Window(Progress(0), max_events=16, max_bytes=1 << 20)
     for revision in range(1, 17):
         window.add(sized(revision, 0))
@@ -79,7 +81,7 @@ def test_as_many_as_are_allowed_stay_and_one_more_makes_an_eighth_go():
     assert (revisions(window), window.free_slots(), window.floor, window.end) == (list(range(4, 18)), 2, 3, 17)
 
 
-def test_as_many_bytes_as_are_allowed_stay_and_one_more_makes_an_eighth_go():
+def test_as_many_bytes_as_are_allowed_stay_and_one_more_makes_an_eighth_go() -> None:
     each, progress = bytes_of(100), Progress(0)
     window = Window(progress, max_events=999, max_bytes=16 * each)
     for revision in range(11, 27):
@@ -92,7 +94,7 @@ def test_as_many_bytes_as_are_allowed_stay_and_one_more_makes_an_eighth_go():
     assert (revisions(window), window.held, progress.held) == (list(range(16, 28)), 12 * each, 12 * each)
 
 
-def test_what_is_brought_back_may_fill_the_room_to_the_last_event_and_byte():
+def test_what_is_brought_back_may_fill_the_room_to_the_last_event_and_byte() -> None:
     each = bytes_of(100)
     for limits, fits in (
         ({"max_events": 3, "max_bytes": 99 * each}, 2), ({"max_events": 9, "max_bytes": 3 * each}, 2),
@@ -106,7 +108,7 @@ def test_what_is_brought_back_may_fill_the_room_to_the_last_event_and_byte():
         assert window.held == window.progress.held == len(window.events) * each
 
 
-def test_all_windows_share_the_room_and_the_largest_gives_way():
+def test_all_windows_share_the_room_and_the_largest_gives_way() -> None:
     each = bytes_of(100)
     progress = Progress(0, max_total=10 * each)
     small, large, third = Window(progress), Window(progress), Window(progress)
@@ -126,7 +128,7 @@ def test_all_windows_share_the_room_and_the_largest_gives_way():
     assert len(large.events) == 7, "one that has ended takes none"
 
 
-def test_events_that_are_not_among_the_newest_let_go_of_what_can_be_made_again(monkeypatch):
+def test_events_that_are_not_among_the_newest_let_go_of_what_can_be_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     forgotten: list[int] = []
     monkeypatch.setattr(Event, "drop_derived", lambda self: forgotten.append(self.revision))
     each = bytes_of(100)
@@ -140,7 +142,7 @@ def test_events_that_are_not_among_the_newest_let_go_of_what_can_be_made_again(m
             assert forgotten == [11, 12]
 
 
-def test_what_was_compacted_goes_but_for_the_newest_events(monkeypatch):
+def test_what_was_compacted_goes_but_for_the_newest_events(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apiserver.storage.watchcache.window.MIN_EVENTS", 2)
     progress = Progress(0)
     window, other = Window(progress), Window(progress)
@@ -155,7 +157,7 @@ def test_what_was_compacted_goes_but_for_the_newest_events(monkeypatch):
     assert not window.retire(9)
 
 
-def test_a_place_is_that_of_the_next_event_and_lost_with_what_was_before_it():
+def test_a_place_is_that_of_the_next_event_and_lost_with_what_was_before_it() -> None:
     window = Window(Progress(4))
     assert window.place_after(4) == window.place_after(9) == 0
     with pytest.raises(Expired) as lost:
@@ -172,7 +174,7 @@ def test_a_place_is_that_of_the_next_event_and_lost_with_what_was_before_it():
         cursor.next_batch()
 
 
-def test_readers_of_the_same_events_share_them_until_these_change():
+def test_readers_of_the_same_events_share_them_until_these_change() -> None:
     window = Window(Progress(0))
     for revision in (1, 2, 3):
         window.add(sized(revision, 0))
@@ -188,7 +190,7 @@ def test_readers_of_the_same_events_share_them_until_these_change():
 
 
 @pytest.mark.real_time
-async def test_a_wait_ends_by_an_event_by_its_time_or_by_the_end_and_leaves_no_timer():
+async def test_a_wait_ends_by_an_event_by_its_time_or_by_the_end_and_leaves_no_timer() -> None:
     loop = asyncio.get_running_loop()
     timers: list[asyncio.TimerHandle] = []
     later = loop.call_later

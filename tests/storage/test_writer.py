@@ -18,6 +18,8 @@ from apiserver.storage.sqlite.engine import LoopEngine, ThreadEngine
 from apiserver.storage.sqlite.opening import connect
 from apiserver.storage.sqlite.writer import append_rows, fail
 
+pytestmark = pytest.mark.integration
+
 
 class Held:
     """Does jobs when it is told to, or fails them."""

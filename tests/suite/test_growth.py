@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
+
 from apiserver.app import Server
 from apiserver.request.messages import Request
 from benchmarks.growth import cases, fields
 from benchmarks.growth.measure import Case, asked, measured, nothing
+
+pytestmark = pytest.mark.integration
 
 #: Seconds at the smaller size: little, and enough to tell four times from sixteen.
 ENOUGH = 0.002

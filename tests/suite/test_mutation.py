@@ -15,6 +15,8 @@ from tests.mutation.reach import Reach, Traced
 from tests.support.forked import Forked
 from tests.support.wire import ROOT
 
+pytestmark = pytest.mark.integration
+
 _SOURCE = '''
 """A module."""
 LIMIT = 3

@@ -22,6 +22,8 @@ from tests.support.patience import (
     wait_until,
 )
 
+pytestmark = pytest.mark.integration
+
 #: A test that hangs, in three ways, and one that does not.
 HANGING = """
 import socket, subprocess, sys, threading

@@ -1,8 +1,8 @@
 """A component without a server: its informers hold given objects, and its client records what it writes.
 
-    client = RecordingClient()
-    await ReplicaSets(client, make_informers(PODS, make_pod("p")), Options()).reconcile("ns/rs")
-    assert client.verbs == ["create"]
+client = RecordingClient()
+await ReplicaSets(client, make_informers(PODS, make_pod("p")), Options()).reconcile("ns/rs")
+assert client.verbs == ["create"]
 """
 
 from __future__ import annotations

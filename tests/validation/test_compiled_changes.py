@@ -11,6 +11,8 @@ from apiserver.api.schema.limits import FIXED, FIXED_UNSHOWN, Immutable, Limits
 from apiserver.api.validation.changes import changes
 from apiserver.api.validation.compile import Rules, unchanged
 
+pytestmark = pytest.mark.integration
+
 AT = Path("spec")
 
 

@@ -26,6 +26,8 @@ from apiserver.api.schema.limits import Limits
 from apiserver.api.types.meta import UID
 from apiserver.api.validation.compile import At, Rules
 
+pytestmark = pytest.mark.integration
+
 AT = Path("spec")
 MODE = string("v1.Mode", "All", "One")
 ITEM = Struct("x.v1.Item", (field("name", 1, STRING, omit=False, limits=Limits(required=True, format="dns-label")),))

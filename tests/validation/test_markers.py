@@ -33,6 +33,8 @@ from apiserver.api.schema.markers import (
 )
 from apiserver.api.validation.compile import At, Rules
 
+pytestmark = pytest.mark.integration
+
 KIND = string("v1.Kind")
 INNER = Struct("x.v1.Inner", (field("value", 1, STRING, pointer=True), field("kind", 2, KIND)))
 FIELDS = (

@@ -12,6 +12,8 @@ from apiserver.api.objects import Json
 from apiserver.api.validation.structural import ABSENT, Structural
 from apiserver.api.validation.textforms import text_form
 
+pytestmark = pytest.mark.integration
+
 INT_OR_STRING = {"x-kubernetes-int-or-string": True}
 KEYED = {
     "type": "array",

@@ -35,23 +35,23 @@ def _ask(method, path, body=None, form="application/json"):
 
 
 @kopf.on.create("v1", "configmaps", field="metadata.name", value=FOLLOWED)
-def created(patch, **_):
+def created(patch, **_) -> None:
     patch.setdefault("data", {})["b"] = "2"
     seen.put("ADDED")
 
 
 @kopf.on.update("v1", "configmaps", field="data.c")
-def updated(**_):
+def updated(**_) -> None:
     seen.put("MODIFIED")
 
 
 @kopf.on.delete("v1", "configmaps", field="metadata.name", value=FOLLOWED)
-def deleted(**_):
+def deleted(**_) -> None:
     seen.put("DELETED")
 
 
 @kopf.on.event("v1", "configmaps", field="metadata.name", value=FOLLOWED)
-def changed(body, type, **_):
+def changed(body, type, **_) -> None:
     if body["data"].get("b"):
         merged.put(dict(body["data"]))
     if type == "DELETED":
@@ -61,7 +61,7 @@ def changed(body, type, **_):
 merged, gone = queue.Queue(), threading.Event()
 
 
-def _operate(kubeconfig, namespace, **handlers):
+def _operate(kubeconfig, namespace, **handlers) -> None:
     """An operator in a thread of its own, until this process ends."""
     os.environ["KUBECONFIG"] = kubeconfig
     ready = threading.Event()
@@ -117,12 +117,12 @@ def elect():
     _until(lambda: _served(path))
     _ask("POST", path, {"apiVersion": "kopf.dev/v1", "kind": "KopfPeering", "metadata": {"name": "default"}})
 
-    def join(identity, priority):
+    def join(identity, priority) -> None:
         here = kopf.OperatorRegistry()
         kopf.on.login(registry=here)(kopf.login_with_kubeconfig)
 
         @kopf.on.event("v1", "configmaps", field="metadata.name", value="led", registry=here)
-        def seen_by(**_):
+        def seen_by(**_) -> None:
             led.put(identity)
 
         peered = {"standalone": False, "peering_name": "default", "priority": priority, "identity": identity}
@@ -145,7 +145,7 @@ def _served(path):
             raise
 
 
-def _until(reached):
+def _until(reached) -> None:
     while not reached():
         time.sleep(0.05)
 
@@ -156,7 +156,7 @@ def secure():
     kopf.on.login(registry=here)(kopf.login_with_kubeconfig)
 
     @kopf.on.event("v1", "configmaps", registry=here)
-    def seen_there(namespace, **_):
+    def seen_there(namespace, **_) -> None:
         found.put(namespace)
 
     _operate(SECURE, "default", registry=here)

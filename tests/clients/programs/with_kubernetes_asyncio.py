@@ -36,7 +36,7 @@ async def follow():
     core, seen = await _core(), asyncio.Queue()
     version = (await core.list_namespaced_config_map(NAMESPACE)).metadata.resource_version
 
-    async def read():
+    async def read() -> None:
         stream = watch.Watch().stream(core.list_namespaced_config_map, NAMESPACE, resource_version=version)
         async for event in stream:
             if event["object"].metadata.name == WATCHED:
@@ -71,7 +71,7 @@ async def elect():
     leads = asyncio.Event()
     lock = LeaseLock("leader", NAMESPACE, "me", await _api())
 
-    async def lead():
+    async def lead() -> None:
         leads.set()
 
     chosen = electionconfig.Config(lock, 15, 10, 5, lead, lead)
