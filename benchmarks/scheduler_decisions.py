@@ -22,7 +22,7 @@ from controllers.scheduler.framework.framework import Cycle
 from controllers.scheduler.state.affected_nodes import DeviceReach
 from controllers.scheduler.state.nodes import Cache
 from controllers.scheduler.state.pod_info import PodInfo
-from tests.scheduler.objects import a_claim, a_class, a_node, a_pod, a_slice
+from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice
 
 DRIVER = "gpu.example.com"
 CLASS = f"device.driver == '{DRIVER}'"
@@ -46,10 +46,10 @@ class Decisions:
         reach = DeviceReach(allocator.allocated)
         plugins = default_plugins(Parts(cache=self.cache, devices=self.devices))
         self.evaluator = Evaluator(self.cache, plugins, reach, random.Random(0))
-        allocator.inventory.upsert_class({**a_class(), "spec": {"selectors": selector(CLASS)}})
+        allocator.inventory.upsert_class({**make_device_class(), "spec": {"selectors": selector(CLASS)}})
         for number in range(nodes):
-            self.cache.set_node(a_node(f"node-{number}", cpu="64", memory="256Gi"))
-            item = a_slice(f"node-{number}", 8, capacity={"memory": {"value": "80Gi"}})
+            self.cache.set_node(make_node(f"node-{number}", cpu="64", memory="256Gi"))
+            item = make_slice(f"node-{number}", 8, capacity={"memory": {"value": "80Gi"}})
             for index, device in enumerate(item["spec"]["devices"]):
                 device["attributes"] = {"model": {"string": "A100" if index % 2 else "H200"}, "index": {"int": index}}
             allocator.inventory.upsert_slice(item)
@@ -58,12 +58,12 @@ class Decisions:
 
     @staticmethod
     def _pod(number: int, claims: ClaimCache) -> PodInfo:
-        claim = a_claim(f"claim-{number}")
+        claim = make_claim(f"claim-{number}")
         claim["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = selector(REQUEST)
         claims.added(claim)
         wanted = [{"name": "g", "resourceClaimName": f"claim-{number}"}]
         return PodInfo(
-            a_pod(
+            make_pod(
                 f"pod-{number}", requests={"cpu": "100m"}, tolerations=[{"operator": "Exists"}], resourceClaims=wanted
             )
         )

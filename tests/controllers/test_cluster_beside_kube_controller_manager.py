@@ -191,7 +191,7 @@ async def compare(directory: Path, lives: list[ClusterLife]) -> list[str]:
         players = [Player(client) for client in clients]
         for client in clients:
             await client.create(CUSTOM_RESOURCES, metrics_definition())
-            while any(node["spec"].get("taints") for node in (await client.list(NODES))["items"]):  # noqa: ASYNC110
+            while any(node["spec"].get("taints") for node in (await client.list(NODES))["items"]):
                 await asyncio.sleep(0.1)
             for each in lives:
                 await client.create(NAMESPACES, {"metadata": {"name": each.namespace}})

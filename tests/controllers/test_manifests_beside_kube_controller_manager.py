@@ -63,7 +63,7 @@ async def begin(client: Client, case: Case, namespace: str) -> None:
     for number in range(case.nodes):
         await client.create(NODES, {"metadata": {"name": f"node-{number}", "annotations": marks}})
     await client.create(NAMESPACES, {"metadata": {"name": namespace}})
-    while not await _are_ready(client, case.nodes):  # noqa: ASYNC110
+    while not await _are_ready(client, case.nodes):
         await asyncio.sleep(0.2)
 
 

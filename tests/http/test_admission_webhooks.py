@@ -393,7 +393,7 @@ def test_nobody_waits_for_somebody_elses_webhook() -> None:
                 held.set()
 
             waiting = asyncio.ensure_future(slow())
-            while not hooks.calls():  # noqa: ASYNC110 - the webhook is in a thread and tells nobody
+            while not hooks.calls():
                 await asyncio.sleep(0)
             await created(hooks.client, MAPS, config_map("quick"))
             assert not held.is_set()

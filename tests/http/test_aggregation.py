@@ -179,7 +179,7 @@ def test_a_group_whose_server_is_not_there_answers_503_and_says_why() -> None:
             (version,) = (await listed(client))["metrics.example.com"]
             assert version == {"version": "v1", "freshness": "Stale"}
             await client.delete(f"{SERVICES}/v1.metrics.example.com")
-            while (await client.get(PODS)).status_code != 404:  # noqa: ASYNC110 - the server tells nobody
+            while (await client.get(PODS)).status_code != 404:
                 await asyncio.sleep(0)
 
     run(scenario())
@@ -297,7 +297,7 @@ def test_groups_stand_by_the_priority_of_their_services_and_a_service_hides_a_cu
             async def until(
                 look: Callable[[httpx.AsyncClient], Awaitable[Json]], holds: Callable[[Json], bool]
             ) -> Json:
-                while not holds(found := await look(client)):  # noqa: ASYNC110 - the server tells nobody
+                while not holds(found := await look(client)):
                     await asyncio.sleep(0)
                 return found
 
@@ -378,7 +378,7 @@ def test_servers_are_asked_when_something_changes_of_them_and_connections_go_wit
 
     async def count_checks(at_least: int = 0) -> int:
         """Return the number of checks, once it is at least this and every woken task has run."""
-        while len(checks) < at_least:  # noqa: ASYNC110 - a running check calls a server
+        while len(checks) < at_least:
             await asyncio.sleep(0)
         for _ in range(100):
             await asyncio.sleep(0)

@@ -104,7 +104,7 @@ async def followed(running: Running, kind: Kind, objects: Sequence[Json]) -> lis
     client, found = Client(InProcess(running.server.chain, ADMIN), "inside"), []
     async with aclosing(client.watch(kind, resource_version=str(cache.revision))) as batches:
         first = asyncio.ensure_future(anext(batches))
-        while not cache.followers:  # noqa: ASYNC110 - it takes some turns of the loop
+        while not cache.followers:
             await asyncio.sleep(0)
         for obj in objects:
             made = await client.request("POST", kind.path("default"), "", obj)

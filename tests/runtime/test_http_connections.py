@@ -328,7 +328,7 @@ def test_of_a_stream_that_nobody_reads_no_more_than_a_few_mebibytes_are_taken() 
             connection = await transport._connect()
             await connection.open(transport._render("GET", "/x", "", {}, b""))
             assert connection._transport is not None
-            while connection._transport.is_reading() and sent < 40:  # noqa: ASYNC110 - nobody tells
+            while connection._transport.is_reading() and sent < 40:
                 await asyncio.sleep(0)
             assert sent < 30
             chunks = connection.chunks()

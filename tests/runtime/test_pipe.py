@@ -110,7 +110,7 @@ def test_a_watch_shows_what_happens_and_leaves_nothing_open(running: Running) ->
             await client.delete(CONFIG_MAPS, "a", "default")
             async with patience():
                 seen = await watching
-                while server._answering:  # noqa: ASYNC110 - what ends takes some turns of the loop
+                while server._answering:
                     await asyncio.sleep(0)
             assert not running.server._dispatch.streams
             return [each for each in seen if each[1] in "ab"]
@@ -123,7 +123,7 @@ def test_it_counts_as_one_from_inside(running: Running) -> None:
         async with joined(running) as (_, transport):
             watching = asyncio.create_task(first_events(Client(transport), 1000))
             async with patience():
-                while not running.server._dispatch.streams:  # noqa: ASYNC110 - it takes some turns of the loop
+                while not running.server._dispatch.streams:
                     await asyncio.sleep(0)
             inside = [stream.inside for stream in running.server._dispatch.streams]
             watching.cancel()
@@ -163,7 +163,7 @@ def test_who_does_not_read_is_sent_no_more_than_a_window(running: Running) -> No
                 _, _, stream = await transport.stream("GET", "/", "", {})
                 async with patience():
                     await anext(stream)
-                    while endless.made <= 16:  # noqa: ASYNC110 - others work
+                    while endless.made <= 16:
                         await asyncio.sleep(0)
                 for _ in range(200):
                     await asyncio.sleep(0)
@@ -203,7 +203,7 @@ def test_an_answer_that_nobody_wants_any_more_is_given_up(running: Running) -> N
             async with patience():
                 await begun.wait()
                 asking.cancel()
-                while server._answering:  # noqa: ASYNC110 - what ends takes some turns of the loop
+                while server._answering:
                     await asyncio.sleep(0)
             return slow.given_up
 
@@ -238,7 +238,7 @@ def test_whoever_waits_when_the_server_goes_hears_of_it(running: Running) -> Non
             client = Client(transport)
             watching = asyncio.create_task(first_events(client, 1000))
             async with patience():
-                while not running.server._dispatch.streams:  # noqa: ASYNC110 - it takes some turns of the loop
+                while not running.server._dispatch.streams:
                     await asyncio.sleep(0)
                 asking = asyncio.create_task(client.create(CONFIG_MAPS, config_map("late")))
                 await asyncio.sleep(0)
@@ -257,10 +257,10 @@ def test_a_server_whose_components_go_has_nothing_open(running: Running) -> None
         async with joined(running) as (server, transport):
             watching = asyncio.create_task(first_events(Client(transport), 1000))
             async with patience():
-                while not running.server._dispatch.streams:  # noqa: ASYNC110 - it takes some turns of the loop
+                while not running.server._dispatch.streams:
                     await asyncio.sleep(0)
                 await transport.close()
-                while server._answering or running.server._dispatch.streams:  # noqa: ASYNC110 - as above
+                while server._answering or running.server._dispatch.streams:
                     await asyncio.sleep(0)
             await asyncio.gather(watching, return_exceptions=True)
 

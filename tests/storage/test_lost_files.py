@@ -46,7 +46,7 @@ DAMAGES = (_remove, _remove_all, _replace, _overwrite, _truncate, _remove_log)
 
 async def noticed(log: RevisionLog) -> str:
     """The store's own word on it; pytest's time limit bounds the wait."""
-    while not (problem := log.problem()):  # noqa: ASYNC110 - the store has no event for it
+    while not (problem := log.problem()):
         await asyncio.sleep(0.01)
     return problem
 

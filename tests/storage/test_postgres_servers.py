@@ -183,7 +183,7 @@ async def blocked(url: str) -> None:
     """Returns once a connection waits for a lock."""
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection, patience():
         query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kubedra' AND wait_event_type = 'Lock'"
-        while await (await connection.execute(query)).fetchone() == (0,):  # noqa: ASYNC110
+        while await (await connection.execute(query)).fetchone() == (0,):
             await asyncio.sleep(0)
 
 
