@@ -34,7 +34,7 @@ Methods.wait.__kwdefaults__["timeout"] = _LONG
 nodes.READY_TIMEOUT = _LONG
 
 
-# Before whatever else starts them in a way of its own (tests/mutation/servers.py).
+# Before whatever else starts them in a way of its own (tools/mutation/servers.py).
 forked.install()
 
 # Tests that this run has rewritten the next one only reads, also where the environment forbids files of bytecode.

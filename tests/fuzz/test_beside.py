@@ -1,5 +1,5 @@
 """Fields of claims and pods, each alone with values of all sorts, beside a real kube-apiserver: the same answers. Runs
-where kube-apiserver and etcd of 1.36 are on PATH; `python -m tests.fuzz.beside` asks for every field of every kind.
+where kube-apiserver and etcd of 1.36 are on PATH; `python -m tools.fuzz.beside` asks for every field of every kind.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.beside import BINARIES, both, compare
-from tests.fuzz.fields import cases
+from tools.fuzz.beside import BINARIES, both, compare
+from tools.fuzz.fields import cases
 
 pytestmark = pytest.mark.integration
 

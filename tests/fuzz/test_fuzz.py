@@ -9,13 +9,13 @@ import pytest
 
 from apiserver.api.features.gates import RELEASES
 from apiserver.resources import CATALOG
-from tests.fuzz import rules
-from tests.fuzz.connection import Connection
-from tests.fuzz.requests import Requests
-from tests.fuzz.runner import Run, server
-from tests.fuzz.whole import check_whole
-from tests.fuzz.wire import Conversations
 from tests.support.server import serve
+from tools.fuzz import rules
+from tools.fuzz.connection import Connection
+from tools.fuzz.requests import Requests
+from tools.fuzz.runner import Run, server
+from tools.fuzz.whole import check_whole
+from tools.fuzz.wire import Conversations
 
 pytestmark = pytest.mark.integration
 

@@ -1,5 +1,5 @@
 """What a real kube-apiserver answered to each field alone and to lives of objects is what we answer. Recorded by
-`python -m tests.fuzz.record`, where its binaries are.
+`python -m tools.fuzz.record`, where its binaries are.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from itertools import groupby
 
 import pytest
 
-from tests.fuzz.beside import Server
-from tests.fuzz.fields import Fields
-from tests.fuzz.kept import digest, played, read_fields, read_lives
-from tests.fuzz.record import PROFILES, alone
+from tools.fuzz.beside import Server
+from tools.fuzz.fields import Fields
+from tools.fuzz.kept import digest, played, read_fields, read_lives
+from tools.fuzz.record import PROFILES, alone
 
 pytestmark = pytest.mark.integration
 

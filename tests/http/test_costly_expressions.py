@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
-from tests.fuzz.probe import Probe, Processor
 from tests.support.patience import wait_until
 from tests.support.wire import Child, Wire
+from tools.fuzz.probe import Probe, Processor
 
 pytestmark = pytest.mark.integration
 

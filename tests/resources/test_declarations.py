@@ -1,6 +1,6 @@
 """What kinds declare is what upstream declares: `declared.json` has the releases in which its types say that they came, were
 deprecated and go, what a kube-apiserver 1.36 serves by default, and what it tells of each in discovery with everything
-on (made by `python -m tests.fuzz.declared`). Endpoints are deprecated by their own warning.
+on (made by `python -m tools.fuzz.declared`). Endpoints are deprecated by their own warning.
 """
 
 from __future__ import annotations

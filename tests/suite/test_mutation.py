@@ -1,4 +1,4 @@
-"""Mutation runs (tests/mutation): each mutant is one change, in place where it is tried, and gone afterwards."""
+"""Mutation runs (tools/mutation): each mutant is one change, in place where it is tried, and gone afterwards."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutation import changes, servers, trial
-from tests.mutation.child import run_apart
-from tests.mutation.reach import Reach, Traced
 from tests.support.forked import Forked
 from tests.support.wire import ROOT
+from tools.mutation import changes, servers, trial
+from tools.mutation.child import run_apart
+from tools.mutation.reach import Reach, Traced
 
 pytestmark = pytest.mark.integration
 
@@ -59,7 +59,7 @@ def test_a_mutant_knows_its_lines_and_whether_it_runs_on_import() -> None:
 
 def test_each_mutant_on_the_list_of_equivalent_ones_is_about_a_line_that_is_there() -> None:
     assert changes.stale(changes.known()) == []
-    gone = ["no/such.py: a = 1 => a = 2", "tests/mutation/changes.py: a = 1 => a = 2"]
+    gone = ["no/such.py: a = 1 => a = 2", "tools/mutation/changes.py: a = 1 => a = 2"]
     assert changes.stale(gone) == gone
 
 

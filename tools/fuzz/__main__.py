@@ -1,8 +1,8 @@
 """Mutated requests against a server of their own.
 
-    python -m tests.fuzz [--requests N] [--seed S]        N requests of a seed
-    python -m tests.fuzz --seed S --only NUMBER           one of them, alone
-    python -m tests.fuzz --replay FILE                    what a run has kept
+    python -m tools.fuzz [--requests N] [--seed S]        N requests of a seed
+    python -m tools.fuzz --seed S --only NUMBER           one of them, alone
+    python -m tools.fuzz --replay FILE                    what a run has kept
 
 Rules: docs/damage.md. Whoever breaks one is printed with what sends it again. Exit code 1 where one was broken.
 """
@@ -19,9 +19,9 @@ from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Final
 
-from tests.fuzz.runner import Finding, Report, Run, server
-from tests.fuzz.whole import check_whole
-from tests.fuzz.wire import WireCase
+from tools.fuzz.runner import Finding, Report, Run, server
+from tools.fuzz.whole import check_whole
+from tools.fuzz.wire import WireCase
 
 #: Requests between two lines of progress that go to a file.
 _SELDOM: Final = 50_000
@@ -29,7 +29,7 @@ _SELDOM: Final = 50_000
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.fuzz", description="Mutated requests against a server of their own."
+        prog="python -m tools.fuzz", description="Mutated requests against a server of their own."
     )
     parser.add_argument("--requests", type=int, default=20_000, metavar="N")
     parser.add_argument("--seed", type=int, default=1)
@@ -87,8 +87,8 @@ def _tell(report: Report, seed: int, keep: Path, seconds: float) -> None:
         file = keep / f"kubedra-fuzz-{seed}-{number}.json"
         file.write_text(json.dumps({"number": number, "pieces": [b64encode(piece).decode() for piece in pieces]}))
         print(f"  {b''.join(pieces)[:1500]!r}")
-        print(f"  alone: python -m tests.fuzz --replay {file}")
-        print(f"  with all before it: python -m tests.fuzz --seed {seed} --requests {number + 1}")
+        print(f"  alone: python -m tools.fuzz --replay {file}")
+        print(f"  with all before it: python -m tools.fuzz --seed {seed} --requests {number + 1}")
     if not report.findings:
         print("no rule was broken")
 

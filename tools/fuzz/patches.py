@@ -7,7 +7,7 @@ from typing import Any
 
 from apiserver.api.objects import Json
 from apiserver.api.schema.language import Struct
-from tests.fuzz import values
+from tools.fuzz import values
 
 
 def part(random: Random, obj: Any, *, strategic: bool) -> Any:

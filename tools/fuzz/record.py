@@ -1,6 +1,6 @@
 """Records what a real kube-apiserver answers to fields alone and to lives of objects, for `test_recorded_answers.py`.
 
-    python -m tests.fuzz.record [--lives N] [--fields N]
+    python -m tools.fuzz.record [--lives N] [--fields N]
 
 Wants kube-apiserver and etcd of the emulated release on PATH. What kubedra answers differently is printed and not kept;
 neither is what it answers differently when it is asked again in another order.
@@ -23,11 +23,11 @@ from urllib.parse import urlsplit
 
 from apiserver.registry.definition.resource import Resource, Version
 from tests.conformance.compare import differences
-from tests.fuzz.beside import ALL_GATES, APART, FLAGS, TOKEN, Server, both, make_seeds
-from tests.fuzz.fields import FieldCase, cases
-from tests.fuzz.kept import digest, played, write_fields, write_lives
-from tests.fuzz.lives import Life, lives
 from tests.support.server import HeldTime, serve
+from tools.fuzz.beside import ALL_GATES, APART, FLAGS, TOKEN, Server, both, make_seeds
+from tools.fuzz.fields import FieldCase, cases
+from tools.fuzz.kept import digest, played, write_fields, write_lives
+from tools.fuzz.lives import Life, lives
 
 #: Flags by profile.
 PROFILES: Final = {"default": (), "all": ALL_GATES}
@@ -111,7 +111,7 @@ def _kind(case: FieldCase) -> tuple[str, str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.record", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.fuzz.record", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--lives", type=int, default=1, metavar="N", help="times as many lives")
     parser.add_argument("--fields", type=int, default=30, metavar="N", help="cases of a kind")
     parser.add_argument("--seed", type=int, default=1)

@@ -24,7 +24,7 @@ from apiserver.api.objects import Json
 from apiserver.api.schema.language import Struct
 from apiserver.registry.definition.resource import Resource, Subresource, Version
 from apiserver.resources import CATALOG
-from tests.fuzz import patches, texts, values
+from tools.fuzz import patches, texts, values
 
 _SEEDS: Final = Path(__file__).with_name("seeds.yaml")
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

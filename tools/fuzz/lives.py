@@ -1,7 +1,7 @@
 """Lives of objects: each is created, written in every way, read, listed and deleted, in a namespace of its own.
 
 A life is a list of requests that make sense one after the other, so that two servers can be asked the same and their
-answers compared (`tests.fuzz.record`). It depends on the kind, the version and a number alone, and so do its names:
+answers compared (`tools.fuzz.record`). It depends on the kind, the version and a number alone, and so do its names:
 lives may be played in any order.
 """
 
@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from apiserver.api.objects import Json
 from apiserver.registry.definition.resource import Resource, Version
-from tests.fuzz import patches, values
-from tests.fuzz.requests import Requests
+from tools.fuzz import patches, values
+from tools.fuzz.requests import Requests
 
 #: Kinds that change what is answered to requests for other objects, or whose objects share something.
 APART: Final = frozenset(

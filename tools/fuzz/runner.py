@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tests.fuzz import rules
-from tests.fuzz.connection import Connection, connect, receive
-from tests.fuzz.probe import Probe, Processor
-from tests.fuzz.requests import Case, Requests
-from tests.fuzz.wire import Conversations, WireCase
 from tests.support.wire import Child
+from tools.fuzz import rules
+from tools.fuzz.connection import Connection, connect, receive
+from tools.fuzz.probe import Probe, Processor
+from tools.fuzz.requests import Case, Requests
+from tools.fuzz.wire import Conversations, WireCase
 
 #: One of so many requests is a connection of the wire.
 WIRE_SHARE: Final = 12

@@ -9,8 +9,8 @@ from typing import Any
 
 from apiserver.command import data as data_command
 from apiserver.resources import CATALOG
-from tests.fuzz.runner import FLAGS
 from tests.support.wire import Child, Wire
+from tools.fuzz.runner import FLAGS
 
 
 def check_whole(child: Child) -> list[str]:

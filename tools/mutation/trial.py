@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
-from tests.mutation.changes import Mutant
-from tests.mutation.child import Say, run_apart, run_beside
-from tests.mutation.reach import Reach, Traced, passes, pytest_main
 from tests.support.wire import ROOT
+from tools.mutation.changes import Mutant
+from tools.mutation.child import Say, run_apart, run_beside
+from tools.mutation.reach import Reach, Traced, passes, pytest_main
 
 #: A test that takes so many fair seconds more than those of CPU that it took when it was traced waits for ever.
 SILENCE = 3.0

@@ -22,9 +22,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutation import servers
-from tests.mutation.child import Say, run_apart, run_beside
 from tests.support.wire import ROOT
+from tools.mutation import servers
+from tools.mutation.child import Say, run_apart, run_beside
 
 CACHE = ROOT / ".mutation_cache"
 #: The packages whose lines are recorded.
@@ -195,7 +195,7 @@ def recorded(places: Sequence[str]) -> Reach:
 
 
 def pytest_main(arguments: Sequence[str], plugin: object) -> int:
-    """pytest in this process, as mutation runs want it: without workers, and with what is imported already."""
+    """Pytest in this process, as mutation runs want it: without workers, and with what is imported already."""
     imported = "ignore::pytest.PytestAssertRewriteWarning"
     options = ["-q", "-n0", "--capture=no", "-p", "no:cacheprovider", "-W", imported, f"--rootdir={ROOT}"]
     return int(pytest.main([*options, *arguments], [plugin, servers.Plugin()]))

@@ -1,7 +1,7 @@
 """What a real kube-apiserver answered: its answers to fields alone and to the lives of objects, as they are kept.
 
 An answer is kept as its status and a digest of its common form. What differs is seen where the real server is:
-`python -m tests.fuzz.record --compare`.
+`python -m tools.fuzz.record --compare`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 from apiserver.api.objects import Json
 from tests.conformance.commonform import CommonForm, dig
-from tests.fuzz.beside import Server, common
-from tests.fuzz.lives import Life, Step, sent
+from tests.support.wire import ROOT
+from tools.fuzz.beside import Server, common
+from tools.fuzz.lives import Life, Step, sent
 
-_DIRECTORY: Final = Path(__file__).with_name("recorded")
+_DIRECTORY: Final = ROOT / "tests" / "fuzz" / "recorded"
 _LIVES: Final = _DIRECTORY / "lives.jsonl"
 #: By profile, kind and "METHOD FIELD": pairs of the field's value and its answer.
 Fields = dict[str, dict[str, dict[str, list[tuple[Any, str]]]]]

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, Literal
 
-from tests.fuzz import texts
-from tests.fuzz.requests import Case, Requests
+from tools.fuzz import texts
+from tools.fuzz.requests import Case, Requests
 
 #: "read": nothing more is sent, all is read until the server closes; "leave": closed without a look at the answers;
 #: "reset": the same, with a reset in place of an orderly end.

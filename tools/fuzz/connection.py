@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import socket
 
-from tests.fuzz import rules
 from tests.support.patience import Deadline
+from tools.fuzz import rules
 
 
 class Connection:

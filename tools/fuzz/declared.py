@@ -1,6 +1,6 @@
 """What upstream declares of each kind, for `tests/resources/test_declarations.py`.
 
-    python -m tests.fuzz.declared CHECKOUT
+    python -m tools.fuzz.declared CHECKOUT
 
 reads the releases from a checkout of Kubernetes, and the rest from a kube-apiserver that is on PATH, with etcd.
 """
@@ -18,9 +18,10 @@ from typing import Final
 
 from apiserver.api.objects import Json
 from apiserver.resources import CATALOG
-from tests.fuzz.beside import ALL_GATES, FLAGS, TOKEN, Real
+from tests.support.wire import ROOT
+from tools.fuzz.beside import ALL_GATES, FLAGS, TOKEN, Real
 
-_TABLE: Final = Path(__file__).parents[1] / "resources" / "declared.json"
+_TABLE: Final = ROOT / "tests" / "resources" / "declared.json"
 _DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _LIFE: Final = re.compile(
     r"func \(in \*(\w+)\) APILifecycle(Introduced|Deprecated|Removed)\(\) \(major, minor int\) \{\s*return (\d+), (\d+)"
@@ -61,7 +62,7 @@ def discovered(*flags: str) -> dict[str, Json]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.declared", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.fuzz.declared", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("checkout", type=Path)
     given = parser.parse_args()
     releases, default, everything = lives(given.checkout), discovered(), discovered(*ALL_GATES)

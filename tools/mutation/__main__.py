@@ -1,6 +1,6 @@
 """Mutation runs: does a test fail when the code is wrong?
 
-    python -m tests.mutation PACKAGE… [--sample N] [--seed S] [--seconds T] [--survivors FILE] [--verbose]
+    python -m tools.mutation PACKAGE… [--sample N] [--seed S] [--seconds T] [--survivors FILE] [--verbose]
 
 Each mutant is one small change of a package's code (changes.py). It is tried by those tests of the package that reach
 it (reach.py), the cheapest first, until one fails (trial.py). What survives is printed with its place and both lines:
@@ -22,12 +22,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from tests.mutation import trial
-from tests.mutation.changes import Mutant, known, sample, stale
-from tests.mutation.reach import CACHE, recorded
-from tests.mutation.trial import Verdict, judge
 from tests.support.postgres import Database
 from tests.support.wire import ROOT
+from tools.mutation import trial
+from tools.mutation.changes import Mutant, known, sample, stale
+from tools.mutation.reach import CACHE, recorded
+from tools.mutation.trial import Verdict, judge
 
 _WRITTEN = "tests/conformance/test_written_conversations.py"
 _RECORDED = "tests/fuzz/test_recorded_answers.py"
@@ -176,7 +176,7 @@ def run(package: str, number: int, seed: int, *, verbose: bool) -> list[Mutant]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.mutation", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("packages", nargs="+", metavar="PACKAGE", help="a directory or file, as apiserver/registry")
     parser.add_argument("--sample", type=int, default=60, metavar="N", help="mutants of each package (default 60)")
     parser.add_argument("--seed", type=int, default=0)

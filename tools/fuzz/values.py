@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from apiserver.api.objects import Json
 from apiserver.api.schema.language import ListOf, MapOf, Scalar, Struct, Type
-from tests.fuzz.texts import expression, text
+from tools.fuzz.texts import expression, text
 
 #: How deep objects are made and changed. Deeper ones are the business of tests of the decoders.
 DEPTH: Final = 9

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from tests.fuzz.connection import Connection
+from tools.fuzz.connection import Connection
 
 _READY: Final = b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 

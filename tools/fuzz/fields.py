@@ -1,7 +1,7 @@
 """Each field of each kind, alone: a seed in which one field has one value, created and updated without being kept.
 
 What is wrong with such an object is wrong with that field, so that two servers can be asked and their answers compared
-(`tests.fuzz.beside`). The values of a type are those at which rules turn: empty, too long, of another form, negative.
+(`tools.fuzz.beside`). The values of a type are those at which rules turn: empty, too long, of another form, negative.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 from apiserver.api.objects import Json
 from apiserver.api.schema.language import ListOf, MapOf, Scalar, Struct, Type
 from apiserver.registry.definition.resource import Resource, Version
-from tests.fuzz.requests import Requests
+from tools.fuzz.requests import Requests
 
 Step = str | int
 

@@ -1,8 +1,8 @@
 """kubedra beside a real kube-apiserver: the same requests to both, and what differs in their answers.
 
-    python -m tests.fuzz.beside [--kinds REGEX] [--fields REGEX] [--gates all]
+    python -m tools.fuzz.beside [--kinds REGEX] [--fields REGEX] [--gates all]
 
-Each field of each kind alone with values of its type (`tests.fuzz.fields`). Wants kube-apiserver and etcd of the
+Each field of each kind alone with values of its type (`tools.fuzz.fields`). Wants kube-apiserver and etcd of the
 emulated release on PATH. Exit code 1 where an answer differs.
 """
 
@@ -26,11 +26,11 @@ from urllib.parse import urlsplit
 
 from tests.conformance.commonform import CommonForm, decode
 from tests.conformance.compare import differences
-from tests.fuzz.fields import FieldCase, cases
-from tests.fuzz.requests import Requests
 from tests.support.patience import Deadline
 from tests.support.ports import free_port
 from tests.support.wire import Child
+from tools.fuzz.fields import FieldCase, cases
+from tools.fuzz.requests import Requests
 
 BINARIES: Final = ("kube-apiserver", "etcd")
 TOKEN: Final = "beside"
@@ -230,7 +230,7 @@ def compare(pair: tuple[Server, Server], asked: Iterator[FieldCase]) -> Report:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.beside", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tools.fuzz.beside", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--kinds", default="", metavar="REGEX", help="of GROUP/VERSION/PLURAL")
     parser.add_argument("--fields", default="", metavar="REGEX", help="of a field's steps, joined by /")
     parser.add_argument("--gates", choices=("default", "all"), default="default")
