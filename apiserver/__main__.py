@@ -6,5 +6,5 @@ from apiserver.command.start import main
 from apiserver.runtime import gc_tuning
 
 if __name__ == "__main__":
-    gc_tuning.wait()
+    gc_tuning.disable()
     sys.exit(main())

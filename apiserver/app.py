@@ -72,7 +72,7 @@ from apiserver.resources import CATALOG
 from apiserver.resources.core.events import CORE_EVENTS
 from apiserver.resources.services.network import ServiceNetwork
 from apiserver.resources.services.ranges import PortRange
-from apiserver.runtime.clock import now, teller
+from apiserver.runtime.clock import bind_now, now
 from apiserver.security import Access, open_keys
 from apiserver.storage import (
     DamagedRow,
@@ -128,7 +128,7 @@ class Server:
         self._flows = DanglingSchemas(self.registry, self._fairness.configure)
         self._custom = CustomResources(self.registry, self.catalog, self.webhooks, ADMIN)
         self._issued = IssuedCertificates(self.registry)
-        self._followed = tuple(self._access.followed(self._host))
+        self._reloaded = tuple(self._access.reloaded_files(self._host))
         # A server with open access is the only one, so that no client looks for its lease.
         leased = settings.tokens is not None and settings.features.enabled("APIServerIdentity")
         self._lease = IdentityLease(self.registry, self._host) if leased else None
@@ -169,7 +169,7 @@ class Server:
                 configured=settings.admission.plugins(),
             ),
             features=settings.features,
-            clock=teller(),
+            clock=bind_now(),
             chance=Chance(None if settings.seed is None else f"{settings.seed}/{self.log.revision}"),
             authorize=self._authorize if settings.access.restricted else allow_all,
             access=lambda: self._access,
@@ -206,7 +206,7 @@ class Server:
         return [
             *self.registry.admission.families(), *self._access.families(self._host), *self.chain.families(),
             *self._fairness.families(), *self._issued.families(),
-            *(family for each in self._followed for family in each.families()), *await self._components.counted(),
+            *(family for each in self._reloaded for family in each.families()), *await self._components.counted(),
         ]  # fmt: skip
 
     def _make_chain(self) -> HandlerChain:
@@ -297,7 +297,7 @@ class Server:
         running: list[Coroutine[Any, Any, None]] = [
             self._apis.follow(), self._flows.follow(), self.built_in.authentication.follow(),
             Elections(self.registry).follow(), self._issued.follow(), self._access.follow_keys(),
-            *(each.follow() for each in self._followed),
+            *(each.follow() for each in self._reloaded),
         ]  # fmt: skip
         if self._exporter is not None:
             running.append(self._exporter.follow())

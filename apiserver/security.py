@@ -24,7 +24,7 @@ from apiserver.registry.definition.authority import Question
 from apiserver.registry.verbs.server_writes import rewrite_own
 from apiserver.runtime.clock import now, outside
 from apiserver.runtime.offload import on_loop
-from apiserver.runtime.reloading import Followed, Reloaded
+from apiserver.runtime.reloading import ReloadedConfiguration, ReloadedFiles
 from apiserver.storage import StorageError
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Access:
     async def close(self) -> None:
         await self._keys.close()
 
-    def followed(self, host: str) -> Iterator[Followed]:
+    def reloaded_files(self, host: str) -> Iterator[ReloadedFiles]:
         """Yield the files to reload when they change.
 
         They are the configurations, the authorities of client certificates, and the policies and webhooks from files.
@@ -157,7 +157,7 @@ class Access:
             def replace(text: bytes) -> None:
                 self.authorizer.replace(read_authorizers(text, settings.features, settings.access.modes))
 
-            yield Reloaded("authorization", settings.access.file, server_id(host), replace)
+            yield ReloadedConfiguration("authorization", settings.access.file, server_id(host), replace)
         first = settings.others.authenticators
         if settings.others.file is not None and first is not None:
             from apiserver.authentication.oidc.configuration import read_again
@@ -165,11 +165,11 @@ class Access:
             def take(text: bytes) -> None:
                 self.authenticator.configure(read_again(text, first, settings.features, self.accounts.issuers))
 
-            yield Reloaded("authentication", settings.others.file, server_id(host), take)
+            yield ReloadedConfiguration("authentication", settings.others.file, server_id(host), take)
         for manifests in settings.admission.manifests.values():
-            from apiserver.controlplane.static_manifests import FollowedManifests
+            from apiserver.controlplane.static_manifests import ReloadedManifests
 
-            yield FollowedManifests(manifests, server_id(host))
+            yield ReloadedManifests(manifests, server_id(host))
 
     def families(self, host: str) -> list[Family]:
         """Return the metric families of authentication and authorization."""

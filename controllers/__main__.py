@@ -6,5 +6,5 @@ from apiserver.runtime import gc_tuning
 from controllers.manager.start import main
 
 if __name__ == "__main__":
-    gc_tuning.begin()
+    gc_tuning.enable()
     sys.exit(main())

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.aggregation.remotes import Remote
+from apiserver.request.connection_upgrade import forward_upgrade
 from apiserver.request.messages import Response, Stream, User
-from apiserver.request.takeover import take_over
 from apiserver.runtime.clock import Timer, outside, timers
 from apiserver.webhooks.client import trust_of
 from kubedra.kubeconfig.credentials import Credentials, escape_header
@@ -112,14 +112,16 @@ class RemoteClient:
                 # The server may just have closed an idle connection.
                 return await pool.send(request, stream=True)
 
-    async def take_over(
+    async def forward_upgrade(
         self, remote: Remote, place: tuple[str, int], method: str, target: str, headers: Pairs, body: bytes
     ) -> Response | Stream:
         """Send a request for another protocol and return its response. Raise OSError, ssl.SSLError or Refused."""
         pairs = [(name.encode(), _bytes(value)) for name, value in (("Host", _format_address(place)), *headers)]
         trust = trust_of(remote.authority, self._own._replace(insecure=remote.insecure))
         with outside(), timers(Timer.MACHINE):
-            return await take_over(place, trust, remote.service.host, method, target.encode("latin-1"), pairs, body)
+            return await forward_upgrade(
+                place, trust, remote.service.host, method, target.encode("latin-1"), pairs, body
+            )
 
     async def get(self, remote: Remote, place: tuple[str, int], path: str, accept: str, *, etag: str = "") -> Answer:
         """Send a request of the aggregator itself; `etag` is the known one. Raise as `send`, or TimeoutError."""

@@ -14,7 +14,7 @@ from apiserver.api.objects import Json
 from apiserver.authorization.configuration import Configured
 from apiserver.authorization.webhook import Decisions, WebhookAuthorizer
 from apiserver.registry.definition.authority import Decision, Failure, Opinion, Question, Rules
-from apiserver.runtime.offload import waited_for
+from apiserver.runtime.offload import wait_on_loop
 
 if TYPE_CHECKING:
     from apiserver.api.features.gates import Features
@@ -227,7 +227,7 @@ class Authorizer:
         name: str = "",
         selector: str = "",
     ) -> bool:
-        """Return whether a user may use a verb on a resource. It blocks for a webhook: see `waiting`."""
+        """Return whether a user may use a verb on a resource. It blocks for a webhook: see `run_blocking`."""
         if self.allows_all or MASTERS in user.groups:
             return True  # Like `permits`, but without building a question: this is the most frequent rule.
         question = Question(verb, group, resource, subresource, namespace, name, selector)
@@ -264,7 +264,7 @@ class Authorizer:
         if self.allows_all or MASTERS in user.groups:
             return Decision(True)
         if self.asks:
-            return waited_for(self._decide(user, opinion_of))
+            return wait_on_loop(self._decide(user, opinion_of))
         found = _Opinions()
         for member in self._members:
             opinion = opinion_of(member)

@@ -111,5 +111,5 @@ def _pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    garbage.wait()
+    garbage.disable()
     sys.exit(main())

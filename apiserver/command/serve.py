@@ -20,7 +20,7 @@ from apiserver.controlplane.surroundings import Components, Surroundings
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import Settings
 from apiserver.runtime import gc_tuning as garbage
-from apiserver.runtime.lazy_imports import warm
+from apiserver.runtime.lazy_imports import import_when_idle
 from apiserver.runtime.virtual_loop import VirtualLoop
 from apiserver.tls.listener import Https, HttpsError
 from apiserver.tls.self_signed import SIGNER, own_certificate, own_signer
@@ -118,9 +118,9 @@ class Process:
             await self._come_to_rest()
             self._announce()
             self._announced = True
-            garbage.begin()
+            garbage.enable()
             admin = ("apiserver.http.admin.application",) if self._settings.announce else ()  # for a fixture's reset
-            warm("apiserver.cel.environments.devices", *admin)
+            import_when_idle("apiserver.cel.environments.devices", *admin)
             await _first(self._stopping.wait(), running, serving)
         finally:
             for each in following:

@@ -13,7 +13,7 @@ from typing import Any, cast
 from apiserver.http.handlers.chain import HandlerChain
 from apiserver.http.server.coalesce import Pace
 from apiserver.request.messages import ConnectionClosed, Request, Response, Stream, User
-from apiserver.runtime.frames import WINDOW, Frames, Sort, frame, parts, two_parts
+from apiserver.runtime.frames import WINDOW, FrameKind, Frames, build_frame, build_parts, split_parts
 
 __all__ = ["Pipe", "PipeClosed"]
 
@@ -72,13 +72,13 @@ class Pipe(asyncio.Protocol):
         self._transport.close()
 
     def data_received(self, data: bytes) -> None:
-        for sort, number, payload in self._frames.feed(data):
-            if sort == Sort.REQUEST:
+        for kind, number, payload in self._frames.feed(data):
+            if kind == FrameKind.REQUEST:
                 self._begin(number, payload)
-            elif sort == Sort.RESULT or sort == Sort.FAILURE:
-                self._called(number, payload, failed=sort == Sort.FAILURE)
+            elif kind == FrameKind.RESULT or kind == FrameKind.FAILURE:
+                self._called(number, payload, failed=kind == FrameKind.FAILURE)
             elif (answering := self._answering.get(number)) is not None:
-                if sort == Sort.TAKEN:
+                if kind == FrameKind.TAKEN:
                     answering.taken(int(payload))
                 else:
                     answering.task.cancel()
@@ -86,7 +86,7 @@ class Pipe(asyncio.Protocol):
     # Requests
 
     def _begin(self, number: int, payload: bytes) -> None:
-        (method, path, query, headers), body = parts(payload)
+        (method, path, query, headers), body = split_parts(payload)
         request = Request(method, path, query, headers, body, self._user)
         answer = self._chain.try_fast(request)
         if answer is not None:
@@ -103,22 +103,22 @@ class Pipe(asyncio.Protocol):
             else:
                 await self._stream(number, answer, answering)
         except ConnectionClosed as error:
-            self._send(frame(Sort.BROKEN, number, str(error).encode()))
+            self._send(build_frame(FrameKind.BROKEN, number, str(error).encode()))
         except Exception:
             log.exception("an answer to a component failed")
-            self._send(frame(Sort.BROKEN, number))
+            self._send(build_frame(FrameKind.BROKEN, number))
         finally:
             del self._answering[number]
 
     def _write(self, number: int, answer: Response) -> None:
-        self._send(two_parts(Sort.ANSWER, number, (answer.status, answer.headers), answer.body))
+        self._send(build_parts(FrameKind.ANSWER, number, (answer.status, answer.headers), answer.body))
 
     async def _stream(self, number: int, answer: Stream, answering: _Answering) -> None:
         answer.inside = True
-        self._send(two_parts(Sort.OPENED, number, (answer.status, answer.headers), b""))
+        self._send(build_parts(FrameKind.OPENED, number, (answer.status, answer.headers), b""))
         try:
             async for chunk in answer.chunks:
-                self._send(frame(Sort.CHUNK, number, chunk))
+                self._send(build_frame(FrameKind.CHUNK, number, chunk))
                 answering.unread += len(chunk)
                 while answering.unread > WINDOW:
                     answering.wanted = self._loop.create_future()
@@ -126,7 +126,7 @@ class Pipe(asyncio.Protocol):
                 await self._pace.rest()
         finally:
             await answer.close()
-        self._send(frame(Sort.END, number))
+        self._send(build_frame(FrameKind.END, number))
 
     def _send(self, data: bytes) -> None:
         if not self._transport.is_closing():
@@ -141,7 +141,7 @@ class Pipe(asyncio.Protocol):
         self._last_call += 1
         number, call = self._last_call, self._loop.create_future()
         self._calls[number] = call
-        self._send(frame(Sort.CALL, number, pickle.dumps((name, arguments))))
+        self._send(build_frame(FrameKind.CALL, number, pickle.dumps((name, arguments))))
         try:
             return await call
         finally:

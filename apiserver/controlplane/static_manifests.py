@@ -12,14 +12,14 @@ from typing import Final
 from apiserver.resources.admissionregistration.manifests import File, Manifests, read_files
 from apiserver.runtime.clock import now
 from apiserver.runtime.metrics import Counter, Family, Gauge
-from apiserver.runtime.reloading import Followed, digest, stamp
+from apiserver.runtime.reloading import ReloadedFiles, digest, stamp
 
-__all__ = ["FollowedManifests"]
+__all__ = ["ReloadedManifests"]
 
 _START: Final = "apiserver_manifest_admission_config_controller"
 
 
-class FollowedManifests(Followed):
+class ReloadedManifests(ReloadedFiles):
     """The manifests of one plugin; `server` is this server's name."""
 
     def __init__(self, manifests: Manifests, server: str) -> None:
@@ -28,7 +28,7 @@ class FollowedManifests(Followed):
             f"{manifests.plugin} configuration", (manifests.directory,), lambda *_: manifests.take(self._files)
         )
         # The first check sees changes between the first load and now.
-        self._mark, self.texts = [], _texts(manifests.files)
+        self._stamps, self.texts = [], _texts(manifests.files)
         self._server = digest(server.encode())
         self._times: dict[tuple[str, ...], float] = {}
         labels = ("status", "plugin", "apiserver_id_hash")
@@ -45,12 +45,12 @@ class FollowedManifests(Followed):
                 lambda: {(manifests.plugin, self._server, manifests.digest): 1},
             ),
         ]  # fmt: skip
-        self._note("success")
+        self._count_reload("success")
 
     def families(self) -> Iterable[Family]:
         return self._families
 
-    def _note(self, status: str) -> None:
+    def _count_reload(self, status: str) -> None:
         self._count.inc(status, self._manifests.plugin, self._server)
         self._times[status, self._manifests.plugin, self._server] = now().timestamp()
 
@@ -59,7 +59,7 @@ class FollowedManifests(Followed):
 
         Runs in a thread: a directory with many files would block requests every second.
         """
-        return await asyncio.to_thread(self._stat) != self._mark
+        return await asyncio.to_thread(self._stat) != self._stamps
 
     def _read(self) -> list[bytes]:
         self._files = read_files(self._manifests.directory)

@@ -1,6 +1,6 @@
 """Time: the running event loop is its only source.
 
-    now()                       UTC; `teller()` for frequent callers
+    now()                       UTC; `bind_now()` for frequent callers
     loop.time(), loop.call_later, asyncio.sleep, asyncio.timeout      everything that waits
 
 A real loop follows the system's clock. The virtual one (`virtual_loop`) has a time of its own, which jumps from
@@ -23,15 +23,15 @@ from typing import Any, Protocol, TypeVar
 
 __all__ = [
     "Timer",
-    "for_thread",
-    "in_thread",
+    "bind_now",
     "is_virtual",
     "now",
     "outside",
     "purpose",
-    "served",
+    "server_loop",
     "stopwatch",
-    "teller",
+    "thread_at_work",
+    "thread_waiting",
     "timers",
     "virtual_loops",
 ]
@@ -67,7 +67,7 @@ class VirtualTime(Protocol):
 
 
 #: The server's loop, in a thread that works for it (`apiserver.runtime.offload`).
-served: ContextVar[AbstractEventLoop | None] = ContextVar("served", default=None)
+server_loop: ContextVar[AbstractEventLoop | None] = ContextVar("server_loop", default=None)
 #: The virtual loops of this process; almost always empty, so that `now` can skip the search for the running loop.
 virtual_loops: dict[object, VirtualTime] = {}
 _purpose: ContextVar[Timer] = ContextVar("purpose", default=Timer.WORK)
@@ -76,13 +76,13 @@ _purpose: ContextVar[Timer] = ContextVar("purpose", default=Timer.WORK)
 def now() -> datetime:
     """Return the time in UTC: of the running virtual loop, else of the system."""
     if virtual_loops:
-        loop = virtual_loops.get(served.get() or _get_running_loop())
+        loop = virtual_loops.get(server_loop.get() or _get_running_loop())
         if loop is not None:
             return loop.now()
     return datetime.now(UTC)
 
 
-def teller() -> Callable[[], datetime]:
+def bind_now() -> Callable[[], datetime]:
     """Return a function that returns the time as `now` does on this loop, for frequent callers."""
     loop = virtual_loops.get(_get_running_loop())
     return partial(datetime.now, UTC) if loop is None else loop.now
@@ -137,7 +137,7 @@ def outside() -> Iterator[None]:
 
 
 @contextmanager
-def in_thread() -> Iterator[None]:
+def thread_at_work() -> Iterator[None]:
     """Stop virtual time while a thread works for the block. Threads of executors are counted without this."""
     loop = virtual_loops.get(_get_running_loop())
     if loop is None:
@@ -151,7 +151,7 @@ def in_thread() -> Iterator[None]:
 
 
 @contextmanager
-def for_thread() -> Iterator[None]:
+def thread_waiting() -> Iterator[None]:
     """Let virtual time pass while a thread waits for the block."""
     loop = virtual_loops.get(_get_running_loop())
     if loop is None:

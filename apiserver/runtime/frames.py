@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import orjson
 
-__all__ = ["WINDOW", "Frames", "Sort", "frame", "parts", "two_parts"]
+__all__ = ["WINDOW", "FrameKind", "Frames", "build_frame", "build_parts", "split_parts"]
 
 
-class Sort(IntEnum):
+class FrameKind(IntEnum):
     """The kind of a frame.
 
     From the components: REQUEST (method, path, query and headers; body), CANCEL (its answer is not needed any more),
@@ -44,18 +44,18 @@ _HEAD: Final = Struct("<IIB")
 _SIZE: Final = _HEAD.size
 
 
-def frame(sort: Sort, number: int, payload: bytes = b"") -> bytes:
+def build_frame(kind: FrameKind, number: int, payload: bytes = b"") -> bytes:
     """Build one frame."""
-    return _HEAD.pack(len(payload), number, sort) + payload
+    return _HEAD.pack(len(payload), number, kind) + payload
 
 
-def two_parts(sort: Sort, number: int, first: Any, body: bytes) -> bytes:
+def build_parts(kind: FrameKind, number: int, first: Any, body: bytes) -> bytes:
     """Build one frame with a value, encoded as JSON, and a body."""
     line = orjson.dumps(first)
-    return b"%b%b\n%b" % (_HEAD.pack(len(line) + 1 + len(body), number, sort), line, body)
+    return b"%b%b\n%b" % (_HEAD.pack(len(line) + 1 + len(body), number, kind), line, body)
 
 
-def parts(payload: bytes) -> tuple[Any, bytes]:
+def split_parts(payload: bytes) -> tuple[Any, bytes]:
     """Split a payload of two parts into its value and its body."""
     end = payload.index(b"\n")
     return orjson.loads(payload[:end]), payload[end + 1 :]
@@ -80,12 +80,12 @@ class Frames:
             data = b"".join(self._pieces)
         start, size, needed = 0, len(data), _SIZE
         while size - start >= _SIZE:
-            length, number, sort = _HEAD.unpack_from(data, start)
+            length, number, kind = _HEAD.unpack_from(data, start)
             needed = _SIZE + length
             if size - start < needed:
                 break
             payload = data[start + _SIZE : start + needed]
             start, needed = start + needed, _SIZE
-            yield sort, number, payload
+            yield kind, number, payload
         self._pieces = [data[start:]] if start < size else []
         self._held, self._needed = size - start, needed

@@ -28,21 +28,21 @@ LEAST: Final = 1_000_000
 #: Seconds between checks of the added blocks.
 INTERVAL: Final = 5.0
 #: A process below this share of a processor is idle.
-AT_REST: Final = 0.02
+IDLE: Final = 0.02
 
 
-class Upkeep:
+class CollectionSchedule:
     """The schedule of full collections. `blocks` returns the number of memory blocks in use."""
 
     def __init__(self, blocks: Callable[[], int] = sys.getallocatedblocks) -> None:
         self._blocks = blocks
         self._last = blocks()
 
-    def look(self, *, at_rest: bool) -> bool:
+    def collect_if_due(self, *, idle: bool) -> bool:
         """Run a full collection if it is due; return whether it was."""
         added = self._blocks() - self._last
         due = max(self._last, LEAST)
-        if added < (due if at_rest else 2 * due):
+        if added < (due if idle else 2 * due):
             return False
         gc.unfreeze()
         gc.collect()  # the survivors are frozen at its end
@@ -50,30 +50,30 @@ class Upkeep:
         return True
 
 
-def wait() -> None:
-    """Disable collections until `begin`: the objects of a start, above all types and tables, stay."""
+def disable() -> None:
+    """Disable collections until `enable`: the objects of a start, above all types and tables, stay."""
     gc.disable()
 
 
-def begin() -> None:
+def enable() -> None:
     """Freeze the objects of the start; collections are short from here on."""
     gc.enable()
-    gc.callbacks.append(_set_aside)
+    gc.callbacks.append(_freeze_survivors)
     gc.collect()
     gc.collect()  # Python compares the next collections with the result of this one: nothing
     gc.set_threshold(*THRESHOLDS)
-    threading.Thread(target=_watch, name="garbage", daemon=True).start()
+    threading.Thread(target=_collect_when_due, name="garbage", daemon=True).start()
 
 
-def _set_aside(phase: str, info: dict[str, Any]) -> None:
+def _freeze_survivors(phase: str, info: dict[str, Any]) -> None:
     if phase == "stop" and info["generation"] > 0:
         gc.freeze()
 
 
-def _watch() -> None:
-    upkeep = Upkeep()
+def _collect_when_due() -> None:
+    schedule = CollectionSchedule()
     while True:
         worked, since = time.process_time(), time.monotonic()
         time.sleep(INTERVAL)
         worked, since = time.process_time() - worked, time.monotonic() - since
-        upkeep.look(at_rest=worked < AT_REST * since)
+        schedule.collect_if_due(idle=worked < IDLE * since)

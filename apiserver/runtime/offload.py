@@ -1,18 +1,18 @@
 """Offload long or blocking work, so that the event loop serves other requests.
 
-    async for item in in_turns(items)    a break whenever a slice of time is used up
-    await in_thread(coroutine)           on the event loop of the thread for long requests
-    await in_own_thread(coroutine)       on an event loop in a thread where `waited_for` may block
-    await waiting(function)              in a thread where `waited_for` may block
+    async for item in iterate_in_slices(items)   a break whenever a slice of time is used up
+    await run_in_thread(coroutine)               on the event loop of the thread for long requests
+    await run_in_own_thread(coroutine)           on an event loop in a thread where `wait_on_loop` may block
+    await run_blocking(function)                 in a thread where `wait_on_loop` may block
 
 The code of verbs and rules is the same in all of them. The server's event loop owns the log, its futures and iteration
 over caches; their calls cross to it:
 
     @on_loop        a coroutine function: awaited from a thread, it runs on the server's loop
     call_on_loop    the same for a function; the thread blocks
-    waited_for      the same for a coroutine; the thread blocks
+    wait_on_loop    the same for a coroutine; the thread blocks
 
-`clock.served` is the server's loop in the context of such a thread, and None on the loop itself.
+`clock.server_loop` is the server's loop in the context of such a thread, and None on the loop itself.
 """
 
 from __future__ import annotations
@@ -26,11 +26,19 @@ from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
 from apiserver.runtime import clock
-from apiserver.runtime.clock import served, stopwatch
+from apiserver.runtime.clock import server_loop, stopwatch
 
 __all__ = [
-    "LONG", "SLICE", "call_on_loop", "in_own_thread", "in_thread", "in_turns", "is_on_loop", "on_loop", "waited_for",
-    "waiting",
+    "LONG",
+    "SLICE",
+    "call_on_loop",
+    "is_on_loop",
+    "iterate_in_slices",
+    "on_loop",
+    "run_blocking",
+    "run_in_own_thread",
+    "run_in_thread",
+    "wait_on_loop",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -43,7 +51,7 @@ SLICE: Final = 0.003
 LONG: Final = 16 * 1024
 
 
-async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
+async def iterate_in_slices(items: Iterable[T]) -> AsyncIterator[T]:
     """Yield the items, with breaks."""
     elapsed = stopwatch()
     until = elapsed() + SLICE
@@ -59,7 +67,7 @@ def on_loop(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Awaita
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
-        work, loop = function(*args, **kwargs), served.get()
+        work, loop = function(*args, **kwargs), server_loop.get()
         return work if loop is None else _cross(work, loop)
 
     return call
@@ -72,20 +80,20 @@ async def _cross(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) 
 
 async def _arrive(work: Coroutine[Any, Any, T]) -> T:
     """Await a coroutine on the server's loop, whose time passes while the thread waits."""
-    served.set(None)
-    with clock.for_thread():
+    server_loop.set(None)
+    with clock.thread_waiting():
         return await work
 
 
 def call_on_loop(function: Callable[[], T]) -> T:
     """Return the result of a function on the server's loop, blocking a thread until then."""
-    loop = served.get()
+    loop = server_loop.get()
     if loop is None:
         return function()
     done: Future[T] = Future()
 
     def call() -> None:
-        served.set(None)
+        server_loop.set(None)
         try:
             done.set_result(function())
         except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
@@ -97,15 +105,15 @@ def call_on_loop(function: Callable[[], T]) -> T:
 
 def is_on_loop() -> bool:
     """Return whether the caller is on the server's loop, and not in a thread that works for it."""
-    return served.get() is None
+    return server_loop.get() is None
 
 
-def waited_for(work: Coroutine[Any, Any, T]) -> T:
+def wait_on_loop(work: Coroutine[Any, Any, T]) -> T:
     """Return the result of a coroutine on the server's loop, blocking the thread until then.
 
     Raise RuntimeError on the loop itself, which would wait forever.
     """
-    loop = served.get()
+    loop = server_loop.get()
     if loop is None:
         work.close()
         raise RuntimeError("only a thread may wait for what happens on the event loop")
@@ -139,25 +147,25 @@ _BLOCKING: Final = ThreadPoolExecutor(16, thread_name_prefix="blocking rules")
 def _context() -> contextvars.Context:
     """Return the caller's context for a thread that works for the running loop."""
     context = contextvars.copy_context()
-    context.run(served.set, asyncio.get_running_loop())
+    context.run(server_loop.set, asyncio.get_running_loop())
     return context
 
 
 @on_loop
-async def in_thread(work: Coroutine[Any, Any, T]) -> T:
+async def run_in_thread(work: Coroutine[Any, Any, T]) -> T:
     """Return the result of a coroutine on the event loop of the thread for long requests."""
-    with clock.in_thread():
+    with clock.thread_at_work():
         submit = asyncio.run_coroutine_threadsafe
         return await asyncio.wrap_future(_context().run(submit, work, _LONG_REQUESTS.loop))
 
 
 @on_loop
-async def in_own_thread(work: Coroutine[Any, Any, T]) -> T:
+async def run_in_own_thread(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on an event loop in a thread of its own, which may block; return its result."""
     return await asyncio.get_running_loop().run_in_executor(_OWN, _context().run, asyncio.run, work)
 
 
 @on_loop
-async def waiting(function: Callable[[], T]) -> T:
+async def run_blocking(function: Callable[[], T]) -> T:
     """Run a function in a thread, which may block; return its result."""
     return await asyncio.get_running_loop().run_in_executor(_BLOCKING, _context().run, function)

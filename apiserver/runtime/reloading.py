@@ -17,14 +17,14 @@ from typing import Final
 from apiserver.runtime.clock import Timer, now, timers
 from apiserver.runtime.metrics import Counter, Family, Gauge
 
-__all__ = ["Followed", "Reloaded", "digest", "stamp"]
+__all__ = ["ReloadedConfiguration", "ReloadedFiles", "digest", "stamp"]
 
 log = logging.getLogger(__name__)
 #: Seconds between two checks of a file.
 _PAUSE: Final = 1.0
 
 
-class Followed:
+class ReloadedFiles:
     """Files that are loaded together, as a certificate and its key.
 
     `load` is called with their texts when one of them changes. It raises ValueError or OSError for unusable texts; then
@@ -34,7 +34,7 @@ class Followed:
     def __init__(self, what: str, paths: Sequence[Path], load: Callable[..., object]) -> None:
         """Read the files; `texts` are their contents. Raise OSError."""
         self._what, self._paths, self._load = what, paths, load
-        self._mark = self._stat()
+        self._stamps = self._stat()
         self.texts = self._read()
 
     def families(self) -> Iterable[Family]:
@@ -47,14 +47,14 @@ class Followed:
             with timers(Timer.MACHINE):
                 await asyncio.sleep(_PAUSE)
             if await self._changed():
-                self.look()
+                self.reload()
 
     async def _changed(self) -> bool:
-        return self._stat() != self._mark
+        return self._stat() != self._stamps
 
-    def look(self) -> None:
+    def reload(self) -> None:
         """Load the present contents, if usable."""
-        self._mark = self._stat()
+        self._stamps = self._stat()
         where = ", ".join(map(str, self._paths))
         try:
             texts = self._read()
@@ -64,13 +64,13 @@ class Followed:
         except Exception as error:
             expected = isinstance(error, OSError | ValueError)
             log.error("%s %s is not taken over: %s", self._what, where, error, exc_info=None if expected else error)
-            self._note("failure")
+            self._count_reload("failure")
             return
         self.texts = texts
         log.info("%s %s is taken over", self._what, where)
-        self._note("success")
+        self._count_reload("success")
 
-    def _note(self, status: str) -> None:
+    def _count_reload(self, status: str) -> None:
         """Count a successful or failed reload."""
 
     def _read(self) -> list[bytes]:
@@ -80,7 +80,7 @@ class Followed:
         return [stamp(path) for path in self._paths]
 
 
-class Reloaded(Followed):
+class ReloadedConfiguration(ReloadedFiles):
     """A file of `subject` (authorization) whose reloads are counted."""
 
     def __init__(self, subject: str, path: Path, server: str, load: Callable[[bytes], object]) -> None:
@@ -106,7 +106,7 @@ class Reloaded(Followed):
     def families(self) -> Iterable[Family]:
         return self._families
 
-    def _note(self, status: str) -> None:
+    def _count_reload(self, status: str) -> None:
         self._count.sample(self._server, status).value += 1
         self._times[self._server, status] = now().timestamp()
 

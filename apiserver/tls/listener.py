@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from apiserver.api.values.names import dns_subdomain
-from apiserver.runtime.reloading import Followed
+from apiserver.runtime.reloading import ReloadedFiles
 from kubedra.kubeconfig.credentials import load_chain
 
 if TYPE_CHECKING:
@@ -75,10 +75,12 @@ class Https:
 
         build_context(self._options)
 
-    def _open_pair(self, flag: str, certificate: Path, key: Path) -> Followed:
+    def _open_pair(self, flag: str, certificate: Path, key: Path) -> ReloadedFiles:
         """Load and check a pair. Raise HttpsError."""
         try:
-            file = Followed("serving certificate", (certificate, key), partial(self._replace_pair, len(self._pairs)))
+            file = ReloadedFiles(
+                "serving certificate", (certificate, key), partial(self._replace_pair, len(self._pairs))
+            )
             pair = file.texts[0], file.texts[1]
             self._build_context(*pair)
         except (OSError, ValueError) as error:

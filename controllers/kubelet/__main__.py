@@ -156,5 +156,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    garbage.begin()
+    garbage.enable()
     sys.exit(main())

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from apiserver.runtime import gc_tuning as garbage
-from apiserver.runtime.lazy_imports import warm
+from apiserver.runtime.lazy_imports import import_when_idle
 from apiserver.runtime.metrics import Family, Gauge
 from controllers.manager.manager import COMPONENTS, Manager
 from controllers.runtime.pipe import PipeTransport
@@ -105,8 +105,8 @@ class _Host:
 
     async def _wait_ready(self) -> None:
         await self._manager.wait_ready()
-        garbage.begin()
-        warm("apiserver.cel.environments.devices")
+        garbage.enable()
+        import_when_idle("apiserver.cel.environments.devices")
 
     async def _metrics(self) -> list[Family]:
         """Return the metric families with gauges evaluated, because gauges work only in this process."""

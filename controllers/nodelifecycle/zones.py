@@ -16,7 +16,7 @@ from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from apiserver.runtime.metrics import Counter, Family, Gauge, Histogram, Labels, exponential
-from apiserver.runtime.offload import in_turns
+from apiserver.runtime.offload import iterate_in_slices
 from controllers.nodelifecycle.health import FULL, PARTIAL, Health, Limiter, silent_conditions, zone_of, zone_state
 from controllers.nodelifecycle.taints import NOT_READY, UNREACHABLE, has_taint, swap_taints
 from controllers.options.options import Options
@@ -108,7 +108,7 @@ class NodeMonitor:
         nodes = list(self._nodes.objects.values())
         await self._register(nodes)
         ready: dict[str, list[bool]] = {}
-        async for node in in_turns(nodes):
+        async for node in iterate_in_slices(nodes):
             since = elapsed()
             try:
                 found = await self._check(node)
@@ -129,7 +129,7 @@ class NodeMonitor:
 
     async def _register(self, nodes: list[Json]) -> None:
         """Register new nodes and drop deleted ones."""
-        async for node in in_turns(nodes):
+        async for node in iterate_in_slices(nodes):
             name = node["metadata"]["name"]
             self._zones.setdefault(zone_of(node), _Zone(self._limits.eviction_rate))
             if name not in self._known:
@@ -213,7 +213,7 @@ class NodeMonitor:
         if all_down and were_all_down:
             return
         if all_down:
-            async for node in in_turns(list(self._nodes.objects.values())):
+            async for node in iterate_in_slices(list(self._nodes.objects.values())):
                 await self._try_untaint(node)
             for name in states:
                 self._set_state(name, FULL, 0.0)

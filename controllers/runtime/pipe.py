@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, cast
 
-from apiserver.runtime.frames import WINDOW, Frames, Sort, frame, parts, two_parts
+from apiserver.runtime.frames import WINDOW, FrameKind, Frames, build_frame, build_parts, split_parts
 from controllers.runtime.transport import Headers, TransportError
 
 __all__ = ["Calls", "PipeTransport"]
@@ -84,22 +84,22 @@ class PipeTransport(asyncio.Protocol):
         self.closed.set()
 
     def data_received(self, data: bytes) -> None:
-        for sort, number, payload in self._frames.feed(data):
-            if sort == Sort.ANSWER:
-                self._resolve(number, (*parts(payload), None))
-            elif sort == Sort.CHUNK:
+        for kind, number, payload in self._frames.feed(data):
+            if kind == FrameKind.ANSWER:
+                self._resolve(number, (*split_parts(payload), None))
+            elif kind == FrameKind.CHUNK:
                 if (chunks := self._open.get(number)) is not None:
                     chunks.add(payload)
-            elif sort == Sort.OPENED:
+            elif kind == FrameKind.OPENED:
                 if number in self._pending:
                     chunks = self._open[number] = _Chunks()
-                    self._resolve(number, (*parts(payload), chunks))
-            elif sort == Sort.END:
+                    self._resolve(number, (*split_parts(payload), chunks))
+            elif kind == FrameKind.END:
                 if (chunks := self._open.get(number)) is not None:
                     chunks.end("")
-            elif sort == Sort.BROKEN:
+            elif kind == FrameKind.BROKEN:
                 self._fail(number, f"the connection closed: {payload.decode()}")
-            elif sort == Sort.CALL:
+            elif kind == FrameKind.CALL:
                 task = self._loop.create_task(self._answer_call(number, payload))
                 self._call_tasks.add(task)
                 task.add_done_callback(self._call_tasks.discard)
@@ -124,7 +124,7 @@ class PipeTransport(asyncio.Protocol):
             raise TransportError("the server is gone")
         self._last = number = self._last + 1
         answer_future = self._pending[number] = self._loop.create_future()
-        self._transport.write(two_parts(Sort.REQUEST, number, (method, path, query, headers), body))
+        self._transport.write(build_parts(FrameKind.REQUEST, number, (method, path, query, headers), body))
         try:
             return number, await answer_future
         except asyncio.CancelledError:
@@ -135,7 +135,7 @@ class PipeTransport(asyncio.Protocol):
     def _cancel(self, number: int) -> None:
         self._open.pop(number, None)
         if not self._transport.is_closing():
-            self._transport.write(frame(Sort.CANCEL, number))
+            self._transport.write(build_frame(FrameKind.CANCEL, number))
 
     async def request(
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
@@ -159,7 +159,7 @@ class PipeTransport(asyncio.Protocol):
                 yield chunk
                 read += len(chunk)
                 if read > WINDOW // 4 and not self._transport.is_closing():
-                    self._transport.write(frame(Sort.TAKEN, number, b"%d" % read))
+                    self._transport.write(build_frame(FrameKind.TAKEN, number, b"%d" % read))
                     read = 0
         finally:
             self._cancel(number)
@@ -172,9 +172,9 @@ class PipeTransport(asyncio.Protocol):
     async def _answer_call(self, number: int, payload: bytes) -> None:
         name, arguments = pickle.loads(payload)  # noqa: S301 - from the process that forked this one
         try:
-            result = frame(Sort.RESULT, number, pickle.dumps(await self._calls(name, arguments)))
+            result = build_frame(FrameKind.RESULT, number, pickle.dumps(await self._calls(name, arguments)))
         except Exception as error:  # noqa: BLE001 - the caller receives it
-            result = frame(Sort.FAILURE, number, _pickle_error(error))
+            result = build_frame(FrameKind.FAILURE, number, _pickle_error(error))
         if not self._transport.is_closing():
             self._transport.write(result)
 

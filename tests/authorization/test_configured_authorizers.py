@@ -18,7 +18,7 @@ from apiserver.options.authorization import read_access
 from apiserver.options.flags import parser
 from apiserver.registry.definition.authority import Question
 from apiserver.request.messages import User
-from apiserver.runtime.reloading import Reloaded
+from apiserver.runtime.reloading import ReloadedConfiguration
 from tests.support.reviewers import Decider, authorized_by, configuration, with_tokens
 from tests.support.server import HeldTime, serve
 
@@ -184,10 +184,10 @@ def test_a_configuration_is_taken_over_when_it_changes_unless_it_is_wrong(tmp_pa
         taken.append(text)
 
     path.write_text("one")
-    reloaded = Reloaded("authorization", path, "id", load)
+    reloaded = ReloadedConfiguration("authorization", path, "id", load)
     for text in ("one", "two", "wrong", "two"):
         path.write_text(text)
-        reloaded.look()
+        reloaded.reload()
     assert taken == [b"two"]
     digest = f"sha256:{hashlib.sha256(b'id').hexdigest()}"
     counted = "\n".join(lines for family in reloaded.families() for lines in family.lines())

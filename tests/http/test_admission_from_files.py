@@ -16,7 +16,7 @@ import pytest
 from apiserver.api.features.gates import Features
 from apiserver.api.objects import Json
 from apiserver.app import Server
-from apiserver.controlplane.static_manifests import FollowedManifests
+from apiserver.controlplane.static_manifests import ReloadedManifests
 from apiserver.options.admission import read_admission
 from apiserver.resources.admissionregistration.manifests import ManifestError, Manifests
 from tests.http.test_admission_webhooks import ALLOW, MAPS, RULE, Asked, asked, config_map, patch
@@ -68,7 +68,7 @@ def told(directory: Path, **directories: Path) -> list[str]:
 
 def look(server: Server, plugin: str) -> str:
     """What is counted after a look at a plugin's files."""
-    followed = FollowedManifests(server.settings.admission.manifests[plugin], "id")
+    followed = ReloadedManifests(server.settings.admission.manifests[plugin], "id")
     followed.look()
     return "\n".join(line for family in followed.families() for line in family.lines())
 
@@ -90,7 +90,7 @@ def test_policies_in_files_are_asked_first_and_about_what_configures_admission_t
 
     async def main() -> None:
         async with running("memory", None, *flags) as (server, client):
-            followed = [each for each in server._access.followed("host") if isinstance(each, FollowedManifests)]
+            followed = [each for each in server._access.followed("host") if isinstance(each, ReloadedManifests)]
             assert len(followed) == 1, "the server looks at them again and again"
             assert await refused(client, MAPS, config_map("a")) == "by file"
             assert (
@@ -124,7 +124,7 @@ def test_policies_in_files_are_asked_first_and_about_what_configures_admission_t
 def test_what_cannot_be_used_leaves_all_as_it_was_and_counts(tmp_path: Path) -> None:
     write(tmp_path / "a.yaml", bound("a.static.k8s.io", "no", "pods"))
     manifests = Manifests("ValidatingAdmissionPolicy", tmp_path, ON)
-    followed, before = FollowedManifests(manifests, "id"), manifests.digest
+    followed, before = ReloadedManifests(manifests, "id"), manifests.digest
     (tmp_path / "b.yaml").write_text("kind: x")
     followed.look()
     assert (manifests.digest, len(manifests.objects("validatingadmissionpolicies"))) == (before, 1)
@@ -147,7 +147,7 @@ def test_only_a_file_that_changed_is_read_anew(tmp_path: Path) -> None:
     write(tmp_path / "a.yaml", bound("a.static.k8s.io", "no", "pods"))
     write(tmp_path / "b.yaml", bound("b.static.k8s.io", "no", "pods"))
     manifests = Manifests("ValidatingAdmissionPolicy", tmp_path, ON)
-    followed, before = FollowedManifests(manifests, "id"), manifests.objects("validatingadmissionpolicies")
+    followed, before = ReloadedManifests(manifests, "id"), manifests.objects("validatingadmissionpolicies")
     write(tmp_path / "b.yaml", bound("b.static.k8s.io", "never", "pods"))
     followed.look()
     same, other = manifests.objects("validatingadmissionpolicies")
@@ -156,7 +156,7 @@ def test_only_a_file_that_changed_is_read_anew(tmp_path: Path) -> None:
 
 
 def test_a_directory_is_looked_at_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    followed, where = FollowedManifests(Manifests("ValidatingAdmissionPolicy", tmp_path, ON), "id"), list[int]()
+    followed, where = ReloadedManifests(Manifests("ValidatingAdmissionPolicy", tmp_path, ON), "id"), list[int]()
     look = followed._stat
 
     def noted() -> list[tuple[int, int, int]]:

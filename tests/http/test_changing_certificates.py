@@ -18,7 +18,7 @@ from apiserver.api.objects import Json
 from apiserver.authentication.x509.client_certificates import ClientCertificates
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
-from apiserver.runtime.reloading import Followed
+from apiserver.runtime.reloading import ReloadedFiles
 from apiserver.tls.listener import Https, HttpsError
 from apiserver.tls.self_signed import own_certificate
 from tests.http.authorities import Authority
@@ -158,7 +158,7 @@ def test_clients_get_the_certificate_for_the_name_that_they_ask_for(tmp_path: Pa
     other = own_certificate(tmp_path / "other", "other.example")
     for source, target in zip(other, files[two], strict=True):
         put(source, target)
-    https.files[2].look()
+    https.files[2].reload()
     assert handshake(https.context, "two") == der(tmp_path / "other")
     assert handshake(https.context, "one.example") == der(one)
 
@@ -192,13 +192,13 @@ def test_a_pair_that_fits_no_more_holds_as_it_was_when_authorities_change(tmp_pa
     https = Https(files, settings.tls_options, certificates)
     before = der(tmp_path / "own")
     files[0].write_text("nothing")
-    https.files[0].look()
+    https.files[0].reload()
     (tmp_path / "later").mkdir()
     put(Authority(tmp_path / "later", "users").file, users.file)
-    certificates.files[0].look()
+    certificates.files[0].reload()
     assert handshake(https.context, None) == before
     users.file.write_text("")
-    certificates.files[0].look()
+    certificates.files[0].reload()
     assert len(certificates.clients) == 1, "an empty file leaves the authorities as they were"
 
 
@@ -241,11 +241,11 @@ def test_a_change_that_fails_in_an_odd_way_is_told_and_the_next_one_is_taken_ove
     taken: list[int] = []
     file = tmp_path / "numbers"
     file.write_bytes(b"{}")
-    followed = Followed("numbers", (file,), lambda text: taken.append(json.loads(text)["n"]))
+    followed = ReloadedFiles("numbers", (file,), lambda text: taken.append(json.loads(text)["n"]))
     file.write_bytes(b'{"m": 1}')
-    followed.look()
+    followed.reload()
     assert f"numbers {file} is not taken over: 'n'" in caplog.text
     assert "KeyError" in caplog.text
     file.write_bytes(b'{"n": 2}')
-    followed.look()
+    followed.reload()
     assert taken == [2]

@@ -22,10 +22,10 @@ def note(phase, info):
     if phase == "start":
         looked_at.append(sum(len(gc.get_objects(generation=each)) for each in range(info["generation"] + 1)))
 gc.callbacks.append(note)
-garbage.wait()
+garbage.disable()
 made = [[number] for number in range(100_000)]
 assert not looked_at
-garbage.begin()
+garbage.enable()
 looked_at.clear()
 kept = [[number] for number in range(400_000)]
 print(json.dumps({"most": max(looked_at), "rounds": len(looked_at)}))
@@ -36,22 +36,22 @@ def cycle():
     node = Node()
     node.itself = node
     return node, weakref.ref(node)
-garbage.begin()
+garbage.enable()
 blocks = 5 * garbage.LEAST
-upkeep = garbage.Upkeep(lambda: blocks)
-told = {}
-for name, factor, at_rest in (("less", 1.9, True), ("at rest", 2, True), ("busy", 2.9, False), ("never at rest", 3, False)):
+schedule = garbage.CollectionSchedule(lambda: blocks)
+collected = {}
+for name, factor, idle in (("less", 1.9, True), ("at rest", 2, True), ("busy", 2.9, False), ("never at rest", 3, False)):
     node, living = cycle()
     gc.collect()  # it is set aside
     del node
     gc.collect()
     assert living() is not None
     before, blocks = blocks, blocks * factor
-    looked = upkeep.look(at_rest=at_rest)
-    told[name] = [looked, living() is None]
-    if not looked:
+    due = schedule.collect_if_due(idle=idle)
+    collected[name] = [due, living() is None]
+    if not due:
         blocks = before
-print(json.dumps(told))
+print(json.dumps(collected))
 """
 
 

@@ -17,7 +17,7 @@ import pytest
 from apiserver.http.sinks.metrics import Metrics
 from apiserver.runtime.clock import Timer, timers
 from apiserver.runtime.metrics import Family, Histogram
-from apiserver.runtime.offload import LONG, in_thread, on_loop
+from apiserver.runtime.offload import LONG, on_loop, run_in_thread
 from tests.support.server import Running, serve
 from tests.support.virtual import run
 from tests.support.wire import Wire
@@ -150,8 +150,8 @@ def test_a_long_request_that_is_refused_is_freed_at_once(belonging: bool) -> Non
 
     async def ask() -> None:
         with pytest.raises(ValueError, match="refused"):
-            await in_thread(work())
-        await in_thread(asyncio.sleep(0))  # the thread has let go of the step before
+            await run_in_thread(work())
+        await run_in_thread(asyncio.sleep(0))  # the thread has let go of the step before
 
     gc.disable()
     try:
@@ -169,7 +169,7 @@ def test_virtual_time_passes_while_a_thread_waits_for_the_loop() -> None:
 
     async def wait() -> float:
         loop = asyncio.get_running_loop()
-        work = asyncio.ensure_future(in_thread(request()))
+        work = asyncio.ensure_future(run_in_thread(request()))
         with timers(Timer.MACHINE):
             loop.call_later(30, work.cancel)
         await work

@@ -296,5 +296,5 @@ def test_what_requests_may_need_is_loaded_once_the_server_is_at_rest(monkeypatch
     time = SimpleNamespace(process_time=lambda: next(worked), sleep=lambda seconds: steps.append("look"))
     monkeypatch.setattr(warming, "time", time)
     monkeypatch.setattr(warming, "importlib", SimpleNamespace(import_module=steps.append))
-    warming._when_at_rest(("apiserver.cel.environments.devices",))
+    warming._wait_and_import(("apiserver.cel.environments.devices",))
     assert steps == ["look", "look", "look", "apiserver.cel.environments.devices"]

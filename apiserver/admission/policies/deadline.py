@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from apiserver.cel.language.time_limit import Aside, Interrupted, Meter
 from apiserver.runtime.clock import stopwatch
-from apiserver.runtime.offload import in_thread, is_on_loop, waiting
+from apiserver.runtime.offload import is_on_loop, run_blocking, run_in_thread
 
 __all__ = ["Aside", "Meter", "aside", "begin_here", "blocking", "metered"]
 
@@ -40,12 +40,12 @@ def aside(work: Callable[[Meter], T]) -> Awaitable[T]:
     async def done() -> T:
         return work(_begin_aside())
 
-    return in_thread(done())
+    return run_in_thread(done())
 
 
 def blocking(work: Callable[[Meter], T]) -> Awaitable[T]:
     """Run work that may block for the authorizer in a thread, and return its result."""
-    return waiting(lambda: work(_begin_aside()))
+    return run_blocking(lambda: work(_begin_aside()))
 
 
 async def metered(work: Callable[[Meter], T], *, blocks: bool = False) -> T:

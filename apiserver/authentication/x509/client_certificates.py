@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from apiserver.request.messages import Peer, User
 from apiserver.runtime.clock import now
-from apiserver.runtime.reloading import Followed
+from apiserver.runtime.reloading import ReloadedFiles
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -53,7 +53,7 @@ class ClientCertificates:
         self.authorities: list[Certificate] = []
         self.changed: list[Callable[[], object]] = []
         #: The files to watch.
-        self.files: list[Followed] = []
+        self.files: list[ReloadedFiles] = []
         self._open("--client-ca-file", settings.client_ca, self._take_clients)
         if settings.proxy is not None:
             self._open("--requestheader-client-ca-file", settings.proxy.ca, self._take_proxies)
@@ -62,7 +62,7 @@ class ClientCertificates:
         if path is None:
             return
         try:
-            file = Followed(flag, (path,), take)
+            file = ReloadedFiles(flag, (path,), take)
             take(*file.texts)
         except (OSError, ValueError) as error:
             raise CertificateError(f"{flag} {path}: {error}") from error

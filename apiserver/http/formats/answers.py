@@ -17,7 +17,7 @@ from apiserver.registry.definition.resource import go_package
 from apiserver.registry.definition.table import table_of
 from apiserver.registry.store.results import Listing
 from apiserver.request.messages import Request, Response
-from apiserver.runtime.offload import in_turns
+from apiserver.runtime.offload import iterate_in_slices
 from apiserver.storage.watchcache.entry import Entry
 
 
@@ -84,7 +84,7 @@ async def render_list(view: View, chosen: ResponseFormat, listing: Listing, now:
     if not chosen.shape:
         if chosen.media == JSON and not chosen.pretty:
             if not view.stored:
-                async for entry in in_turns(entries):
+                async for entry in iterate_in_slices(entries):
                     view.tail(entry)
             return view.list(listing)
         head = {

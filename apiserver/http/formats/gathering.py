@@ -13,7 +13,7 @@ import orjson
 
 from apiserver.http.formats.encoding import encode, to_yaml
 from apiserver.http.formats.negotiation import YAML
-from apiserver.runtime.offload import in_turns
+from apiserver.runtime.offload import iterate_in_slices
 
 T = TypeVar("T")
 
@@ -29,14 +29,14 @@ async def gather(
     if media == YAML:
         return await _yaml(whole, key, items, make)
     option = orjson.OPT_INDENT_2 if pretty else 0
-    parts = [orjson.dumps(make(item), option=option) async for item in in_turns(items)]
+    parts = [orjson.dumps(make(item), option=option) async for item in iterate_in_slices(items)]
     head = orjson.dumps(whole, option=option)
     if not pretty:
         parts[0] = b'%b,"%b":[%b' % (head[:-1], key.encode(), parts[0])
         parts[-1] += b"]}\n"
         return b",".join(parts)
     # No string of JSON contains a line end, so that all of them can be indented.
-    shifted = [part.replace(b"\n", _INDENT) async for part in in_turns(parts)]
+    shifted = [part.replace(b"\n", _INDENT) async for part in iterate_in_slices(parts)]
     return b'%b,\n  "%b": [\n    %b\n  ]\n}' % (head[:-2], key.encode(), b",\n    ".join(shifted))
 
 
@@ -45,7 +45,7 @@ async def _yaml(whole: dict[str, Any], key: str, items: Sequence[T], make: Calla
     after = {name: value for name, value in whole.items() if name > key}
     parts = [to_yaml(before)] if before else []
     parts.append(f"{key}:\n".encode())
-    parts += [to_yaml([make(item)]) async for item in in_turns(items)]
+    parts += [to_yaml([make(item)]) async for item in iterate_in_slices(items)]
     if after:
         parts.append(to_yaml(after))
     return b"".join(parts)

@@ -17,7 +17,7 @@ from apiserver.api.schema.language import Struct
 from apiserver.api.types import discovery, meta
 from apiserver.http.formats.batches import join_batch
 from apiserver.registry.body.convert import read, to_version
-from apiserver.runtime.offload import in_turns
+from apiserver.runtime.offload import iterate_in_slices
 
 if TYPE_CHECKING:
     from apiserver.http.formats.negotiation import ResponseFormat
@@ -91,7 +91,7 @@ async def render_list(
     # The first version of lists of metadata numbers its two fields the other way round.
     meta_key, item_key = (_TWO, _ONE) if kind == chosen.shape and chosen.version == "v1beta1" else (_ONE, _TWO)
     parts: list[bytes] = []
-    async for entry in in_turns(entries):
+    async for entry in iterate_in_slices(entries):
         made = make(entry)
         parts += (header(item_key, len(made)), made)
     parts[len(parts) if meta_key == _TWO else 0 : 0] = (header(meta_key, len(head)), head)

@@ -16,8 +16,8 @@ from apiserver.api.errors.status import PlainError
 from apiserver.api.values.numbers import int64
 from apiserver.http.handlers.chain import Handler
 from apiserver.request.audit_ids import audit_id
+from apiserver.request.connection_upgrade import InvalidResponse
 from apiserver.request.messages import Request, Response, Stream
-from apiserver.request.takeover import Refused
 from apiserver.runtime.clock import Timer, timers
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Aggregated:
             with timers(Timer.MACHINE):
                 async with asyncio.timeout(None if request.info.verb == "watch" else _LONGEST_SECONDS):
                     if upgrade:
-                        return await self._client.take_over(
+                        return await self._client.forward_upgrade(
                             server.remote, server.place, request.method, target,
                             [*headers, *user_headers(request.user)], request.body,
                         )  # fmt: skip
@@ -104,7 +104,7 @@ class Aggregated:
                     return await _taken(request, answer)
         except TimeoutError:
             raise PlainError(504, f"{server.remote.name}: no answer within {_LONGEST_SECONDS:g} seconds") from None
-        except (httpx.HTTPError, OSError, ssl.SSLError, Refused) as error:
+        except (httpx.HTTPError, OSError, ssl.SSLError, InvalidResponse) as error:
             raise PlainError(503, f"error trying to reach service: {error}") from None
 
 

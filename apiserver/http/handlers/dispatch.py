@@ -41,7 +41,7 @@ from apiserver.registry.verbs.patch import check_patch_type, patch
 from apiserver.registry.verbs.update import update
 from apiserver.registry.verbs.watch import watch
 from apiserver.request.messages import MAX_BODY, Request, Response, Stream
-from apiserver.runtime.offload import LONG, in_own_thread, in_thread, is_on_loop
+from apiserver.runtime.offload import LONG, is_on_loop, run_in_own_thread, run_in_thread
 from apiserver.storage.watchcache.entry import Entry
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ class Dispatch:
 
     def handle(self, request: Request) -> Awaitable[Response | Stream]:
         if len(request.body) > LONG and request.info.resource and request.method != "GET":
-            return in_thread(self._handle(request))
+            return run_in_thread(self._handle(request))
         return self._handle(request)
 
     async def _handle(self, request: Request) -> Response | Stream:
@@ -189,10 +189,10 @@ def _written(
     """
     if store.resource.conversion is None:
         if _takes_long(store, ctx, request) and is_on_loop():
-            return in_thread(write(store, ctx, request))
+            return run_in_thread(write(store, ctx, request))
         return write(store, ctx, request)
     request_version.set(ctx.version)
-    return in_own_thread(write(store, ctx, request))
+    return run_in_own_thread(write(store, ctx, request))
 
 
 def _takes_long(store: Store, ctx: Context, request: Request) -> bool:
@@ -249,7 +249,7 @@ async def _list(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ct
     answer = list_response(request, chosen, endpoint.view, listing, ctx.now)
     # Other requests run between the items of a list; within one item only if a thread encodes it.
     if chosen is not PLAIN and any(len(entry.tail) > LONG for entry in listing.entries):
-        return await in_thread(answer)
+        return await run_in_thread(answer)
     return await answer
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.errors.status import StatusError, bad_request, internal_error
 from apiserver.http.kubelet.settings import KubeletSettings
+from apiserver.request.connection_upgrade import InvalidResponse, close_writer, forward_upgrade, send_request
 from apiserver.request.messages import Request, Response, Stream
-from apiserver.request.takeover import Refused, answer_of, take_leave, take_over
 from apiserver.runtime.clock import Timer, outside, timers
 from apiserver.runtime.reloading import stamp
 from apiserver.webhooks.client import trust_of
@@ -66,10 +66,10 @@ class KubeletEndpoints:
                     reader, writer = await asyncio.open_connection(
                         host, port, ssl=self._trust(insecure), server_hostname=host
                     )
-                    connection, answer = await answer_of(
+                    connection, answer = await send_request(
                         reader, writer, "GET", target.encode("latin-1"), [(b"Host", f"{host}:{port}".encode())]
                     )
-        except (OSError, ssl.SSLError, TimeoutError, Refused) as error:
+        except (OSError, ssl.SSLError, TimeoutError, InvalidResponse) as error:
             raise _unreached(error, place, target) from None
         stream = Stream(200, "text/plain")
         stream.chunks = _pieces(connection, reader, writer, stream)
@@ -91,10 +91,10 @@ class KubeletEndpoints:
         try:
             with outside(), timers(Timer.MACHINE):
                 async with asyncio.timeout(_LONGEST_SECONDS):
-                    return await take_over(
+                    return await forward_upgrade(
                         place, self._trust(False), host, request.method, target.encode("latin-1"), pairs, b""
                     )
-        except (OSError, ssl.SSLError, TimeoutError, Refused) as error:
+        except (OSError, ssl.SSLError, TimeoutError, InvalidResponse) as error:
             raise _unreached(error, place, target) from None
 
     def _trust(self, insecure: bool) -> ssl.SSLContext:
@@ -159,5 +159,5 @@ async def _pieces(
     except (OSError, h11.RemoteProtocolError):
         return  # the log ends with the connection
     finally:
-        await take_leave(writer)
+        await close_writer(writer)
         stream.finish()

@@ -23,7 +23,7 @@ from apiserver.http.sinks.request_labels import (
 )
 from apiserver.request.info import RequestInfo
 from apiserver.runtime.metrics import Count, Counter, Distribution, Family, Gauge, Histogram, Labels, lines_of
-from apiserver.runtime.offload import in_turns
+from apiserver.runtime.offload import iterate_in_slices
 
 if TYPE_CHECKING:
     from apiserver.request.messages import Request
@@ -156,7 +156,7 @@ class Metrics:
         families = [*self._families, *await self._others()]
         lines = lines_of(self._shown(families))
         parts = iter(lambda: "\n".join(islice(lines, _AT_ONCE)), "")
-        return b"".join([f"{part}\n".encode() async for part in in_turns(parts)])
+        return b"".join([f"{part}\n".encode() async for part in iterate_in_slices(parts)])
 
 
 def _said(name: str, text: str, labels: Mapping[str, str]) -> Family:

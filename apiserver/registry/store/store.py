@@ -28,7 +28,7 @@ from apiserver.registry.definition.strategy import own
 from apiserver.registry.fields.managers import FieldTracker
 from apiserver.registry.store.conversion import Shown, marked, shown, stored, unmarked
 from apiserver.registry.store.projection import Projector
-from apiserver.runtime.clock import now, served
+from apiserver.runtime.clock import now, server_loop
 from apiserver.runtime.offload import LONG, call_on_loop, on_loop
 from apiserver.storage.log.types import FutureRevision, StorageFull, StorageUnavailable, Write, WriteRefused
 from apiserver.storage.watchcache.cache import Entry
@@ -352,7 +352,7 @@ class Store:
         For a deletion it is the last state with the deletion's version.
         Raises WriteRefused, and StatusError (503).
         """
-        if served.get() is not None:  # in a thread: the log belongs to the server's loop
+        if server_loop.get() is not None:  # in a thread: the log belongs to the server's loop
             return await on_loop(self.append)(write)
         done = asyncio.get_running_loop().create_future()
         busy, key = self.registry.busy, write.key

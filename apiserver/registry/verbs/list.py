@@ -18,7 +18,7 @@ from apiserver.registry.verbs.continuation import decode_token, encode_token
 from apiserver.registry.verbs.get import shown_entries
 from apiserver.registry.verbs.revisions import parse_version, reached, too_large
 from apiserver.registry.verbs.selection import Selection, selection_of
-from apiserver.runtime.offload import in_turns, on_loop
+from apiserver.runtime.offload import iterate_in_slices, on_loop
 from apiserver.storage.log.types import Compacted, Expired, FutureRevision
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ async def _selected_now(cache: Cache, selection: Selection) -> Listing:
         if selection.exact:
             return Listing(found, revision)
     if len(found) > _MANY:
-        return Listing([entry async for entry in in_turns(found) if test(entry)], revision)
+        return Listing([entry async for entry in iterate_in_slices(found) if test(entry)], revision)
     return Listing([entry for entry in found if test(entry)], revision)
 
 

@@ -37,7 +37,7 @@ from apiserver.registry.fields.managers import Manager, keep_times
 from apiserver.registry.store.admission import Attributes, Handlers, Operation
 from apiserver.registry.store.conversion import shown
 from apiserver.registry.store.results import Result, Unsaved
-from apiserver.runtime.offload import waiting
+from apiserver.runtime.offload import run_blocking
 from apiserver.storage.log.types import KeyExists, KeyMissing, RevisionConflict, Write
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ async def store_object(m: Mutation) -> Result | None:
     try:
         prepare = _prepare_new if creating else _prepare_changed
         if store.asks_authorizer and store.registry.waits_for_authorizer:
-            errors = await waiting(partial(prepare, m))
+            errors = await run_blocking(partial(prepare, m))
         else:
             errors = prepare(m)
         if errors:

@@ -22,7 +22,7 @@ from apiserver.api.types.reviews import CONVERSION_REVIEWS
 from apiserver.registry.definition.metadata import validate_metadata
 from apiserver.registry.store.conversion import Shown, stored_as, unmarked
 from apiserver.resources.customresources.coercion import Coercion
-from apiserver.runtime.offload import on_loop, waited_for
+from apiserver.runtime.offload import on_loop, wait_on_loop
 from apiserver.storage.watchcache.entry import Entry, Event
 from apiserver.webhooks.client import Target, Webhooks
 from apiserver.webhooks.failures import WebhookError
@@ -138,7 +138,7 @@ class WebhookConversion:
     # block the event loop. Requests of such kinds therefore run in a thread.
 
     def between(self, obj: Json, source: str, version: str) -> Json:
-        return obj if source == version else waited_for(self._convert([obj], source, version))[0]
+        return obj if source == version else wait_on_loop(self._convert([obj], source, version))[0]
 
     # Reviews
 
