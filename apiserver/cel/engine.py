@@ -20,7 +20,7 @@ from apiserver.cel.language.declarations import Function, merge
 from apiserver.cel.language.messages import Messages, well_known
 from apiserver.cel.language.source import NOWHERE, TOO_DEEP, Issues, Reported
 from apiserver.cel.language.stack import has_room, run_on_new_stack
-from apiserver.cel.language.time_limit import SLICE, Interrupted, Meter, present
+from apiserver.cel.language.time_limit import SLICE, Interrupted, Meter, running
 from apiserver.cel.language.types import Type, opaque, optional_of, param, unwrap_optional
 from apiserver.cel.language.values import Broken, CelError, CostExceeded, type_name
 from apiserver.cel.library import (
@@ -127,11 +127,11 @@ class Compiled:
 
     def _run_metered(self, frame: Frame, meter: Meter) -> Any:
         """Run with the meter visible to long single steps."""
-        before, present.meter = present.meter, meter
+        before, running.meter = running.meter, meter
         try:
             return self.run(frame)
         finally:
-            present.meter = before
+            running.meter = before
 
     @staticmethod
     def not_bool(value: object, cost: int) -> EvaluationError:

@@ -64,7 +64,10 @@ async def forward_upgrade(
 async def send_request(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, method: str, target: bytes, headers: Headers
 ) -> tuple[h11.Connection, h11.Response]:
-    """Send a request and return the head of the response. Raise OSError and InvalidResponse; then the connection is closed."""
+    """Send a request and return the head of the response.
+
+    Raise OSError and InvalidResponse; then the connection is closed.
+    """
     import h11
 
     connection = h11.Connection(h11.CLIENT)

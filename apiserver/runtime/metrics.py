@@ -1,7 +1,7 @@
 """Metric families of a process, and their Prometheus text (format 0.0.4).
 
 A family holds its samples by label values. Several families of one name (a queue's depth, one from each queue) are
-rendered as one. A family that can be `limited` shows the allowed values of some labels, and all others under one.
+rendered as one. A family with `limit_labels` shows the allowed values of some labels, and all others under one.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Counter:
         found = self._samples.get(values)
         return found.value if found is not None else 0
 
-    def limited(self, allowed: Allowed) -> tuple[Family, int]:
+    def limit_labels(self, allowed: Allowed) -> tuple[Family, int]:
         """Return a copy limited to allowed values, and the count of other ones."""
         limited, others = Counter(self.name, self.help, self._labels), 0
         for values, sample in tuple(self._samples.items()):
@@ -73,7 +73,7 @@ class Counter:
 
     def lines(self) -> Iterator[str]:
         for values, sample in tuple(self._samples.items()):
-            yield f"{self.name}{labelled(self._labels, values)} {sample.value}"
+            yield f"{self.name}{render_labels(self._labels, values)} {sample.value}"
 
 
 class Gauge:
@@ -88,7 +88,7 @@ class Gauge:
         """Return a copy with the present values, which can be pickled."""
         return Gauge(self.name, self.help, self._labels, partial(dict, dict(self._read())))
 
-    def limited(self, allowed: Allowed) -> tuple[Family, int]:
+    def limit_labels(self, allowed: Allowed) -> tuple[Family, int]:
         """Return a copy limited to allowed values, and the number of other ones. Only one of these is shown."""
         read = self._read()
         shown = {values: _shown(self._labels, values, allowed) for values in read}
@@ -98,7 +98,7 @@ class Gauge:
 
     def lines(self) -> Iterator[str]:
         for values, number in self._read().items():
-            yield f"{self.name}{labelled(self._labels, values)} {number:.15g}"
+            yield f"{self.name}{render_labels(self._labels, values)} {number:.15g}"
 
 
 class Distribution:
@@ -138,7 +138,7 @@ class Histogram:
         found = self._samples.get(values)
         return sum(found.counts) if found is not None else 0
 
-    def limited(self, allowed: Allowed) -> tuple[Family, int]:
+    def limit_labels(self, allowed: Allowed) -> tuple[Family, int]:
         """Return a copy limited to allowed values, and the number of observations with other ones."""
         limited, others = Histogram(self.name, self.help, self._labels, self._bounds), 0
         for values, sample in tuple(self._samples.items()):
@@ -153,7 +153,7 @@ class Histogram:
         bounds = [f'le="{bound}"}} ' for bound in (*(f"{bound:g}" for bound in self._bounds), "+Inf")]
         for values, sample in tuple(self._samples.items()):
             running = 0
-            labels = labelled(self._labels, values)
+            labels = render_labels(self._labels, values)
             # There are many buckets: their common prefix is rendered once.
             bucket = f"{self.name}_bucket{labels[:-1]}," if labels else f"{self.name}_bucket{{"
             for bound, number in zip(bounds, sample.counts, strict=True):
@@ -175,7 +175,7 @@ def _differences(before: Labels, after: Labels) -> int:
     return sum(one != other for one, other in zip(before, after, strict=True))
 
 
-def labelled(names: Sequence[str], values: Sequence[str]) -> str:
+def render_labels(names: Sequence[str], values: Sequence[str]) -> str:
     """Render `{name="value",…}`, or "" without names."""
     if not names:
         return ""

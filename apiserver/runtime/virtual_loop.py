@@ -32,14 +32,14 @@ from typing import Any
 
 from apiserver.runtime.clock import Timer, purpose_of, virtual_loops
 
-__all__ = ["START", "Moved", "VirtualLoop"]
+__all__ = ["START", "AdvanceResult", "VirtualLoop"]
 
 #: Default start of virtual time.
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _MICRO = 1_000_000
 #: Iterations of the loop after which sockets are polled despite pending work: only code that polls for a socket in
 #: a busy loop causes so many.
-_TURNS = 10_000
+_MAX_ITERATIONS = 10_000
 #: The end of an advance comes after every timer of the same moment.
 _LAST = 1 << 62
 
@@ -70,7 +70,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class AdvanceResult:
     """The result of advancing time: the number of fired timers, and whether only upkeep is left."""
 
     fired: int
@@ -85,7 +85,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._micros = 0
         self._timers: list[_VirtualTimer] = []
         self._machine: list[tuple[float, int, _VirtualTimer]] = []
-        self._made = self._cancelled = self._outside = self._turns = 0
+        self._created = self._cancelled = self._outside = self._iterations = 0
         #: The targets of running advances.
         self._targets: list[int] = []
         self._pauses: list[float] = []
@@ -109,7 +109,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Return the time in UTC."""
         return self._start + timedelta(microseconds=self._micros)
 
-    async def advance(self, seconds: float, pause: float = 0.0) -> Moved:
+    async def advance(self, seconds: float, pause: float = 0.0) -> AdvanceResult:
         """Advance time; return once all due timers have fired and their effects are complete.
 
         With 0 seconds, return when the loop is idle. `pause` is the real time in seconds without data from a socket
@@ -117,25 +117,25 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """
         before = self.fired
         await self._reach(self._micros + _micros(max(0.0, seconds)), pause)
-        return Moved(self.fired - before, idle=self._next(Timer.WORK) is None)
+        return AdvanceResult(self.fired - before, idle=self._next(Timer.WORK) is None)
 
-    async def step(self, limit: float, pause: float = 0.0) -> Moved:
+    async def step(self, limit: float, pause: float = 0.0) -> AdvanceResult:
         """Advance time to the next timer of any purpose, by at most `limit` seconds."""
         before, end = self.fired, self._micros + _micros(limit)
         await self._reach(self._micros, pause)
         due = self._next()
         await self._reach(end if due is None else min(due, end), pause)
-        return Moved(self.fired - before, idle=self._next(Timer.WORK) is None)
+        return AdvanceResult(self.fired - before, idle=self._next(Timer.WORK) is None)
 
-    async def run_until_idle(self, limit: float = 3600.0, pause: float = 0.0) -> Moved:
+    async def run_until_idle(self, limit: float = 3600.0, pause: float = 0.0) -> AdvanceResult:
         """Advance time, timer by timer, until only upkeep is left, by at most `limit` seconds."""
         before, end = self.fired, self._micros + _micros(limit)
         await self._reach(self._micros, pause)
         while (due := self._next(Timer.WORK)) is not None:
             await self._reach(min(due, end), pause)
             if due > end:
-                return Moved(self.fired - before, idle=False)
-        return Moved(self.fired - before, idle=True)
+                return AdvanceResult(self.fired - before, idle=False)
+        return AdvanceResult(self.fired - before, idle=True)
 
     async def _reach(self, target: int, pause: float) -> None:
         """Advance to a time, in microseconds."""
@@ -166,13 +166,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         self._check_closed()  # type: ignore[attr-defined]
-        self._made += 1
+        self._created += 1
         due = _micros(when)
         if due <= self._micros and when > self.time():
             # A delay below a microsecond must not be due now: a caller that waits for it repeatedly would never get
             # there.
             due = self._micros + 1
-        return self._add(due, self._made, callback, args, context, purpose_of(callback))
+        return self._add(due, self._created, callback, args, context, purpose_of(callback))
 
     def _add(
         self,
@@ -231,13 +231,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def _wait(self, timeout: float | None, poll: Callable[[float | None], list[Any]]) -> list[Any]:
         """Return the ready sockets' events, or make the next timer's callback ready. The selector calls this."""
         if timeout is not None and timeout <= 0:
-            self._turns += 1
-            return [] if self._turns % _TURNS and not self._stopping else poll(0)  # type: ignore[attr-defined]
-        self._turns = 0
+            self._iterations += 1
+            return [] if self._iterations % _MAX_ITERATIONS and not self._stopping else poll(0)  # type: ignore[attr-defined]
+        self._iterations = 0
         if events := poll(0):
             self._listening = None
             return events
-        if self._fire_machine() or (not self._outside and self._listened() and self._fire_next()):
+        if self._fire_machine() or (not self._outside and self._is_pause_over() and self._fire_next()):
             return []
         until = [self._machine[0][0]] if self._machine else []
         if self._listening is not None and self._listening > monotonic():
@@ -247,8 +247,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._listening = None
         return events
 
-    def _listened(self) -> bool:
-        """Return whether external clients had their pause."""
+    def _is_pause_over(self) -> bool:
+        """Return whether the pause for external clients is over."""
         pause = max(self._pauses, default=0.0)
         if not pause:
             return True

@@ -1,10 +1,8 @@
 """Long evaluations of expressions move from the event loop to a thread.
 
-`begin_here()` returns a meter for the current thread. On the event loop it ends the work after 5 ms by raising `Aside`,
-and `aside(work)` repeats the work in the thread for long requests. So metered work must be safe to repeat. Short
+`begin_here()` returns a meter for the current thread. On the event loop it raises `OffloadRequired` after 5 ms, and
+`aside(work)` repeats the work in the thread for long requests. So metered work must be safe to repeat. Short
 evaluations stay on the loop.
-
-Facts: upstream ends an evaluation at the request's deadline.
 """
 
 from __future__ import annotations
@@ -12,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from apiserver.cel.language.time_limit import Aside, Interrupted, Meter
+from apiserver.cel.language.time_limit import Interrupted, Meter, OffloadRequired
 from apiserver.runtime.clock import stopwatch
 from apiserver.runtime.offload import is_on_loop, run_blocking, run_in_thread
 
-__all__ = ["Aside", "Meter", "aside", "begin_here", "blocking", "metered"]
+__all__ = ["Meter", "OffloadRequired", "aside", "begin_here", "blocking", "metered"]
 
 T = TypeVar("T")
 
@@ -27,7 +25,7 @@ LONGEST: Final = 60.0
 
 
 def begin_here() -> Meter:
-    return Meter(stopwatch(), HERE, Aside) if is_on_loop() else _begin_aside()
+    return Meter(stopwatch(), HERE, OffloadRequired) if is_on_loop() else _begin_aside()
 
 
 def _begin_aside() -> Meter:
@@ -54,5 +52,5 @@ async def metered(work: Callable[[Meter], T], *, blocks: bool = False) -> T:
         return await blocking(work)
     try:
         return work(begin_here())
-    except Aside:
+    except OffloadRequired:
         return await aside(work)

@@ -103,9 +103,9 @@ class Policy:
     def compiled(self, meter: Meter) -> Any:
         """Return the evaluator; building it takes time. Raise the meter's errors."""
         if "evaluator" not in self.__dict__:
-            meter.look()
+            meter.check_time()
             if is_long(self.spec):
-                meter.leave()
+                meter.begin_long_work()
         return self.evaluator
 
     @property

@@ -9,7 +9,7 @@ import json
 from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from apiserver.admission.policies.deadline import Aside, Meter, aside, begin_here, blocking
+from apiserver.admission.policies.deadline import Meter, OffloadRequired, aside, begin_here, blocking
 from apiserver.admission.policies.expressions import (
     POLICY_BUDGET,
     Bindings,
@@ -283,7 +283,7 @@ def judge(registry: Registry, attributes: Attributes, active: tuple[Active, ...]
         return _enforce(blocking(ask))
     try:
         judgement = ask(begin_here())
-    except Aside:
+    except OffloadRequired:
         return _enforce(aside(ask))
     judgement.enforce()
     return None

@@ -65,9 +65,9 @@ class Hook:
             # Conditions load CEL, so the import waits until they are needed.
             from apiserver.admission.policies.expressions import MatchConditions
 
-            meter.look()
+            meter.check_time()
             if is_long(self._conditions):
-                meter.leave()
+                meter.begin_long_work()
             self._compiled = MatchConditions(self._conditions, self._release)
         return self._compiled
 

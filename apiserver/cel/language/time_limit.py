@@ -14,13 +14,13 @@ from typing import Any, Final
 
 from apiserver.cel.language.values import CostExceeded
 
-__all__ = ["SLICE", "Aside", "Interrupted", "Meter", "look", "passed_limit", "present"]
+__all__ = ["SLICE", "Interrupted", "Meter", "OffloadRequired", "check_time", "passed_limit", "running"]
 
 #: Cost between two checks of the clock: about 20 µs, unless single calls take long.
 SLICE: Final = 256
 
 
-class Aside(Exception):
+class OffloadRequired(Exception):
     """The evaluation takes too long for this thread; it is to be restarted in another one."""
 
 
@@ -34,38 +34,38 @@ class Meter:
     The time starts at the first check.
     """
 
-    __slots__ = ("_beyond", "_now", "_seconds", "_until")
+    __slots__ = ("_error", "_now", "_seconds", "_until")
 
-    def __init__(self, now: Callable[[], float], seconds: float, beyond: type[Exception]) -> None:
-        self._now, self._seconds, self._beyond = now, seconds, beyond
+    def __init__(self, now: Callable[[], float], seconds: float, error: type[Exception]) -> None:
+        self._now, self._seconds, self._error = now, seconds, error
         self._until: float | None = None
 
-    def leave(self) -> None:
-        """Raise Aside before work that takes long, if this thread must not be blocked."""
-        if self._beyond is Aside:
-            raise Aside
+    def begin_long_work(self) -> None:
+        """Raise OffloadRequired before work that takes long, if this thread must not be blocked."""
+        if self._error is OffloadRequired:
+            raise OffloadRequired
 
-    def look(self) -> None:
+    def check_time(self) -> None:
         """Raise the exception if the time is used up."""
         if self._until is None:
             self._until = self._now() + self._seconds
         elif self._now() > self._until:
-            raise self._beyond
+            raise self._error
 
 
-class _Present(threading.local):
+class _Running(threading.local):
     """The meter of the evaluation running in a thread."""
 
     meter: Meter | None = None
 
 
-present: Final = _Present()
+running: Final = _Running()
 
 
-def look() -> None:
+def check_time() -> None:
     """Check the time of the running evaluation during a long step."""
-    if present.meter is not None:
-        present.meter.look()
+    if running.meter is not None:
+        running.meter.check_time()
 
 
 def passed_limit(frame: list[Any], limit: int) -> None:
@@ -82,4 +82,4 @@ def passed_limit(frame: list[Any], limit: int) -> None:
     frame[0] = limit - SLICE
     if frame[-2] > limit:
         raise CostExceeded
-    meter.look()
+    meter.check_time()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final
 
-from apiserver.cel.language.time_limit import look
+from apiserver.cel.language.time_limit import check_time
 from apiserver.cel.regex.classes import LAST
 from apiserver.cel.regex.syntax import Assert, Chars, Join, Node, Repeat
 
@@ -142,7 +142,7 @@ class Machine:
 
     def _follow(self, state: _State, char: str) -> _State | None:
         """Return the next state for a character that is new in a state."""
-        look()
+        check_time()
         if self._room < 0:
             # Drop the whole cache, including this state, which may be the largest.
             self._states.clear()
@@ -169,7 +169,7 @@ class Machine:
         best: tuple[int, int] | None = None
         for index in range(at, len(text) + 1):
             if not index % _OFTEN:
-                look()
+                check_time()
             if best is None:
                 threads.append((0, index))
             expanded = self._expand(threads, text, index)

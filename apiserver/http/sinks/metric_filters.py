@@ -36,7 +36,7 @@ class Shown:
                 continue
             labels = allowed.get(family.name)
             if labels is not None and isinstance(family, Counter | Gauge | Histogram):
-                limited, more = family.limited(labels)
+                limited, more = family.limit_labels(labels)
                 others += more
                 yield limited
             else:
