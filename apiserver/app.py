@@ -65,7 +65,7 @@ from apiserver.http.sinks.ring import Ring
 from apiserver.options.settings import Settings
 from apiserver.registry.catalog.catalog import Catalog, CatalogEvent, Served
 from apiserver.registry.catalog.served import deprecation, known, served
-from apiserver.registry.definition.random_source import Chance
+from apiserver.registry.definition.random_source import RandomSource
 from apiserver.registry.store.store import Registry, allow_all
 from apiserver.registry.verbs.server_writes import rewrite_own
 from apiserver.resources import CATALOG
@@ -170,7 +170,7 @@ class Server:
             ),
             features=settings.features,
             clock=bind_now(),
-            chance=Chance(None if settings.seed is None else f"{settings.seed}/{self.log.revision}"),
+            random_source=RandomSource(None if settings.seed is None else f"{settings.seed}/{self.log.revision}"),
             authorize=self._authorize if settings.access.restricted else allow_all,
             access=lambda: self._access,
             remote_authorizer=settings.access.remote,

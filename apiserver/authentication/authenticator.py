@@ -17,7 +17,7 @@ from apiserver.api.errors.status import unauthorized
 from apiserver.api.objects import Json
 from apiserver.authentication.tokens.service_account_tokens import AccountTokens, TokenError
 from apiserver.authentication.x509.client_certificates import proxied_user
-from apiserver.registry.definition.authority import Identified
+from apiserver.registry.definition.authority import AuthenticationResult
 from apiserver.request.messages import Peer, Request, User
 from apiserver.runtime.clock import now
 from apiserver.runtime.metrics import Histogram
@@ -166,13 +166,17 @@ class Authenticator:
             self.remaining.observe(peer.ends - now().timestamp())
         return proxied or peer.user
 
-    async def identify(self, token: str, audiences: tuple[str, ...] = ()) -> Identified:
+    async def identify(self, token: str, audiences: tuple[str, ...] = ()) -> AuthenticationResult:
         """Return the owner of a token. Tokens of the file are for this server's audiences."""
         wanted = audiences or self.audiences
         user = self._tokens.get(token) if self._tokens is not None else None
         if user is not None:
             good_for = tuple(audience for audience in wanted if audience in self.audiences)
-            return Identified(user, good_for) if good_for else Identified(None, (), "invalid bearer token")
+            return (
+                AuthenticationResult(user, good_for)
+                if good_for
+                else AuthenticationResult(None, (), "invalid bearer token")
+            )
         errors: list[str] = []
         for look in (self._of_account, self._of_bootstrap, self._of_issuer, self._of_webhook):
             found = await look(token, wanted)
@@ -182,38 +186,38 @@ class Authenticator:
                 return found
             errors += [found.error] if found.error else []
         text = f"[{', '.join(errors)}]" if len(errors) > 1 else "".join(errors)
-        return Identified(None, (), text or "invalid bearer token")
+        return AuthenticationResult(None, (), text or "invalid bearer token")
 
-    async def _of_account(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
+    async def _of_account(self, token: str, wanted: tuple[str, ...]) -> AuthenticationResult | None:
         try:
             return await self._accounts.identify(token, wanted)
         except TokenError as error:
-            return Identified(None, (), str(error))
+            return AuthenticationResult(None, (), str(error))
 
-    async def _of_bootstrap(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
+    async def _of_bootstrap(self, token: str, wanted: tuple[str, ...]) -> AuthenticationResult | None:
         user = self._bootstrap.identify(token) if self._bootstrap is not None else None
         return None if user is None else self._for_us(user, wanted)
 
-    async def _of_issuer(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
+    async def _of_issuer(self, token: str, wanted: tuple[str, ...]) -> AuthenticationResult | None:
         for issuer in self.issuers:
             try:
                 user = await issuer.identify(token)
             except ValueError as error:
-                return Identified(None, (), str(error))
+                return AuthenticationResult(None, (), str(error))
             if user is not None:
                 return self._for_us(user, wanted)
         return None
 
-    async def _of_webhook(self, token: str, wanted: tuple[str, ...]) -> Identified | None:
+    async def _of_webhook(self, token: str, wanted: tuple[str, ...]) -> AuthenticationResult | None:
         if self._webhook is None:
             return None
         found = await self._webhook.identify(token, wanted, self.audiences)
-        return found if found.user is None else Identified(_authenticated(found.user), found.audiences)
+        return found if found.user is None else AuthenticationResult(_authenticated(found.user), found.audiences)
 
-    def _for_us(self, user: User, wanted: tuple[str, ...]) -> Identified:
+    def _for_us(self, user: User, wanted: tuple[str, ...]) -> AuthenticationResult:
         """Identify the owner of a token without audiences of its own: it is valid for this server's audiences."""
         good_for = tuple(audience for audience in wanted if audience in self.audiences)
-        return Identified(_authenticated(user), good_for) if good_for else Identified(None)
+        return AuthenticationResult(_authenticated(user), good_for) if good_for else AuthenticationResult(None)
 
     def configure(self, found: Authenticators) -> None:
         """Replace the issuers and the anonymous rule by those of an AuthenticationConfiguration."""

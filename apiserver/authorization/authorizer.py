@@ -173,9 +173,9 @@ class Authorizer:
         self.allows_all = self.modes[:1] == ("AlwaysAllow",)
         #: Whether a webhook may decide. If so, only `decide` and `decide_path` are complete. They are while the members
         #: change, too, so a thread that reads between two of these lines never takes a webhook for a local authorizer.
-        self.asks = True
+        self.is_remote = True
         self._members = members
-        self.asks = "Webhook" in self.modes and not self.allows_all
+        self.is_remote = "Webhook" in self.modes and not self.allows_all
 
     def _make(self, configured: Configured) -> _Member:
         mode = configured.type
@@ -231,7 +231,7 @@ class Authorizer:
         if self.allows_all or MASTERS in user.groups:
             return True  # Like `permits`, but without building a question: this is the most frequent rule.
         question = Question(verb, group, resource, subresource, namespace, name, selector)
-        return self.judge(user, question).allowed if self.asks else self.permits(user, question)
+        return self.decide_blocking(user, question).allowed if self.is_remote else self.permits(user, question)
 
     def permits(self, user: User, question: Question) -> bool:
         """Return whether local authorizers and cached webhook answers allow the request, without waiting."""
@@ -248,10 +248,10 @@ class Authorizer:
                 return opinion[0]
         return False
 
-    def judge(self, user: User, question: Question) -> Decision:
+    def decide_blocking(self, user: User, question: Question) -> Decision:
         return self._judge(user, partial(_opinion, user, question))
 
-    def judge_path(self, user: User, verb: str, path: str) -> Decision:
+    def decide_path_blocking(self, user: User, verb: str, path: str) -> Decision:
         return self._judge(user, partial(_path_opinion, user, verb, path))
 
     async def decide(self, user: User, question: Question) -> Decision:
@@ -263,7 +263,7 @@ class Authorizer:
     def _judge(self, user: User, opinion_of: _Ask) -> Decision:
         if self.allows_all or MASTERS in user.groups:
             return Decision(True)
-        if self.asks:
+        if self.is_remote:
             return wait_on_loop(self._decide(user, opinion_of))
         found = _Opinions()
         for member in self._members:
@@ -275,7 +275,7 @@ class Authorizer:
         return found.refusal()
 
     async def _decide(self, user: User, opinion_of: _Ask) -> Decision:
-        if not self.asks or MASTERS in user.groups:
+        if not self.is_remote or MASTERS in user.groups:
             return self._judge(user, opinion_of)
         found = _Opinions()
         for member in self._members:
@@ -308,7 +308,7 @@ class Authorizer:
                 errors.append("webhook authorizer does not support user rule resolution")
         return Rules(rules, incomplete, aggregate(errors))
 
-    def held_rules(self, user: User, namespace: str) -> tuple[list[Json], list[str]]:
+    def list_role_rules(self, user: User, namespace: str) -> tuple[list[Json], list[str]]:
         rights = self._roles.rights(user, namespace)
         return [rule for rule, _ in rights.rules], [grant.role for grant in rights.missing]
 

@@ -108,7 +108,7 @@ def test_discovery_tells_a_storage_version_that_the_release_before_knew(
     group: str, plural: str, stored: tuple[str, ...]
 ) -> None:
     resource = next(resource for resource in CATALOG if (resource.group, resource.plural) == (group, plural))
-    assert tuple(resource.stored_as(release) for release in RELEASES) == tuple(
+    assert tuple(resource.stored_api_version(release) for release in RELEASES) == tuple(
         f"{group}/{version}" for version in stored
     )
 

@@ -16,7 +16,7 @@ from apiserver.registry.body.convert import read
 from apiserver.registry.catalog.catalog import Catalog
 from apiserver.registry.definition.resource import Resource, Version
 from apiserver.registry.definition.strategy import Strategy
-from apiserver.registry.store.conversion import Shown, marked, stored_as, unmarked
+from apiserver.registry.store.conversion import ConvertedEntry, add_mark, read_mark, remove_mark
 from apiserver.storage.watchcache.entry import Event
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
@@ -25,7 +25,7 @@ Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
 class Colours:
     """v1 (of requests) has in `text` what is stored, with "shown " before it. Objects called `bad` cannot be converted."""
 
-    async def shown(self, entries: Any, version: str, *, kept: bool) -> list[Any]:
+    async def convert_entries(self, entries: Any, version: str, *, kept: bool) -> list[Any]:
         return [self._shown(entry, version) for entry in entries]
 
     def _shown(self, entry: Any, version: str) -> Any:
@@ -35,18 +35,18 @@ class Colours:
         obj["metadata"].pop("resourceVersion", None)
         if "text" in obj:
             obj["text"] = f"shown {obj['text']}"
-        return Shown(entry, version, obj)
+        return ConvertedEntry(entry, version, obj)
 
-    async def events(self, events: Any, version: str) -> list[Event]:
+    async def convert_events(self, events: Any, version: str) -> list[Event]:
         return [
             Event(None if each.old is None else self._shown(each.old, version), self._shown(each.new, version), each.deleted)
             for each in events
         ]  # fmt: skip
 
-    async def stored(self, obj: Hub, version: str) -> Hub:
+    async def convert_to_stored(self, obj: Hub, version: str) -> Hub:
         return Hub({**obj, **({"text": obj["text"].removeprefix("shown ")} if "text" in obj else {})})
 
-    def between(self, obj: Json, source: str, version: str) -> Json:
+    def convert(self, obj: Json, source: str, version: str) -> Json:
         return obj
 
 
@@ -171,11 +171,11 @@ def test_a_collection_is_deleted_object_by_object_up_to_the_first_that_cannot_be
 
 def test_a_row_names_its_version_at_its_end() -> None:
     value, mark = b'{"metadata":{},"a":{"b":1}}', b',"apiVersion":"v2"}'
-    assert marked(value, mark) == b'{"metadata":{},"a":{"b":1},"apiVersion":"v2"}'
-    assert (stored_as(value), stored_as(marked(value, mark))) == ("", "v2")
-    assert unmarked(value) == unmarked(marked(value, mark)) == value
+    assert add_mark(value, mark) == b'{"metadata":{},"a":{"b":1},"apiVersion":"v2"}'
+    assert (read_mark(value), read_mark(add_mark(value, mark))) == ("", "v2")
+    assert remove_mark(value) == remove_mark(add_mark(value, mark)) == value
     for other in (b'{"a":"x"}', b'{"metadata":{},"apiVersion":"g/v1"}', b'{"metadata":{},"apiVersion":""}'):
-        assert (stored_as(other), unmarked(other)) == ("", other)
+        assert (read_mark(other), remove_mark(other)) == ("", other)
 
 
 def test_a_resource_that_nobody_converts_is_shown_as_it_is(play: Play) -> None:

@@ -17,7 +17,7 @@ from apiserver.api.types.meta import ObjectMeta
 from apiserver.registry.body.convert import normalizer_of, written
 from apiserver.registry.body.size import _message_size, encode_large
 from apiserver.registry.definition.metadata import generate_name
-from apiserver.registry.definition.random_source import Chance
+from apiserver.registry.definition.random_source import RandomSource
 from tests.registry.conftest import shown
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
@@ -108,16 +108,16 @@ def test_a_resource_version_on_create_is_refused_unless_it_is_zero(play: Play) -
 
 def test_generated_names_do_not_repeat_when_a_test_seeds_the_shared_randomness() -> None:
     random.seed(1)
-    first = [Chance().suffix() for _ in range(4)]
+    first = [RandomSource().suffix() for _ in range(4)]
     random.seed(1)
-    assert [Chance().suffix() for _ in range(4)] != first
+    assert [RandomSource().suffix() for _ in range(4)] != first
 
 
 def test_uids_are_random_and_of_version_4_and_a_seed_gives_the_same_in_order() -> None:
-    uids = [uuid.UUID(Chance("s").uid()) for _ in range(2)]
-    assert uids[0] == uids[1] != uuid.UUID(Chance("t").uid())
+    uids = [uuid.UUID(RandomSource("s").uid()) for _ in range(2)]
+    assert uids[0] == uids[1] != uuid.UUID(RandomSource("t").uid())
     assert (uids[0].version, uids[0].variant) == (4, uuid.RFC_4122)
-    chance = Chance("s")
+    chance = RandomSource("s")
     assert {chance.below(3) for _ in range(99)} == {0, 1, 2}
     assert len(chance.suffix()) == 5
 

@@ -26,7 +26,7 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 class _Authority:
     """A webhook that authorizes."""
 
-    asks = True
+    is_remote = True
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge

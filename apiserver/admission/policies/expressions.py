@@ -124,13 +124,13 @@ class _Checks:
         )
         known = self._known.get((user.name, question))
         if known is None:
-            known = self._known[user.name, question] = self._authority.judge(user, question)
+            known = self._known[user.name, question] = self._authority.decide_blocking(user, question)
         return known.allowed, known.reason
 
     def check_path(self, user: User, verb: str, path: str) -> tuple[bool, str]:
         known = self._known.get((user.name, (verb, path)))
         if known is None:
-            known = self._known[user.name, (verb, path)] = self._authority.judge_path(user, verb, path)
+            known = self._known[user.name, (verb, path)] = self._authority.decide_path_blocking(user, verb, path)
         return known.allowed, known.reason
 
     @staticmethod

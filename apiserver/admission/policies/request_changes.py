@@ -48,7 +48,7 @@ def take_over(registry: Registry, attributes: Attributes, place: Place, before: 
     bare = {name: value for name, value in made.items() if name not in ("kind", "apiVersion")}
     version.fill(bare, ctx.now)
     conversion = store.resource.conversion
-    hub = version.to_hub(bare) if conversion is None else conversion.between(bare, place.version, ctx.version)
+    hub = version.to_hub(bare) if conversion is None else conversion.convert(bare, place.version, ctx.version)
     _fill(obj, hub)
     return changed
 

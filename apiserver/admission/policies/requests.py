@@ -174,7 +174,7 @@ class View:
         own = self.attributes.ctx.version
         if resource.conversion is None or own == self.place.version:
             return obj
-        return resource.conversion.between(obj, own, self.place.version)
+        return resource.conversion.convert(obj, own, self.place.version)
 
     def make(self) -> None:
         """Compute all cached values early, because a conversion cannot be awaited at their first use."""

@@ -20,7 +20,7 @@ import orjson
 from apiserver.api.errors.status import not_found
 from apiserver.api.objects import Json
 from apiserver.authentication.tokens.service_account_keys import Keys
-from apiserver.registry.definition.authority import Identified
+from apiserver.registry.definition.authority import AuthenticationResult
 from apiserver.request.messages import User
 
 __all__ = ["ISSUER", "AccountTokens", "TokenError"]
@@ -90,7 +90,7 @@ class AccountTokens:
     async def issue(self, claims: Json) -> str:
         return await self.keys.token(orjson.dumps({"iss": self.issuers[0], **claims}))
 
-    async def identify(self, token: str, audiences: tuple[str, ...]) -> Identified | None:
+    async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticationResult | None:
         """Return the owner of a token, or None if this server did not issue it. Raise TokenError."""
         claims = self._checked.get(token)
         if claims is None:
@@ -103,7 +103,7 @@ class AccountTokens:
         if claims["iss"] != OF_SECRETS:
             return self._bound(claims, audiences)
         good_for = _intersect(audiences, self.audiences or self.issuers)
-        return Identified(await self._user_of_secret(claims, token), good_for)
+        return AuthenticationResult(await self._user_of_secret(claims, token), good_for)
 
     def recall(self, token: str, audiences: tuple[str, ...]) -> User | None:
         """Return the owner of a valid token that was verified before, or None. It never waits; `identify` may."""
@@ -115,11 +115,11 @@ class AccountTokens:
         except TokenError:
             return None
 
-    def _bound(self, claims: Json, audiences: tuple[str, ...]) -> Identified:
+    def _bound(self, claims: Json, audiences: tuple[str, ...]) -> AuthenticationResult:
         """Raise TokenError if a verified token is invalid now, or not for these audiences."""
         self._check_times(claims)
         good_for = _intersect(audiences, claims["aud"])
-        return Identified(self._user(claims), good_for)
+        return AuthenticationResult(self._user(claims), good_for)
 
     async def _claims(self, token: str) -> Json | None:
         signed, dot, signature = token.rpartition(".")

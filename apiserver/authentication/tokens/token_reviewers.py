@@ -18,7 +18,7 @@ from typing import Final
 
 from apiserver.api.objects import Json
 from apiserver.api.values.times import parse_time
-from apiserver.registry.definition.authority import Identified
+from apiserver.registry.definition.authority import AuthenticationResult
 from apiserver.request.messages import User
 from apiserver.runtime.clock import now
 from apiserver.runtime.offload import on_loop
@@ -44,7 +44,7 @@ class WebhookTokens:
         # Keys are digests, because a token under review may have megabytes.
         self._known: OrderedDict[tuple[bytes, tuple[str, ...]], tuple[datetime, Json]] = OrderedDict()
 
-    async def identify(self, token: str, wanted: tuple[str, ...], own: tuple[str, ...]) -> Identified:
+    async def identify(self, token: str, wanted: tuple[str, ...], own: tuple[str, ...]) -> AuthenticationResult:
         """Return the owner of a token for one of the `wanted` audiences.
 
         `own` are this server's audiences; they count if the webhook returns none.
@@ -56,17 +56,17 @@ class WebhookTokens:
         else:
             found = await self._ask(key, token)
             if isinstance(found, WebhookError):
-                return Identified(None, (), str(found))
+                return AuthenticationResult(None, (), str(found))
             status = found
         good_for = tuple(audience for audience in wanted if audience in (status.get("audiences") or own))
         if not good_for:
-            return Identified(None)
+            return AuthenticationResult(None)
         if not status.get("authenticated"):
-            return Identified(None, (), status.get("error", ""))
+            return AuthenticationResult(None, (), status.get("error", ""))
         said = status.get("user") or {}
         extra = {key: tuple(values) for key, values in (said.get("extra") or {}).items()}
         user = User(said.get("username", ""), said.get("uid", ""), tuple(said.get("groups") or ()), extra)
-        return Identified(user, good_for)
+        return AuthenticationResult(user, good_for)
 
     @on_loop
     async def _ask(self, key: tuple[bytes, tuple[str, ...]], token: str) -> Json | WebhookError:

@@ -66,7 +66,7 @@ class Audit:
     async def _authorization(self, request: Request, code: int) -> Mapping[str, str]:
         if request.authorization:
             return request.authorization
-        if self._authorizer.asks:  # do not call a webhook for a request that ended before its authorization
+        if self._authorizer.is_remote:  # do not call a webhook for a request that ended before its authorization
             return annotations_of(Decision(code != 403))
         return annotations_of(await decide(self._authorizer, request))
 

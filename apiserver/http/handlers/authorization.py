@@ -32,7 +32,7 @@ class Authorization:
         return self.next.try_fast(request) if self._permits(request) else None
 
     def handle(self, request: Request) -> Awaitable[Response | Stream]:
-        if not self._authorizer.asks and self._permits(request):
+        if not self._authorizer.is_remote and self._permits(request):
             return self.next.handle(request)
         return self._decided(request)
 

@@ -79,7 +79,7 @@ class Dispatch:
         """Return the present state if only this server writes it, and its form is stored or small."""
         info, endpoint = request.info, self._routes.find(request)
         store, view = endpoint.store, endpoint.view
-        if store.registry.shared or store.resource.asks:
+        if store.registry.shared or store.resource.is_read_async:
             return None
         chosen, namespace = response_format(request, bare=endpoint.bare), info.namespace if endpoint.namespaced else ""
         at = request.time = store.registry.clock()

@@ -150,13 +150,13 @@ def forms_of(
 
 def _form(resource: Resource, version: Version) -> Form:
     if (conversion := resource.conversion) is not None:
-        between = conversion.between
+        convert = conversion.convert
 
         def of_request(obj: Json) -> Json:
-            return between(obj, request_version.get(), version.name)
+            return convert(obj, request_version.get(), version.name)
 
         def to_request(obj: Json) -> Json:
-            return between(obj, version.name, request_version.get())
+            return convert(obj, version.name, request_version.get())
 
         return Form(version.schema, of_request, to_request, lru_cache(lambda: zero(version.schema)))
     from_hub = version.from_hub

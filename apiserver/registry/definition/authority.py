@@ -12,7 +12,17 @@ from apiserver.api.objects import Json
 if TYPE_CHECKING:
     from apiserver.request.messages import User
 
-__all__ = ["Access", "Authority", "Decision", "Failure", "Identified", "Identity", "Opinion", "Question", "Rules"]
+__all__ = [
+    "Access",
+    "AuthenticationResult",
+    "Authority",
+    "Decision",
+    "Failure",
+    "Identity",
+    "Opinion",
+    "Question",
+    "Rules",
+]
 
 
 class Question(NamedTuple):
@@ -65,25 +75,25 @@ class Rules(NamedTuple):
 
 
 class Authority(Protocol):
-    """The authorizer of a server. With `asks` its decisions may come from another process."""
+    """The authorizer of a server. With `is_remote` its decisions may come from another process."""
 
-    asks: bool
+    is_remote: bool
 
     async def decide(self, user: User, question: Question) -> Decision: ...
 
     async def decide_path(self, user: User, verb: str, path: str) -> Decision: ...
 
-    def judge(self, user: User, question: Question) -> Decision:
-        """Decide for an expression. It blocks if `asks` is set; only then is a call in `run_blocking` allowed."""
+    def decide_blocking(self, user: User, question: Question) -> Decision:
+        """Decide for an expression. It blocks if `is_remote` is set; only then is a call in `run_blocking` allowed."""
         ...
 
-    def judge_path(self, user: User, verb: str, path: str) -> Decision: ...
+    def decide_path_blocking(self, user: User, verb: str, path: str) -> Decision: ...
 
     def rules_for(self, user: User, namespace: str) -> Rules:
         """Return all rules that the authorizers can enumerate."""
         ...
 
-    def held_rules(self, user: User, namespace: str) -> tuple[list[Json], list[str]]:
+    def list_role_rules(self, user: User, namespace: str) -> tuple[list[Json], list[str]]:
         """Return the rules of a user's roles, and the missing roles (`Role/name`)."""
         ...
 
@@ -92,7 +102,7 @@ class Authority(Protocol):
         ...
 
 
-class Identified(NamedTuple):
+class AuthenticationResult(NamedTuple):
     """The owner of a token, or no user. `audiences` are the requested ones for which it is valid."""
 
     user: User | None
@@ -108,7 +118,7 @@ class Identity(Protocol):
     #: Maximum lifetime of a token in seconds; 0: no limit.
     longest: int
 
-    async def identify(self, token: str, audiences: tuple[str, ...]) -> Identified: ...
+    async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticationResult: ...
 
     async def issue(self, claims: Json) -> str:
         """Return a signed token. Raise StatusError if the signer fails."""

@@ -82,7 +82,7 @@ class Context:
     ) -> bool:
         """Return the authorizer's decision about the user."""
         access = self.access()
-        if access is None or not access.authorizer.asks:
+        if access is None or not access.authorizer.is_remote:
             return self.authorize(verb, group, resource, subresource, namespace, name)
         question = Question(verb, group, resource, subresource, namespace, name)
         return (await access.authorizer.decide(self.user, question)).allowed

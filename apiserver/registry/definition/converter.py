@@ -22,22 +22,22 @@ request_version: ContextVar[str] = ContextVar("request_version", default="")
 class Conversion(Protocol):
     """Converter of the objects of one resource."""
 
-    def shown(self, entries: Sequence[Entry], version: str, *, kept: bool) -> Awaitable[list[Entry]]:
+    def convert_entries(self, entries: Sequence[Entry], version: str, *, kept: bool) -> Awaitable[list[Entry]]:
         """Return stored entries in a version. Raise StatusError.
 
         With `kept` a cached conversion for another reader is acceptable.
         """
         ...
 
-    def events(self, events: Sequence[Event], version: str) -> Awaitable[list[Event]]:
+    def convert_events(self, events: Sequence[Event], version: str) -> Awaitable[list[Event]]:
         """Return changes in a version. Raise StatusError."""
         ...
 
-    def stored(self, obj: Hub, version: str) -> Awaitable[Hub]:
+    def convert_to_stored(self, obj: Hub, version: str) -> Awaitable[Hub]:
         """Return an object of a version in the storage version. Raise StatusError."""
         ...
 
-    def between(self, obj: Json, source: str, version: str) -> Json:
+    def convert(self, obj: Json, source: str, version: str) -> Json:
         """Return an object of one version in another. Raise StatusError.
 
         It blocks, so it must not run on the event loop.

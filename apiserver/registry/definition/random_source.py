@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Final
 
-__all__ = ["Chance"]
+__all__ = ["RandomSource"]
 
 #: Letters of generated names, without vowels and look-alikes. Source: apimachinery, util/rand.
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -14,7 +14,7 @@ _FREE: Final = ~((0xF << 76) | (0b11 << 62))
 _FIXED: Final = (0x4 << 76) | (0b10 << 62)
 
 
-class Chance:
+class RandomSource:
     """A random generator of its own. A seed makes its values reproducible.
 
     A test that seeds the shared generator would otherwise get the same names twice.

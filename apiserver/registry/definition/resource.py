@@ -90,7 +90,7 @@ class Column:
     """A column of the Table form.
 
     `cell(obj)` returns its value for an object in hub form. With `timed` it takes `now` as second argument (ages). A
-    column that is not `told` has cells but no definition.
+    column that is not `is_defined` has cells but no definition.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Column:
     format: str = ""
     priority: int = 0
     timed: bool = False
-    told: bool = True
+    is_defined: bool = True
     description: str = ""
 
 
@@ -169,8 +169,9 @@ class Resource:
 
     `field_labels` maps a selectable field to its value in an object ("" if unset). The store adds metadata.name and
     metadata.namespace. `delete_returns_object`: DELETE returns the object instead of a Status. `storage_version` is
-    upstream's stored apiVersion if it does not depend on the release (see `stored_as`). `unconditional_update`: PUT
-    without resourceVersion is allowed. `create_on_update`: PUT to a missing name creates it.
+    upstream's stored apiVersion if it does not depend on the release (see `stored_api_version`).
+    `unconditional_update`: PUT without resourceVersion is allowed. `create_on_update`: PUT to a missing name creates
+    it.
     """
 
     group: str
@@ -226,15 +227,15 @@ class Resource:
     hub_schema: Struct = field(init=False, repr=False, compare=False)
     #: The apiVersion of each version, by its name.
     api_versions: Mapping[str, str] = field(init=False, repr=False, compare=False)
-    #: Whether an answer needs an external converter.
-    asks: bool = field(init=False, repr=False, compare=False)
+    #: Whether reads wait for an external converter, or for computed objects.
+    is_read_async: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         hub = next((version for version in self.versions if version.to_hub is same_form), self.versions[0])
         object.__setattr__(self, "hub_schema", hub.schema)
         names = [version.name for version in self.versions]
         object.__setattr__(self, "api_versions", {name: api_version(self.group, name) for name in names})
-        object.__setattr__(self, "asks", self.conversion is not None or self.shown is not None)
+        object.__setattr__(self, "is_read_async", self.conversion is not None or self.shown is not None)
 
     @property
     def hub_group(self) -> str:
@@ -259,7 +260,7 @@ class Resource:
     def has_status(self) -> bool:
         return any(sub.name == "status" for sub in self.subresources)
 
-    def stored_as(self, release: Release) -> str:
+    def stored_api_version(self, release: Release) -> str:
         """Return the apiVersion in which upstream stores the kind, as discovery reports it.
 
         It is the newest version that also exists in the previous release, to allow a downgrade
@@ -273,7 +274,7 @@ class Resource:
         """Return discovery's storageVersionHash; "" for a kind without stored objects (reviews)."""
         if "get" not in self.verbs or self.shown is not None:
             return ""
-        stored = self.stored_as(release)
+        stored = self.stored_api_version(release)
         text = f"{stored if '/' in stored else '/' + stored}/{self.kind}"
         return b64encode(sha256(text.encode()).digest()[:8]).decode()
 

@@ -29,7 +29,7 @@ def definitions(resource: Resource) -> list[Json]:
     return [
         {"name": c.name, "type": c.type, "format": c.format, "description": c.description, "priority": c.priority}
         for c in resource.columns
-        if c.told
+        if c.is_defined
     ]
 
 

@@ -261,7 +261,7 @@ class Apply:
             return obj
         if (conversion := self.ctx.resource.conversion) is not None:
             bare = {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")}
-            made = conversion.between(bare, given.rpartition("/")[2], wanted.rpartition("/")[2])
+            made = conversion.convert(bare, given.rpartition("/")[2], wanted.rpartition("/")[2])
             return {"kind": self.expected.kind, "apiVersion": wanted, **made}
         if self.expected.custom:  # The schema does not matter here: the comparison of fields reports misfits.
             return {**obj, "apiVersion": wanted}

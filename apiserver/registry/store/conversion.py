@@ -1,8 +1,8 @@
 """Kinds with asynchronous conversion between their versions (conversion webhooks).
 
-Objects are stored unconverted and converted to the request's version before any rule sees them. `shown` converts a
-cached entry to an entry of the same state in that version. Verbs treat it like every other entry. A verb converts an
-object to the storage version last (`stored`). See docs/adr/0024-webhooks.md.
+Objects are stored unconverted and converted to the request's version before any rule sees them. `convert_entry`
+converts a cached entry to an entry of the same state in that version. Verbs treat it like every other entry. A verb
+converts an object to the storage version last (`convert_to_stored`). See docs/adr/0024-webhooks.md.
 """
 
 from __future__ import annotations
@@ -20,13 +20,21 @@ if TYPE_CHECKING:
     from apiserver.registry.definition.context import Context
     from apiserver.registry.definition.resource import Resource
 
-__all__ = ["Shown", "mark_of", "marked", "shown", "stored", "stored_as", "unmarked"]
+__all__ = [
+    "ConvertedEntry",
+    "add_mark",
+    "convert_entry",
+    "convert_to_stored",
+    "read_mark",
+    "remove_mark",
+    "version_mark",
+]
 
 _KEY: Final = b',"apiVersion":"'
 _END: Final = b'"}'
 
 
-class Shown(Entry):
+class ConvertedEntry(Entry):
     """The state of an entry in another form. The stored bytes stay unchanged."""
 
     __slots__ = ("raw", "version")
@@ -41,35 +49,35 @@ class Shown(Entry):
         return self.raw.value
 
 
-async def shown(resource: Resource, ctx: Context, entry: Entry, *, kept: bool = False) -> Entry:
+async def convert_entry(resource: Resource, ctx: Context, entry: Entry, *, kept: bool = False) -> Entry:
     """Convert an entry to the version of a request; `kept` allows a cached conversion. Raise StatusError."""
     conversion = resource.conversion
     if conversion is None or type(entry) is not Entry:  # An unsaved object has the version of its request.
         return entry
-    return (await conversion.shown((entry,), ctx.version, kept=kept))[0]
+    return (await conversion.convert_entries((entry,), ctx.version, kept=kept))[0]
 
 
-async def stored(resource: Resource, ctx: Context, obj: Hub) -> Hub:
+async def convert_to_stored(resource: Resource, ctx: Context, obj: Hub) -> Hub:
     """Convert an object of a request to the storage version. Raise StatusError."""
     conversion = resource.conversion
-    return obj if conversion is None else await conversion.stored(obj, ctx.version)
+    return obj if conversion is None else await conversion.convert_to_stored(obj, ctx.version)
 
 
 # The version of a stored object. If a resource was stored in several versions, a row ends with the name of its version,
 # except for the first version.
 
 
-def mark_of(version: str) -> bytes:
+def version_mark(version: str) -> bytes:
     """Return the last member of a row, which marks its version."""
     return _KEY + version.encode() + _END
 
 
-def marked(value: Stored, mark: bytes) -> Stored:
+def add_mark(value: Stored, mark: bytes) -> Stored:
     """Return a value with its mark, if there is one."""
     return Stored(value[:-1] + mark) if mark else value
 
 
-def stored_as(value: bytes) -> str:
+def read_mark(value: bytes) -> str:
     """Return the version in a stored value's mark, or "" without a mark."""
     if not value.endswith(_END):
         return ""
@@ -78,7 +86,7 @@ def stored_as(value: bytes) -> str:
     return name.decode() if at >= 0 and name.isalnum() else ""
 
 
-def unmarked(value: bytes) -> bytes:
+def remove_mark(value: bytes) -> bytes:
     """Return a stored value without its mark."""
-    version = stored_as(value)
-    return value[: -len(mark_of(version))] + b"}" if version else value
+    version = read_mark(value)
+    return value[: -len(version_mark(version))] + b"}" if version else value

@@ -22,11 +22,11 @@ from apiserver.registry.body.decode import Kinds
 from apiserver.registry.body.size import ENVELOPE, REQUEST_LIMIT, encode_large
 from apiserver.registry.definition.context import Context, Rewrite
 from apiserver.registry.definition.dropped_fields import DroppedFields
-from apiserver.registry.definition.random_source import Chance
+from apiserver.registry.definition.random_source import RandomSource
 from apiserver.registry.definition.resource import Resource, api_version
 from apiserver.registry.definition.strategy import own
 from apiserver.registry.fields.managers import FieldTracker
-from apiserver.registry.store.conversion import Shown, marked, shown, stored, unmarked
+from apiserver.registry.store.conversion import ConvertedEntry, add_mark, convert_entry, convert_to_stored, remove_mark
 from apiserver.registry.store.projection import Projector
 from apiserver.runtime.clock import now, server_loop
 from apiserver.runtime.offload import LONG, call_on_loop, on_loop
@@ -67,9 +67,9 @@ class Registry:
     `admission` builds the chain of plugins; some plugins read this registry. `authorize(user, verb, group,
     resource, subresource, namespace, name)` decides for rules. `access` returns the authorizer and the
     authenticator. They read the stores and are built after them, so a rule calls `access` when it needs them.
-    `remote_authorizer`: a webhook may authorize. `clock` returns UTC now, `chance` UIDs and generated names.
-    `rewrite` stores a function's change of an object, for rules. `webhooks` calls webhooks, None if there are none.
-    `components` returns name, health and message of the parts of the control plane. `kubelets` are the nodes with
+    `remote_authorizer`: a webhook may authorize. `clock` returns UTC now, `random_source` chooses UIDs and generated
+    names. `rewrite` stores a function's change of an object, for rules. `webhooks` calls webhooks, None if there are
+    none. `components` returns name, health and message of the parts of the control plane. `kubelets` are the nodes with
     local processes, None if no node can run any.
 
     `shared`: other servers write to the same database, so a read first requests its revision. `watch_seconds`: a watch
@@ -85,7 +85,7 @@ class Registry:
         admission: Callable[[Registry], Chain],
         features: Features,
         clock: Callable[[], datetime] = now,
-        chance: Chance | None = None,
+        random_source: RandomSource | None = None,
         authorize: Callable[..., bool] = allow_all,
         access: Callable[[], Access | None] = lambda: None,
         remote_authorizer: bool = False,
@@ -103,8 +103,8 @@ class Registry:
         self.remote_authorizer = remote_authorizer
         self.webhooks, self.components, self.watch_seconds = webhooks, components, watch_seconds
         self.kubelets, self.kubelet_endpoints = kubelets, kubelet_endpoints
-        chance = chance or Chance()
-        self.new_uid, self.new_suffix, self.choose = chance.uid, chance.suffix, chance.below
+        random_source = random_source or RandomSource()
+        self.new_uid, self.new_suffix, self.choose = random_source.uid, random_source.suffix, random_source.below
         self.dropped = DroppedFields(warns=warn_dropped)
         self.kinds = Kinds()
         self.stores: dict[tuple[str, str], Store] = {}
@@ -127,7 +127,7 @@ class Registry:
     @property
     def waits_for_authorizer(self) -> bool:
         """Whether a webhook authorizes. Rules that call the authorizer must then run where they may block."""
-        return self.authority is not None and self.authority.asks
+        return self.authority is not None and self.authority.is_remote
 
     def lookup(self, group: str, plural: str, namespace: str, name: str) -> Shared | None:
         """Return a stored object, for rules about other objects."""
@@ -283,8 +283,8 @@ class Store:
 
         Upstream stores such an object again even if nothing changes. Storage migration relies on it.
         """
-        raw = entry.raw if isinstance(entry, Shown) else entry
-        present = marked(Stored(unmarked(raw.value)), self.resource.stored_mark)
+        raw = entry.raw if isinstance(entry, ConvertedEntry) else entry
+        present = add_mark(Stored(remove_mark(raw.value)), self.resource.stored_mark)
         return self.cache.stored_value(entry.key, raw) != present
 
     def handlers(self, operation: Operation, ctx: Context) -> Handlers:
@@ -327,7 +327,7 @@ class Store:
         """
         converted = self.resource.conversion is not None
         if converted:
-            obj = await stored(self.resource, ctx, obj)
+            obj = await convert_to_stored(self.resource, ctx, obj)
         made, mark = as_stored(obj), self.resource.stored_mark
         plain = encode_plain(made) if self.cache.followers and not (converted or mark) else None
         if plain is not None and len(plain) <= LONG:
@@ -338,13 +338,13 @@ class Store:
             if len(value) + 2 * len(key) + ENVELOPE > REQUEST_LIMIT:
                 value = encode_large(key, obj, self.resource.hub_schema, keep_managers=keep_managers)
             if mark:
-                value = marked(value, mark)
+                value = add_mark(value, mark)
         try:
             entry = await self.append(Write(key, value, expected, frees=frees))
         except BaseException:
             self.cache.take_back(key)
             raise
-        return await shown(self.resource, ctx, entry) if converted else entry
+        return await convert_entry(self.resource, ctx, entry) if converted else entry
 
     async def append(self, write: Write) -> Entry:
         """Commit one write and return the state that it made. Afterwards the caches show it.

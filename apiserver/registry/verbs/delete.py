@@ -22,7 +22,7 @@ from apiserver.registry.body.decode import PROTOBUF, check_media_type, load_body
 from apiserver.registry.definition.metadata import FOREGROUND, ORPHAN
 from apiserver.registry.definition.options import DeleteOptions, Preconditions, delete_options
 from apiserver.registry.store.admission import Attributes
-from apiserver.registry.store.conversion import marked, shown, stored
+from apiserver.registry.store.conversion import add_mark, convert_entry, convert_to_stored
 from apiserver.registry.store.results import DeleteResult, Unsaved
 from apiserver.registry.verbs.pipeline import Mutation, admit, read_stored, validate
 from apiserver.storage.log.types import KeyMissing, RevisionConflict, Write
@@ -160,9 +160,9 @@ async def _write(m: Mutation) -> Entry | None:
     if m.options.dry_run:
         return Unsaved(m.key, m.obj, m.entry.revision)
     store, resource, ctx = m.store, m.resource, m.ctx
-    value = marked(encode_stored(await stored(resource, ctx, m.obj)), resource.stored_mark)
+    value = add_mark(encode_stored(await convert_to_stored(resource, ctx, m.obj)), resource.stored_mark)
     try:
-        return await shown(resource, ctx, await store.append(Write(m.key, value, m.entry.revision, frees=True)))
+        return await convert_entry(resource, ctx, await store.append(Write(m.key, value, m.entry.revision, frees=True)))
     except (RevisionConflict, KeyMissing) as refused:
         await store.registry.catch_up(refused)
         return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from apiserver.api.errors.status import not_found
 from apiserver.api.objects import Hub
 from apiserver.registry.definition.options import get_options
-from apiserver.registry.store.conversion import shown
+from apiserver.registry.store.conversion import convert_entry
 from apiserver.registry.store.results import Unsaved
 from apiserver.registry.verbs.revisions import parse_version, reached
 
@@ -34,7 +34,7 @@ async def get(store: Store, ctx: Context, request: Request) -> Entry:
     else:
         await store.registry.consistent()
     # Upstream reads the newest state from etcd and converts it. A request with a version is answered from its cache.
-    return await shown(store.resource, ctx, get_present(store, ctx.namespace, ctx.name), kept=bool(wanted))
+    return await convert_entry(store.resource, ctx, get_present(store, ctx.namespace, ctx.name), kept=bool(wanted))
 
 
 async def _shown_now(store: Store, ctx: Context) -> Entry:

@@ -87,10 +87,10 @@ async def _converted(store: Store, ctx: Context, options: ListOptions, selection
     assert conversion is not None
     if test is None:
         listing = await _listed(store, options, selection)
-        return replace(listing, entries=await conversion.shown(listing.entries, ctx.version, kept=True))
+        return replace(listing, entries=await conversion.convert_entries(listing.entries, ctx.version, kept=True))
     everything = Selection(selection.prefix, None, None)
     listing = await _listed(store, options, everything, whole=True)
-    kept = [entry for entry in await conversion.shown(listing.entries, ctx.version, kept=True) if test(entry)]
+    kept = [entry for entry in await conversion.convert_entries(listing.entries, ctx.version, kept=True) if test(entry)]
     if limit <= 0 or len(kept) <= limit:
         return Listing(kept, listing.revision)
     token = encode_token(kept[limit - 1].key + "\0", selection.prefix, listing.revision)

@@ -35,7 +35,7 @@ from apiserver.registry.definition.metadata import (
 )
 from apiserver.registry.fields.managers import Manager, keep_times
 from apiserver.registry.store.admission import Attributes, Handlers, Operation
-from apiserver.registry.store.conversion import shown
+from apiserver.registry.store.conversion import convert_entry
 from apiserver.registry.store.results import Result, Unsaved
 from apiserver.runtime.offload import run_blocking
 from apiserver.storage.log.types import KeyExists, KeyMissing, RevisionConflict, Write
@@ -109,7 +109,7 @@ async def read_stored(m: Mutation, *, copy: bool = True) -> None:
         m.operation, m.old, m.obj = "CREATE", None, None  # type: ignore[assignment]  # nothing to change
         return
     if m.resource.conversion is not None:
-        entry = await shown(m.resource, m.ctx, entry)
+        entry = await convert_entry(m.resource, m.ctx, entry)
     m.entry = entry
     if m.operation == "DELETE":
         m.obj = read(entry)

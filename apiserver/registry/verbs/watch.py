@@ -82,7 +82,7 @@ async def _events(
             await _current(store, cache, since)
             revision, entries = cache.revision, _selected(cache, selection, all=conversion is not None)
             if conversion is not None:
-                entries = await conversion.shown(entries, version, kept=True)
+                entries = await conversion.convert_entries(entries, version, kept=True)
             batch, since = _initial(entries, selection, options, revision), revision
             if batch:
                 yield batch
@@ -110,7 +110,7 @@ async def _events(
                 continue
             events = cursor.next_batch(_BATCH)
             if conversion is not None:
-                events = Batch(await conversion.events(events, version))
+                events = Batch(await conversion.convert_events(events, version))
             batch = sees(events)
             if batch:
                 yield batch

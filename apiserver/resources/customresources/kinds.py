@@ -22,7 +22,7 @@ from apiserver.api.values.go_json import Literal, Pairs, parse_with_spans
 from apiserver.api.values.version_order import version_order
 from apiserver.registry.body.convert import encode_stored
 from apiserver.registry.definition.resource import Resource, Subresource, Version, same_form
-from apiserver.registry.store.conversion import mark_of, unmarked
+from apiserver.registry.store.conversion import remove_mark, version_mark
 from apiserver.resources.customresources.coercion import Coercion, TooLarge
 from apiserver.resources.customresources.columns import columns_of
 from apiserver.resources.customresources.fieldtypes import fields_of_kind
@@ -98,7 +98,7 @@ def resource_of(
         storage_version=f"{spec['group']}/{storage}",
         custom=True,
         conversion=conversion,
-        stored_mark=mark_of(storage) if storage != first else b"",
+        stored_mark=version_mark(storage) if storage != first else b"",
         present=_present(coercions[storage], 0 if shared else since) if conversion is None else None,
         former=_present(coercions[storage], 0) if conversion is None else _as_it_is,
     )
@@ -312,7 +312,7 @@ def _may_repeat(body: Body) -> bool:
 
 def _present(coercion: Coercion, since: int) -> Callable[[Record], Record]:
     def present(record: Record) -> Record:
-        value = unmarked(record.value)
+        value = remove_mark(record.value)
         if since and record.revision > since:
             return record if value is record.value else record._replace(value=value)
         obj = orjson.loads(value)

@@ -20,7 +20,7 @@ from apiserver.api.errors.status import server_error
 from apiserver.api.objects import Hub, Json
 from apiserver.api.types.reviews import CONVERSION_REVIEWS
 from apiserver.registry.definition.metadata import validate_metadata
-from apiserver.registry.store.conversion import Shown, stored_as, unmarked
+from apiserver.registry.store.conversion import ConvertedEntry, read_mark, remove_mark
 from apiserver.resources.customresources.coercion import Coercion
 from apiserver.runtime.offload import on_loop, wait_on_loop
 from apiserver.storage.watchcache.entry import Entry, Event
@@ -70,7 +70,7 @@ class WebhookConversion:
     # Conversions for requests
 
     @on_loop
-    async def shown(self, entries: Sequence[Entry], version: str, *, kept: bool) -> list[Entry]:
+    async def convert_entries(self, entries: Sequence[Entry], version: str, *, kept: bool) -> list[Entry]:
         key = ("shown", version)
         made: dict[int, asyncio.Future[Entry]] = {}
         missing: dict[str, list[Entry]] = {}
@@ -79,7 +79,7 @@ class WebhookConversion:
             if found is None:
                 found = asyncio.get_running_loop().create_future()
                 entry.encodings[key] = found
-                missing.setdefault(stored_as(entry.value) or self._first, []).append(entry)
+                missing.setdefault(read_mark(entry.value) or self._first, []).append(entry)
             made[at] = found
         for source, some in missing.items():
             for start in range(0, len(some), _MOST):
@@ -103,11 +103,11 @@ class WebhookConversion:
                 future.exception()
             return
         for entry, future, obj in zip(entries, futures, found, strict=True):
-            future.set_result(Shown(entry, version, Hub(obj)))
+            future.set_result(ConvertedEntry(entry, version, Hub(obj)))
 
     def _read(self, entry: Entry, source: str) -> Json:
         """Decode a stored object, pruned and defaulted by its own version."""
-        obj = decode_exactly(unmarked(entry.value))
+        obj = decode_exactly(remove_mark(entry.value))
         coercion = self._coercions.get(source)
         if coercion is None:
             return dict(obj)
@@ -115,9 +115,9 @@ class WebhookConversion:
         coercion.default(obj)
         return obj
 
-    async def events(self, events: Sequence[Event], version: str) -> list[Event]:
+    async def convert_events(self, events: Sequence[Event], version: str) -> list[Event]:
         entries = [entry for event in events for entry in (event.old, event.new) if entry is not None]
-        found = iter(await self.shown(entries, version, kept=True))
+        found = iter(await self.convert_entries(entries, version, kept=True))
         made: list[Event] = []
         for event in events:
             old = None if event.old is None else next(found)
@@ -129,7 +129,7 @@ class WebhookConversion:
             made.append(seen)
         return made
 
-    async def stored(self, obj: Hub, version: str) -> Hub:
+    async def convert_to_stored(self, obj: Hub, version: str) -> Hub:
         if version == self._storage:
             return obj
         return Hub((await self._convert_on_loop([obj], version, self._storage))[0])
@@ -137,7 +137,7 @@ class WebhookConversion:
     # Field managers convert an object to each manager's version in the middle of a synchronous update, which must not
     # block the event loop. Requests of such kinds therefore run in a thread.
 
-    def between(self, obj: Json, source: str, version: str) -> Json:
+    def convert(self, obj: Json, source: str, version: str) -> Json:
         return obj if source == version else wait_on_loop(self._convert([obj], source, version))[0]
 
     # Reviews

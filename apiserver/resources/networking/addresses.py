@@ -101,7 +101,7 @@ IP_ADDRESSES: Final = Resource(
         NAME,
         Column(name="ParentRef", cell=_parent_cell, description="Who has the address."),
         # Rows include the age, but the column definitions do not, as upstream's.
-        replace(AGE, told=False),
+        replace(AGE, is_defined=False),
     ),
 )  # fmt: skip
 SERVICE_CIDRS: Final = Resource(

@@ -50,7 +50,7 @@ async def guard_role(store: Store, ctx: Context, obj: Json, old: Json | None) ->
     name = obj["metadata"].get("name", "")
     _confirm(authority, ctx, name, obj.get("rules") or [])
     if any((role.get("aggregationRule") or {}).get("clusterRoleSelectors") for role in (obj, old or {})):
-        held, _ = authority.held_rules(ctx.user, ctx.namespace)
+        held, _ = authority.list_role_rules(ctx.user, ctx.namespace)
         if missing_rights(held, _EVERYTHING):
             raise status.forbidden(
                 resource.plural, resource.group, name, "must have cluster-admin privileges to use the aggregationRule"
@@ -82,7 +82,7 @@ def _authority(store: Store) -> Authority:
 
 
 def _confirm(authority: Authority, ctx: Context, name: str, wanted: list[Json]) -> None:
-    held, missing_roles = authority.held_rules(ctx.user, ctx.namespace)
+    held, missing_roles = authority.list_role_rules(ctx.user, ctx.namespace)
     missing = missing_rights(held, wanted)
     if not missing:
         return
