@@ -111,7 +111,7 @@ class Access:
             anonymous="AlwaysAllow" not in access.modes if identity.anonymous is None else identity.anonymous,
             proxy=identity.proxy,
             audiences=accounts.audiences or self.accounts.issuers,
-            longest=accounts.longest or keys.longest,
+            max_lifetime=accounts.longest or keys.longest,
             bootstrap=self._bootstrap_tokens(),
             configured=others.authenticators,
             webhook=self._webhook_tokens(),

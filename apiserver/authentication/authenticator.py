@@ -87,7 +87,7 @@ class Authenticator:
         anonymous: bool,
         proxy: ProxySettings | None,
         audiences: tuple[str, ...],
-        longest: int,
+        max_lifetime: int,
         bootstrap: BootstrapTokens | None,
         configured: Authenticators | None,
         webhook: WebhookTokens | None,
@@ -100,13 +100,13 @@ class Authenticator:
             anonymous: Whether a request may come without credentials.
             proxy: The headers of front proxies.
             audiences: Those of tokens for this server.
-            longest: Seconds that tokens of service accounts last at most; 0 for any time.
+            max_lifetime: Seconds that tokens of service accounts last at most; 0 for any time.
             bootstrap: The bootstrap tokens of kube-system.
             configured: The issuers of an AuthenticationConfiguration.
             webhook: The webhook of --authentication-token-webhook-config-file.
         """
         self._tokens, self._accounts, self._proxy = tokens, accounts, proxy
-        self.audiences, self.longest = audiences, longest
+        self.audiences, self.max_lifetime = audiences, max_lifetime
         self._bootstrap, self._webhook = bootstrap, webhook
         self.issuers: Sequence[JwtAuthenticator] = ()
         #: Paths open to anonymous requests if others are not.

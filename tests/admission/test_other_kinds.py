@@ -264,7 +264,7 @@ def test_of_what_is_deleted_namespaces_alone_are_looked_at() -> None:
         (operation, plural)
         for operation in ("CREATE", "UPDATE", "DELETE", "CONNECT")
         for plural in ("pods", "namespaces")
-        if plugin.wants(Situation().request(operation, plural, {}).resource, operation)  # type: ignore[arg-type]
+        if plugin.handles_operation(Situation().request(operation, plural, {}).resource, operation)  # type: ignore[arg-type]
     ]
     assert wanted == [
         ("CREATE", "pods"), ("CREATE", "namespaces"), ("UPDATE", "pods"), ("UPDATE", "namespaces"), ("DELETE", "namespaces"),

@@ -169,4 +169,6 @@ def test_what_takes_room_is_counted_when_it_is_made_and_where_a_change_may_take_
 ) -> None:
     resource = Situation().request("CREATE", plural, {}, group=group, namespace="n" if namespaced else "").resource
     everything: Any = ("CREATE", "UPDATE", "DELETE", "CONNECT")
-    assert [operation for operation in everything if ResourceQuota().wants(resource, operation)] == operations
+    assert [
+        operation for operation in everything if ResourceQuota().handles_operation(resource, operation)
+    ] == operations

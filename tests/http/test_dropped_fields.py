@@ -123,7 +123,7 @@ def test_the_memory_is_bounded() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     field = DroppedField("spec.x", "G")
     for name in ("a", "b", "a", "c"):
-        memory.note("g", "K", "ns", name, now, [field] * (MOST_FIELDS + 1))
+        memory.record("g", "K", "ns", name, now, [field] * (MOST_FIELDS + 1))
     assert [loss.name for loss in memory.losses()] == ["c", "a"]
     assert all(len(loss.fields) == MOST_FIELDS for loss in memory.losses())
     assert memory.losses(name="b") == []

@@ -136,7 +136,7 @@ def test_plugins_are_asked_in_order_whether_they_wait_or_not(play: Play) -> None
         log: list[str] = []
         store = world.store("configmaps")
         plugins = [Recorder("a", log), Recorder("b", log, waits=True), Recorder("c", log)]
-        world.registry.admission, store.known_handlers = Chain(plugins), {}
+        world.registry.admission, store.cached_handlers = Chain(plugins), {}
         await world.create("configmaps", {"metadata": {"name": "x"}})
         await world.merge("configmaps", "x", {"data": {"a": "1"}})
         assert log == ["a", "b", "c"]
@@ -159,8 +159,8 @@ def test_a_plugin_that_objects_configure_is_asked_only_while_there_are_any(play:
         log: list[str] = []
         registry, leases = world.registry, world.store("leases")
         registry.admission = Chain([Recorder("always", log), Configured("configured", log)])
-        registry.follow(world.store("configmaps"))
-        registry.follow(leases)
+        registry.watch_configuration(world.store("configmaps"))
+        registry.watch_configuration(leases)
 
         async def asked(name: str) -> list[str]:
             log.clear()
@@ -188,10 +188,10 @@ def test_a_plugin_says_once_whether_requests_concern_it_and_again_after_each_cha
     play: Play,
 ) -> None:
     class Judging(Recorder):
-        goes_by = (("coordination.k8s.io", "leases"),)
+        depends_on = (("coordination.k8s.io", "leases"),)
         wanted, judged = "", 0
 
-        def concerns(self, attributes: Attributes) -> bool:
+        def can_handle(self, attributes: Attributes) -> bool:
             self.judged += 1
             return attributes.resource.plural == self.wanted
 
@@ -200,8 +200,8 @@ def test_a_plugin_says_once_whether_requests_concern_it_and_again_after_each_cha
         registry, plugin = world.registry, Judging("judging", log)
         registry.admission = Chain([plugin])
         for plural in ("leases", "configmaps"):
-            world.store(plural).known_handlers = {}
-            registry.follow(world.store(plural))
+            world.store(plural).cached_handlers = {}
+            registry.watch_configuration(world.store(plural))
 
         async def asked(name: str) -> bool:
             log.clear()

@@ -19,9 +19,9 @@ FIELD = DroppedField("spec.a", "Gate")
 def test_the_latest_losses_are_remembered_one_for_each_object() -> None:
     dropped = DroppedFields(most=2)
     for name in ("a", "b", "a"):
-        dropped.note("g", "Kind", "n", name, NOW, [FIELD])
+        dropped.record("g", "Kind", "n", name, NOW, [FIELD])
     assert [loss.name for loss in dropped.losses()] == ["a", "b"]
-    dropped.note("g", "Kind", "n", "c", NOW, [FIELD])
+    dropped.record("g", "Kind", "n", "c", NOW, [FIELD])
     assert [loss.name for loss in dropped.losses()] == ["c", "a"]
     dropped.clear()
     assert dropped.losses() == []
@@ -30,7 +30,7 @@ def test_the_latest_losses_are_remembered_one_for_each_object() -> None:
 def test_losses_are_found_by_kind_namespace_and_name() -> None:
     dropped = DroppedFields()
     for kind, namespace, name in (("K", "n", "a"), ("K", "m", "a"), ("L", "n", "b")):
-        dropped.note("g", kind, namespace, name, NOW, [FIELD])
+        dropped.record("g", kind, namespace, name, NOW, [FIELD])
     for wanted, found in (
         ({}, ["Lnb", "Kma", "Kna"]),
         ({"kind": "K"}, ["Kma", "Kna"]),
@@ -44,7 +44,7 @@ def test_losses_are_found_by_kind_namespace_and_name() -> None:
 
 def test_so_many_fields_of_a_loss_are_remembered_and_the_writer_reads_of_each() -> None:
     dropped = DroppedFields(warns=True)
-    dropped.note("g", "K", "n", "a", NOW, [FIELD] * (MOST_FIELDS + 1))
+    dropped.record("g", "K", "n", "a", NOW, [FIELD] * (MOST_FIELDS + 1))
     (loss,) = dropped.losses()
     assert (len(loss.fields), loss.when) == (MOST_FIELDS, NOW)
     assert FIELD.warning == "spec.a: dropped, the feature gate Gate is disabled"

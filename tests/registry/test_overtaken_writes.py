@@ -63,8 +63,8 @@ class Reinvoking(Plugin):
 
     def admit(self, attributes: Attributes) -> None:
         reinvocation = attributes.reinvocation = attributes.reinvocation or Reinvocation()
-        reinvocation.asked = True
-        self.calls.append(reinvocation.again)
+        reinvocation.requested = True
+        self.calls.append(reinvocation.second_round)
 
 
 def test_plugins_see_a_write_that_is_overtaken_as_a_new_one(play: Play) -> None:

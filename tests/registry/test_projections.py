@@ -34,7 +34,12 @@ def projector(**more: Any) -> Projector:
     """Of a kind whose v1 has the field at spec.count, whose v2 at spec.number, and whose v3 has no such projection."""
     assert SCALE.projection is not None
     projection = Projection(
-        kind=SCALE.projection.kind, field="spec.count", show=shown, validate=refused, within="spec.replicas", **more
+        kind=SCALE.projection.kind,
+        field="spec.count",
+        show=shown,
+        validate=refused,
+        projected_field="spec.replicas",
+        **more,
     )
     return Projector(projection, {"g/v1": "spec.count", "g/v2": "spec.number", "g/v3": None})
 
@@ -60,13 +65,13 @@ def test_who_manages_the_field_in_any_version_manages_the_projection() -> None:
         manager("f", "Apply"): owned("g/v1", "spec.count", time=None),
     }
     obj = {"metadata": {"name": "x", "managedFields": encode(managers)}, "spec": {"count": 3}}
-    made = projector().shown(obj, NOW)
+    made = projector().project_object(obj, NOW)
     entries = {entry["manager"]: entry for entry in made["metadata"].pop("managedFields")}
     assert made == {"metadata": {"name": "x"}, "spec": {"replicas": 3}}
     assert sorted(entries) == ["a", "b", "f"]
     assert all(entry["apiVersion"] == "autoscaling/v1" and entry["fieldsV1"] == SCALED for entry in entries.values())
     assert [entries[name]["time"] for name in "abf"] == [THEN, THEN, NOW]
-    bare = projector().shown({"metadata": {"name": "x"}, "spec": {}}, NOW)
+    bare = projector().project_object({"metadata": {"name": "x"}, "spec": {}}, NOW)
     assert bare == {"metadata": {"name": "x"}, "spec": {"replicas": 0}}
 
 
@@ -103,9 +108,9 @@ def test_who_applies_again_keeps_the_field_and_the_time() -> None:
 
 def test_the_object_takes_the_field_and_the_version_that_is_said() -> None:
     obj: Json = {"metadata": {"resourceVersion": "1"}}
-    projector().take(obj, {"metadata": {}, "spec": {"replicas": 5}})
+    projector().copy_field(obj, {"metadata": {}, "spec": {"replicas": 5}})
     assert obj == {"metadata": {"resourceVersion": "1"}, "spec": {"count": 5}}
-    projector().take(obj, {"metadata": {"resourceVersion": "2"}})
+    projector().copy_field(obj, {"metadata": {"resourceVersion": "2"}})
     assert obj == {"metadata": {"resourceVersion": "2"}, "spec": {"count": 0}}
 
 
@@ -131,4 +136,4 @@ def test_what_has_nothing_to_show_says_so_where_the_kind_does() -> None:
     entry: Any = SimpleNamespace(obj=Hub({}))
     projector().check(entry)
     with pytest.raises(StatusError, match="nothing"):
-        projector(there=there).check(entry)
+        projector(check_exists=there).check(entry)

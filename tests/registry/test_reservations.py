@@ -38,7 +38,7 @@ class Numbers:
         self.noted.append("taken" if old is None else "kept")
         return self
 
-    async def settle(self, *, stored: bool) -> None:
+    async def finish(self, *, stored: bool) -> None:
         self.noted.append("stored" if stored else "given back")
 
     async def release(self, ctx: Any, obj: Json) -> None:

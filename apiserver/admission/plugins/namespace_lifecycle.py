@@ -25,9 +25,11 @@ class NamespaceLifecycle(Plugin):
     name = "NamespaceLifecycle"
     operations = frozenset({"CREATE", "UPDATE", "DELETE"})
 
-    def wants(self, resource: Resource, operation: Operation) -> bool:
+    def handles_operation(self, resource: Resource, operation: Operation) -> bool:
         """Return whether the operation is checked: DELETE only for namespaces themselves."""
-        return super().wants(resource, operation) and (operation != "DELETE" or resource.plural == "namespaces")
+        return super().handles_operation(resource, operation) and (
+            operation != "DELETE" or resource.plural == "namespaces"
+        )
 
     def admit(self, attributes: Attributes) -> None:
         resource = attributes.resource

@@ -48,7 +48,7 @@ class ResourceQuota(Plugin):
         if self._needing:
             self.configured_by = None  # A limited resource is refused even if there is no quota.
 
-    def wants(self, resource: Resource, operation: Operation) -> bool:
+    def handles_operation(self, resource: Resource, operation: Operation) -> bool:
         if not resource.namespaced or resource.create is not None or resource.plural == "events":
             return False
         return operation == "CREATE" or (operation == "UPDATE" and (resource.group, resource.plural) in _CHANGING)

@@ -165,7 +165,7 @@ class PolicyIndex:
         labels = labels_of(attributes)
         return tuple([active for active in about if active.policy.matcher.selects(labels)])
 
-    def concerns(self, attributes: Attributes) -> bool:
+    def can_handle(self, attributes: Attributes) -> bool:
         """Return whether a policy may match; before the policies can be read, always True."""
         return bool(self.about(attributes)) or not self._cursors
 
@@ -238,7 +238,7 @@ class PolicyIndex:
         policies, bindings = map(self._files.objects, self._plurals)
         self._from_files = tuple(self._bound(policies, bindings, {}).values())
         self._order()
-        self._registry.forget_handlers()
+        self._registry.clear_handlers()
 
     def _order(self) -> None:
         self._all = (*self._from_files, *self._policies.values())

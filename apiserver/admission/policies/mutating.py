@@ -162,7 +162,7 @@ class _Dispatch:
         except ExpressionError as error:
             self.failures.append(_Failure(one.policy, one.binding, str(error), "Invalid"))
             return
-        if (reinvocation.again and one.key not in rounds.again) or self._attributes.obj is None:
+        if (reinvocation.second_round and one.key not in rounds.again) or self._attributes.obj is None:
             return
         for applies, expression in evaluator.mutations:
             view = self._view(one.place)
@@ -174,7 +174,7 @@ class _Dispatch:
                 continue
             # Upstream treats a patched object as a changed one.
             rounds.changed()
-            reinvocation.asked = True
+            reinvocation.requested = True
         if evaluator.reinvocable:
             rounds.before.add(one.key)
 
@@ -199,14 +199,14 @@ class _Dispatch:
 async def mutate(registry: Registry, attributes: Attributes, active: tuple[Active, ...]) -> None:
     """Change the object of a request in place. Raise StatusError if a policy fails that must not."""
     reinvocation = attributes.reinvocation = attributes.reinvocation or Reinvocation()
-    rounds: _Rounds = reinvocation.kept.setdefault(_NAME, _Rounds())
-    if reinvocation.again and rounds.left != attributes.obj:
+    rounds: _Rounds = reinvocation.state.setdefault(_NAME, _Rounds())
+    if reinvocation.second_round and rounds.left != attributes.obj:
         rounds.changed()
     dispatch = _Dispatch(registry, attributes)
     invocations = list(dispatch.invocations(active))
     for one in invocations:
         await dispatch.invoke(one, rounds, reinvocation)
-    if reinvocation.asked:
+    if reinvocation.requested:
         rounds.changed()
     if invocations:
         rounds.left = None if attributes.obj is None else copy_of(attributes.obj)

@@ -27,14 +27,14 @@ _BINDINGS: Final = "mutatingadmissionpolicybindings"
 class MutatingAdmissionPolicy(Plugin):
     name = "MutatingAdmissionPolicy"
     configured_by: tuple[str, str] | None = (GROUP, _BINDINGS)  # Without bindings no policy has an effect.
-    goes_by: tuple[tuple[str, str], ...] = ((GROUP, _POLICIES),)
+    depends_on: tuple[tuple[str, str], ...] = ((GROUP, _POLICIES),)
     operations = frozenset({"CREATE", "UPDATE", "CONNECT"})
 
     def __init__(self, registry: Registry, files: FromFiles | None = None) -> None:
         """Build the plugin; `files` has further policies."""
         self._registry, self._files = registry, files
         if files is not None:
-            self.configured_by, self.goes_by = None, (*self.goes_by, (GROUP, _BINDINGS))
+            self.configured_by, self.depends_on = None, (*self.depends_on, (GROUP, _BINDINGS))
 
         def compiled(policy: Json) -> Any:
             from apiserver.admission.policies.mutating import Evaluator
@@ -46,11 +46,15 @@ class MutatingAdmissionPolicy(Plugin):
         if registry.features.enabled(_GATE):
             self._index = PolicyIndex(registry, _POLICIES, _BINDINGS, compiled, files)
 
-    def concerns(self, attributes: Attributes) -> bool:
-        return self._index is None or self._index.concerns(attributes)
+    def can_handle(self, attributes: Attributes) -> bool:
+        return self._index is None or self._index.can_handle(attributes)
 
-    def wants(self, resource: Resource, operation: Operation) -> bool:
-        return self._index is not None and super().wants(resource, operation) and is_judged(resource, self._files)
+    def handles_operation(self, resource: Resource, operation: Operation) -> bool:
+        return (
+            self._index is not None
+            and super().handles_operation(resource, operation)
+            and is_judged(resource, self._files)
+        )
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         active = self._index.active(attributes) if self._index is not None else ()

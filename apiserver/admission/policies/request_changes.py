@@ -36,7 +36,7 @@ def take_over(registry: Registry, attributes: Attributes, place: Place, before: 
         return _replace(obj, before, after)
     if sub is not None and sub.projection is not None:
         shown = decode(sub.projection.version.schema, after).obj
-        store.projectors[place.version, place.subresource].take(obj, shown)
+        store.projectors[place.version, place.subresource].copy_field(obj, shown)
         return bool(shown != before)
     if sub is not None and sub.schema is not None and sub.kind:
         return _replace(obj, before, decode(sub.schema, after).obj)

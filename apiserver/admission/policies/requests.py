@@ -155,7 +155,7 @@ class View:
         if sub is not None and sub.projection is not None:
             now = timestamp(self.attributes.ctx.now) if obj is self.attributes.obj else None
             projector = self._registry.stores[place.group, place.resource].projectors[place.version, place.subresource]
-            return {**header, **projector.shown(copy_of(obj), now)}
+            return {**header, **projector.project_object(copy_of(obj), now)}
         if sub is not None and sub.schema is not None and sub.kind:
             return {**header, **copy_of(obj)}
         if self.attributes.operation == "CONNECT":

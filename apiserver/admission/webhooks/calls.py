@@ -190,7 +190,7 @@ class Caller:
 def noted_at(hook: Hook, attributes: Attributes) -> str:
     """Return the suffix of a call's annotation keys: the round, and the index of the webhook."""
     reinvocation = attributes.reinvocation
-    again = reinvocation is not None and reinvocation.again
+    again = reinvocation is not None and reinvocation.second_round
     return f"round_{int(again)}_index_{hook.index}"
 
 

@@ -145,7 +145,7 @@ class Hooks:
         assert self._files is not None, "who is told of changes has files"
         self._from_files = [hook for obj in self._files.objects(self._plural) for hook in self._hooks_of(obj)]
         self._order()
-        self._registry.forget_handlers()
+        self._registry.clear_handlers()
 
     def _hooks_of(self, obj: Json) -> list[Hook]:
         """Compile the webhooks of a configuration."""

@@ -78,7 +78,7 @@ class MutatingAdmissionWebhook(Plugin):
         """
         self._files = files
         if files is not None:
-            self.configured_by, self.goes_by = None, (_CONFIGURATIONS,)
+            self.configured_by, self.depends_on = None, (_CONFIGURATIONS,)
         self._hooks = Hooks(registry, _CONFIGURATIONS[1], credentials, files)
         self._caller = Caller(registry, "admit", Counts())
 
@@ -88,7 +88,7 @@ class MutatingAdmissionWebhook(Plugin):
     def handles(self, resource: Resource) -> bool:
         return self._files is not None or not is_exempt(resource)
 
-    def concerns(self, attributes: Attributes) -> bool:
+    def can_handle(self, attributes: Attributes) -> bool:
         return self._hooks.concern(attributes)
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
@@ -97,8 +97,8 @@ class MutatingAdmissionWebhook(Plugin):
 
     async def _ask(self, attributes: Attributes, concerned: tuple[Concerned, ...]) -> None:
         reinvocation = attributes.reinvocation = attributes.reinvocation or Reinvocation()
-        rounds: _Rounds = reinvocation.kept.setdefault(self.name, _Rounds())
-        if reinvocation.again and rounds.left != attributes.obj:
+        rounds: _Rounds = reinvocation.state.setdefault(self.name, _Rounds())
+        if reinvocation.second_round and rounds.left != attributes.obj:
             rounds.changed()
         managers = (attributes.obj or {}).get("metadata", {}).get("managedFields")
         for one in concerned:
@@ -115,11 +115,11 @@ class MutatingAdmissionWebhook(Plugin):
             return View(caller.registry, attributes, place)
 
         place = await caller.place(concerned, attributes, view)
-        if place is None or (reinvocation.again and hook.key not in rounds.again):
+        if place is None or (reinvocation.second_round and hook.key not in rounds.again):
             return
         if await caller.call(hook, view(place), partial(self._noted, hook, attributes, place)):
             rounds.changed()
-            reinvocation.asked = True
+            reinvocation.requested = True
         if hook.reinvocable:
             rounds.before.add(hook.key)
 

@@ -39,7 +39,7 @@ class ValidatingAdmissionWebhook(Plugin):
         """
         self._files = files
         if files is not None:
-            self.configured_by, self.goes_by = None, (_CONFIGURATIONS,)
+            self.configured_by, self.depends_on = None, (_CONFIGURATIONS,)
         self._hooks = Hooks(registry, _CONFIGURATIONS[1], credentials, files)
         self._caller = Caller(registry, "validating", Counts())
 
@@ -49,7 +49,7 @@ class ValidatingAdmissionWebhook(Plugin):
     def handles(self, resource: Resource) -> bool:
         return self._files is not None or not is_exempt(resource)
 
-    def concerns(self, attributes: Attributes) -> bool:
+    def can_handle(self, attributes: Attributes) -> bool:
         return self._hooks.concern(attributes)
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:

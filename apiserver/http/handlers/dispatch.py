@@ -238,7 +238,7 @@ async def _get(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ctx
     entry = await get(endpoint.store, ctx, request)
     if endpoint.projector is not None:
         endpoint.projector.check(entry)
-        entry = endpoint.projector.answer(entry)
+        entry = endpoint.projector.project_entry(entry)
     if len(entry.tail) > LONG:
         return await asyncio.to_thread(_object_response, request, chosen, endpoint.view, entry, ctx.now)
     return _object_response(request, chosen, endpoint.view, entry, ctx.now)

@@ -171,7 +171,7 @@ class Catalog:
         cache, reservations = registry.cache[resource.prefix()], self._reservations.get(key)
         store = Store(registry, resource, cache, forms, sharing[0].group, reservations)
         registry.stores[key] = store
-        registry.follow(store)
+        registry.watch_configuration(store)
 
     def _is_in_use(self, resource: Resource, version: Version) -> bool:
         versions = self._versions.get((resource.group, resource.plural))

@@ -116,7 +116,7 @@ class Identity(Protocol):
     #: The default audiences of tokens.
     audiences: tuple[str, ...]
     #: Maximum lifetime of a token in seconds; 0: no limit.
-    longest: int
+    max_lifetime: int
 
     async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticationResult: ...
 

@@ -91,7 +91,7 @@ class Context:
         """Record the fields that a write of the object lost, and warn the writer once about each of them."""
         fields = tuple(dict.fromkeys(self.dropped))
         if not self.dry_run:
-            memory.note(self.resource.group, self.resource.kind, self.namespace, name, self.now, fields)
+            memory.record(self.resource.group, self.resource.kind, self.namespace, name, self.now, fields)
         if memory.warns:
             self.warnings += [field.warning for field in fields if field.warning not in self.warnings]
 

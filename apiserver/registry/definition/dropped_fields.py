@@ -38,7 +38,7 @@ class DroppedFields:
         self.warns, self._most = warns, most
         self._losses: OrderedDict[tuple[str, str, str, str], Loss] = OrderedDict()
 
-    def note(
+    def record(
         self, group: str, kind: str, namespace: str, name: str, when: datetime, fields: Iterable[DroppedField]
     ) -> None:
         key = (group, kind, namespace, name)

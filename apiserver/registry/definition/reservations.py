@@ -20,7 +20,7 @@ __all__ = ["Reservation", "Reservations"]
 class Reservation(Protocol):
     """The values reserved by one write."""
 
-    async def settle(self, *, stored: bool) -> None:
+    async def finish(self, *, stored: bool) -> None:
         """End the write: with `stored` the object owns the reserved values, otherwise they are released."""
         ...
 

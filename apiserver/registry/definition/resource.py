@@ -108,17 +108,17 @@ class Projection:
     """A projection: a subresource that shows a part of an object as another kind (scale).
 
     `kind` is the kind of its body, which is not stored. `field` is the shared field in the object (dotted, a leaf), and
-    `within` its place in the projection if that differs. `show(obj)` returns the projection of an object in hub form,
-    and `validate(shown)` the errors of a changed one. `there(obj)` raises for an object without the field; its
-    projection can be written but not read.
+    `projected_field` its place in the projection if that differs. `show(obj)` returns the projection of an object in
+    hub form, and `validate(shown)` the errors of a changed one. `check_exists(obj)` raises for an object without the
+    field; its projection can be written but not read.
     """
 
     kind: Resource
     field: str
     show: Callable[[Json], Json]
     validate: Callable[[Json], list[FieldError]]
-    there: Callable[[Json], None] | None = None
-    within: str = ""
+    check_exists: Callable[[Json], None] | None = None
+    projected_field: str = ""
 
     @property
     def version(self) -> Version:

@@ -45,15 +45,15 @@ class Attributes:
 class Reinvocation:
     """The second round of mutating admission.
 
-    A plugin sets `asked` after a change that earlier plugins have not seen. `again` is set during the second round.
-    There is no third. `kept` holds the plugins' state from the first round, by plugin name.
+    A plugin sets `requested` after a change that earlier plugins have not seen. `second_round` is set during the second
+    round. There is no third. `state` holds the plugins' state from the first round, by plugin name.
     """
 
-    __slots__ = ("again", "asked", "kept")
+    __slots__ = ("requested", "second_round", "state")
 
     def __init__(self) -> None:
-        self.asked = self.again = False
-        self.kept: dict[str, Any] = {}
+        self.requested = self.second_round = False
+        self.state: dict[str, Any] = {}
 
 
 class Plugin:
@@ -63,8 +63,8 @@ class Plugin:
     operations: frozenset[str] = frozenset()
     #: Group and plural of the plugin's configuration objects; without any, it is not called. None: always called.
     configured_by: tuple[str, str] | None = None
-    #: Other objects whose changes may change the result of `concerns`.
-    goes_by: tuple[tuple[str, str], ...] = ()
+    #: Other objects whose changes may change the result of `can_handle`.
+    depends_on: tuple[tuple[str, str], ...] = ()
 
     def handles(self, resource: Resource) -> bool:
         """Return whether the plugin handles requests for this resource and its subresources."""
@@ -74,14 +74,14 @@ class Plugin:
         """Return the metric families; may be empty."""
         return ()
 
-    def wants(self, resource: Resource, operation: Operation) -> bool:
+    def handles_operation(self, resource: Resource, operation: Operation) -> bool:
         """Return whether the plugin handles an operation on a resource."""
         return operation in self.operations and self.handles(resource)
 
-    def concerns(self, attributes: Attributes) -> bool:
+    def can_handle(self, attributes: Attributes) -> bool:
         """Return whether the plugin may handle requests of this kind, version, operation and scope.
 
-        The result is cached until one of its configuration objects (`configured_by`, `goes_by`) changes.
+        The result is cached until one of its configuration objects (`configured_by`, `depends_on`) changes.
         """
         return True
 
@@ -101,58 +101,58 @@ class Handlers(NamedTuple):
     @property
     def configured(self) -> bool:
         """Whether a plugin has configuration objects, like webhooks and policies, which may read the whole object."""
-        return any(plugin.configured_by or plugin.goes_by for plugin in (*self.admitting, *self.validating))
+        return any(plugin.configured_by or plugin.depends_on for plugin in (*self.admitting, *self.validating))
 
 
 class Chain:
     """The enabled plugins in upstream's order."""
 
-    __slots__ = ("_judged_by", "_lacking", "plugins")
+    __slots__ = ("_dependencies", "_unconfigured", "plugins")
 
     def __init__(self, plugins: Iterable[Plugin] = ()) -> None:
         self.plugins = tuple(plugins)
         #: Kinds of configuration objects without any object.
-        self._lacking = {plugin.configured_by for plugin in self.plugins if plugin.configured_by is not None}
-        #: Kinds of objects that `concerns` of the plugins depends on.
-        telling = [plugin for plugin in self.plugins if type(plugin).concerns is not Plugin.concerns]
-        self._judged_by = {kind for plugin in telling for kind in (plugin.configured_by, *plugin.goes_by)}
+        self._unconfigured = {plugin.configured_by for plugin in self.plugins if plugin.configured_by is not None}
+        #: Kinds of objects that `can_handle` of the plugins depends on.
+        dependent = [plugin for plugin in self.plugins if type(plugin).can_handle is not Plugin.can_handle]
+        self._dependencies = {kind for plugin in dependent for kind in (plugin.configured_by, *plugin.depends_on)}
 
-    def follows(self, group: str, plural: str) -> bool:
+    def is_configured_by(self, group: str, plural: str) -> bool:
         """Return whether objects of a kind configure plugins."""
-        return any((group, plural) in (plugin.configured_by, *plugin.goes_by) for plugin in self.plugins)
+        return any((group, plural) in (plugin.configured_by, *plugin.depends_on) for plugin in self.plugins)
 
-    def note(self, group: str, plural: str, *, any: bool) -> bool:
+    def record_change(self, group: str, plural: str, *, any: bool) -> bool:
         """Record a change of configuration objects: `any` tells whether some exist.
 
-        Returns whether `of` may return other plugins than before.
+        Returns whether `select_plugins` may return other plugins than before.
         """
         kind = (group, plural)
-        if (kind in self._lacking) is any and kind in {plugin.configured_by for plugin in self.plugins}:
-            (self._lacking.discard if any else self._lacking.add)(kind)
+        if (kind in self._unconfigured) is any and kind in {plugin.configured_by for plugin in self.plugins}:
+            (self._unconfigured.discard if any else self._unconfigured.add)(kind)
             return True
-        return kind in self._judged_by
+        return kind in self._dependencies
 
     def families(self) -> list[Family]:
         """Return the metric families of all plugins."""
         return [family for plugin in self.plugins for family in plugin.families()]
 
-    def of(self, operation: Operation, ctx: Context) -> Handlers:
+    def select_plugins(self, operation: Operation, ctx: Context) -> Handlers:
         """Return the plugins that handle a request now.
 
         It skips a plugin's undefined steps, plugins without configuration objects, and plugins that do not concern such
         requests.
         """
         attributes = Attributes(operation, ctx, "", None)
-        asked = [
+        plugins = [
             plugin
             for plugin in self.plugins
-            if plugin.configured_by not in self._lacking
-            and plugin.wants(ctx.resource, operation)
-            and plugin.concerns(attributes)
+            if plugin.configured_by not in self._unconfigured
+            and plugin.handles_operation(ctx.resource, operation)
+            and plugin.can_handle(attributes)
         ]
         return Handlers(
-            tuple(plugin for plugin in asked if type(plugin).admit is not Plugin.admit),
-            tuple(plugin for plugin in asked if type(plugin).validate is not Plugin.validate),
+            tuple(plugin for plugin in plugins if type(plugin).admit is not Plugin.admit),
+            tuple(plugin for plugin in plugins if type(plugin).validate is not Plugin.validate),
         )
 
 

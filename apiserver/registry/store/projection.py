@@ -40,12 +40,12 @@ class Projector:
         any of them.
         """
         self.kind, self.version = projection.kind, projection.version
-        self.show, self.validate, self._there = projection.show, projection.validate, projection.there
+        self.show, self.validate, self._check_exists = projection.show, projection.validate, projection.check_exists
         self.forms = forms_of((projection.kind,))
-        within = projection.within or projection.field
-        self._steps, self._shown = tuple(projection.field.split(".")), tuple(within.split("."))
-        self._shown_elements = tuple(f"f:{step}" for step in self._shown)
-        self._field, self._shown_field = of_paths(projection.field), of_paths(within)
+        projected_field = projection.projected_field or projection.field
+        self._steps, self._projected_steps = tuple(projection.field.split(".")), tuple(projected_field.split("."))
+        self._projected_elements = tuple(f"f:{step}" for step in self._projected_steps)
+        self._field, self._projected_fields = of_paths(projection.field), of_paths(projected_field)
         self._fields = {
             version: None if field is None else tuple(f"f:{step}" for step in field.split("."))
             for version, field in fields.items()
@@ -60,30 +60,30 @@ class Projector:
         """Return the context of the request for the projection."""
         return replace(ctx, resource=self.kind, version=self.version.name)
 
-    def shown(self, obj: Json, written: str | None = None) -> Json:
+    def project_object(self, obj: Json, written: str | None = None) -> Json:
         """Return the projection of an object, with the managers of its field.
 
         `written` is the time of a manager without one.
         """
-        made = self.show(Hub(obj))
+        projected = self.show(Hub(obj))
         managers = self._of_projection(decode_strictly(obj["metadata"].get("managedFields")))
         entries = encode({key: owned._replace(time=owned.time or written) for key, owned in managers.items()})
         if entries:
-            made["metadata"]["managedFields"] = entries
-        return made
+            projected["metadata"]["managedFields"] = entries
+        return projected
 
-    def answer(self, entry: Entry) -> Entry:
+    def project_entry(self, entry: Entry) -> Entry:
         """Return the projection of an object as an entry."""
         return Unsaved(entry.key, Hub(self.show(read(entry))), entry.revision)
 
     def check(self, entry: Entry) -> None:
         """Raise StatusError for an object without the field. A write can still set it."""
-        if self._there is not None:
-            self._there(entry.obj)
+        if self._check_exists is not None:
+            self._check_exists(entry.obj)
 
     def project(self, entry: Entry) -> Hub:
         """Return a private copy of the projection of a stored object."""
-        return Hub(self.shown(read(entry)))
+        return Hub(self.project_object(read(entry)))
 
     def embed(self, ctx: Context, entry: Entry, new: Hub, *, tracked: bool) -> Hub:
         """Return the stored object with a changed projection.
@@ -96,11 +96,11 @@ class Projector:
         obj = read(entry)
         if tracked:
             writer = Manager(ctx.manager, "Update", self.api_version, ctx.subresource)
-            self._tracker.updated(self.shown(obj), new, writer, ctx.now)
+            self._tracker.updated(self.project_object(obj), new, writer, ctx.now)
         metadata, version = obj["metadata"], api_version(ctx.resource.group, ctx.version)
         managers = decode_strictly(metadata.pop("managedFields", None))
         self._check(ctx, new, obj)
-        self.take(obj, new)
+        self.copy_field(obj, new)
         entries = encode(self._of_parent(managers, decode_strictly(new["metadata"].get("managedFields")), version))
         if entries:
             metadata["managedFields"] = entries
@@ -116,21 +116,21 @@ class Projector:
             cause = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}"
             raise conflict(f"{ctx.resource.plural}/{ctx.subresource}", ctx.resource.group, name, cause)
 
-    def take(self, obj: Json, new: Json) -> None:
+    def copy_field(self, obj: Json, new: Json) -> None:
         """Set the projection's field in the object, and its resourceVersion if it has one."""
         source, target = new, obj
-        for step in self._shown[:-1]:
+        for step in self._projected_steps[:-1]:
             source = source.get(step) or {}
         for step in self._steps[:-1]:
             target = target.setdefault(step, {})
-        target[self._steps[-1]] = source.get(self._shown[-1], 0)
+        target[self._steps[-1]] = source.get(self._projected_steps[-1], 0)
         if version := new["metadata"].get("resourceVersion"):
             obj["metadata"]["resourceVersion"] = version
 
     def _of_projection(self, managers: Managers) -> Managers:
         """Return the field's managers as managers of the projection."""
         return {
-            key: Owned(self._shown_field, self.api_version, owned.time)
+            key: Owned(self._projected_fields, self.api_version, owned.time)
             for key, owned in managers.items()
             if (field := self._fields.get(owned.version)) is not None and contains(owned.fields, *field)
         }
@@ -151,6 +151,6 @@ class Projector:
             elif rest := difference(owned.fields, of_elements(field)):
                 result[key] = owned._replace(fields=rest)
         for key, owned in shown.items():
-            if contains(owned.fields, *self._shown_elements):
+            if contains(owned.fields, *self._projected_elements):
                 result[key] = Owned(self._field, version, managers[key].time if key in managers else None)
         return result

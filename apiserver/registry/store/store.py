@@ -160,28 +160,28 @@ class Registry:
                 return resource
         return None
 
-    def follow(self, store: Store) -> None:
+    def watch_configuration(self, store: Store) -> None:
         """Invalidate the cached plugin lists when a configuration object changes.
 
         A write then calls no plugin without configuration objects.
         """
         group, plural = store.resource.group, store.resource.plural
-        if not self.admission.follows(group, plural):
+        if not self.admission.is_configured_by(group, plural):
             return
 
-        def note(any: bool) -> None:
-            if self.admission.note(group, plural, any=any):
-                self.forget_handlers()
+        def invalidate(any: bool) -> None:
+            if self.admission.record_change(group, plural, any=any):
+                self.clear_handlers()
 
-        store.cache.when_changed(note)
+        store.cache.when_changed(invalidate)
 
-    def forget_handlers(self) -> None:
+    def clear_handlers(self) -> None:
         """Clear every store's cached plugin lists."""
         for store in self.stores.values():
-            store.known_handlers = {}
+            store.cached_handlers = {}
 
     @on_loop
-    async def turn(self, key: str) -> None:
+    async def wait_for_writes(self, key: str) -> None:
         """Wait until no local write of this key is in progress and earlier writes of other servers are cached.
 
         A read then sees the results of all those writes.
@@ -192,7 +192,7 @@ class Registry:
             await self.consistent()
 
     @on_loop
-    async def free(self, key: str) -> None:
+    async def wait_for_local_writes(self, key: str) -> None:
         """Wait until no local write of this key is in progress."""
         while (busy := self.busy.get(key)) is not None:
             await busy
@@ -204,20 +204,20 @@ class Registry:
         Raises StatusError (503) if they cannot.
         """
         if self.shared:
-            await self._reach(await self._newest())
+            await self._wait_for_revision(await self._latest_revision())
 
     @on_loop
     async def catch_up(self, refused: WriteRefused) -> None:
         """Wait until the caches show the reason of a refused write."""
-        await self._reach(refused.revision or await self._newest())
+        await self._wait_for_revision(refused.revision or await self._latest_revision())
 
-    async def _newest(self) -> int:
+    async def _latest_revision(self) -> int:
         try:
             return await self.log.current_revision()
         except StorageUnavailable as error:
             raise unavailable(str(error)) from error
 
-    async def _reach(self, revision: int) -> None:
+    async def _wait_for_revision(self, revision: int) -> None:
         try:
             await self.cache.wait_for(revision, WAIT_SECONDS)
         except FutureRevision as error:
@@ -248,7 +248,7 @@ class Store:
         self.tracker = FieldTracker(forms.get, resource.strategy.reset_fields_of)
         #: Admission plugins by operation, version, subresource and scope; replaced by an empty dict when their
         #: configuration changes.
-        self.known_handlers: dict[tuple[Operation, str, str, bool], Handlers] = {}
+        self.cached_handlers: dict[tuple[Operation, str, str, bool], Handlers] = {}
         #: Hooks that few kinds have, None for the others.
         self.canonicalize = own(self.strategy, "canonicalize")
         self.takes_long = own(self.strategy, "takes_long")
@@ -289,10 +289,10 @@ class Store:
 
     def handlers(self, operation: Operation, ctx: Context) -> Handlers:
         """Return the admission plugins that handle such requests."""
-        known, kind = self.known_handlers, (operation, ctx.version, ctx.subresource, ctx.namespace != "")
+        known, kind = self.cached_handlers, (operation, ctx.version, ctx.subresource, ctx.namespace != "")
         found = known.get(kind)
         if found is None:
-            found = known[kind] = self.registry.admission.of(operation, ctx)
+            found = known[kind] = self.registry.admission.select_plugins(operation, ctx)
         return found
 
     def _fields_of(self, subresource: str) -> dict[str, str | None]:

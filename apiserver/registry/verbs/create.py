@@ -21,7 +21,7 @@ from apiserver.registry.definition.metadata import (
 from apiserver.registry.definition.options import NO_OPTIONS, write_options
 from apiserver.registry.store.results import Result
 from apiserver.registry.verbs.pipeline import Mutation, admit_object, store_object
-from apiserver.registry.verbs.unstored import begin
+from apiserver.registry.verbs.unstored import prepare_unstored
 
 if TYPE_CHECKING:
     from apiserver.registry.body.convert import ExpectedBody
@@ -57,7 +57,7 @@ async def _answer_unstored(
         raise method_not_allowed()
     metadata = obj.setdefault("metadata", {})
     if expected.subresource is None:  # A subresource's function calls admission itself.
-        await begin(store, ctx, obj)
+        await prepare_unstored(store, ctx, obj)
     elif store.resource.namespaced:
         ensure_namespace(metadata, ctx.namespace)
     return Result(None, created=True, body=await serve(store, ctx, obj, options))

@@ -99,7 +99,7 @@ async def read_stored(m: Mutation, *, copy: bool = True) -> None:
     """
     store, key = m.store, m.key
     if store.registry.shared or key in store.registry.busy:
-        await store.registry.turn(key)
+        await store.registry.wait_for_writes(key)
     entry = store.cache.get(key)
     if entry is None:
         if not m.creates:
@@ -145,8 +145,8 @@ async def admit(handlers: Handlers, attributes: Attributes) -> None:
         if waiting is not None:
             await waiting
     reinvocation = attributes.reinvocation
-    if reinvocation is not None and reinvocation.asked and not reinvocation.again:
-        reinvocation.again = True
+    if reinvocation is not None and reinvocation.requested and not reinvocation.second_round:
+        reinvocation.second_round = True
         await admit(handlers, attributes)
 
 
@@ -247,12 +247,12 @@ async def store_object(m: Mutation) -> Result | None:
         entry = await (_append_new(m) if creating else append_changed(m))
     finally:
         if held is not None:
-            await held.settle(stored=entry is not None)
+            await held.finish(stored=entry is not None)
         if ctx.dropped:
             ctx.report_dropped(store.registry.dropped, ctx.name or obj["metadata"].get("name", ""))
     if entry is None:
         return None
-    return Result(entry, created=creating) if m.projector is None else Result(m.projector.answer(entry))
+    return Result(entry, created=creating) if m.projector is None else Result(m.projector.project_entry(entry))
 
 
 def _fill_identity(m: Mutation) -> None:
@@ -355,7 +355,7 @@ async def _append_new(m: Mutation) -> Entry | None:
     store, registry, metadata, dry_run = m.store, m.store.registry, m.obj["metadata"], m.options.dry_run
     m.key = key = store.key(metadata.get("namespace", ""), metadata["name"])
     if key in registry.busy:
-        await registry.free(key)
+        await registry.wait_for_local_writes(key)
     if dry_run and store.cache.get(key) is not None:
         return None
     version = metadata.pop("resourceVersion", "")

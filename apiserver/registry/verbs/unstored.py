@@ -1,7 +1,8 @@
 """POST of objects that are not stored themselves: reviews, bindings, evictions.
 
-`begin` has the steps before the kind's own function. `judge` calls validating admission after the kind's validation.
-The module of a parent object calls admission for its subresources (pods/binding). `noting` sets their managers.
+`prepare_unstored` has the steps before the kind's own function. `validate_admission` calls validating admission after
+the kind's validation. The module of a parent object calls admission for its subresources (pods/binding).
+`build_manager_setter` sets their managers.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
     from apiserver.registry.definition.context import Context
     from apiserver.registry.store.store import Store
 
-__all__ = ["begin", "judge", "noting"]
+__all__ = ["build_manager_setter", "prepare_unstored", "validate_admission"]
 
 
-async def begin(store: Store, ctx: Context, body: Json) -> None:
+async def prepare_unstored(store: Store, ctx: Context, body: Json) -> None:
     """Clear the server's fields, set the manager, and call mutating admission.
 
     Raises StatusError.
@@ -40,12 +41,12 @@ async def begin(store: Store, ctx: Context, body: Json) -> None:
     await admit(store.handlers("CREATE", ctx), _attributes(ctx, body))
 
 
-async def judge(store: Store, ctx: Context, body: Json) -> None:
+async def validate_admission(store: Store, ctx: Context, body: Json) -> None:
     """Call validating admission. Raise StatusError."""
     await validate(store.handlers("CREATE", ctx), _attributes(ctx, body))
 
 
-def noting(kind: Struct, version: str, *resets: str) -> Callable[[Context, Json], None]:
+def build_manager_setter(kind: Struct, version: str, *resets: str) -> Callable[[Context, Json], None]:
     """Return a function that sets the manager in objects posted to ctx.subresource.
 
     `version` is their apiVersion; `resets` are fields without managers.
@@ -53,10 +54,10 @@ def noting(kind: Struct, version: str, *resets: str) -> Callable[[Context, Json]
     form = Form(kind, same_form, same_form, lambda: zero(kind))
     tracker = FieldTracker(lambda _: form, lambda _: resets)
 
-    def note(ctx: Context, body: Json) -> None:
+    def set_manager(ctx: Context, body: Json) -> None:
         tracker.created(body, Manager(ctx.manager, "Update", version, ctx.subresource), ctx.now)
 
-    return note
+    return set_manager
 
 
 def _attributes(ctx: Context, body: Json) -> Attributes:

@@ -15,7 +15,7 @@ from apiserver.api.types.authentication import TokenRequest
 from apiserver.api.values.times import timestamp
 from apiserver.registry.store.admission import Attributes
 from apiserver.registry.verbs.pipeline import admit, validate
-from apiserver.registry.verbs.unstored import noting
+from apiserver.registry.verbs.unstored import build_manager_setter
 
 if TYPE_CHECKING:
     from apiserver.registry.definition.context import Context
@@ -34,7 +34,7 @@ _SECONDS: Final = Path("spec") / "expirationSeconds"
 _BOUND: Final = {"Pod": "pods", "Node": "nodes", "Secret": "secrets"}
 
 
-_NOTE_MANAGER: Final = noting(TokenRequest, _VERSION, "status")
+_NOTE_MANAGER: Final = build_manager_setter(TokenRequest, _VERSION, "status")
 
 
 async def request_token(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
@@ -62,11 +62,11 @@ async def request_token(store: Store, ctx: Context, body: Json, options: WriteOp
     }
     await validate(handlers, attributes)
     bound = _bound(ctx, spec.get("boundObjectRef"))
-    begin, seconds = int(ctx.now.timestamp()), _granted(ctx, spec["expirationSeconds"], identity.longest)
+    begin, seconds = int(ctx.now.timestamp()), _granted(ctx, spec["expirationSeconds"], identity.max_lifetime)
     lasts = seconds
     if "pod" in bound and seconds == _WARNED and set(spec["audiences"]) <= set(identity.audiences):
         # A pod's token: the client should renew it in time, but the token stays valid for up to a year.
-        lasts = min(_EXTENDED, identity.longest or _EXTENDED)
+        lasts = min(_EXTENDED, identity.max_lifetime or _EXTENDED)
         bound["warnafter"] = begin + seconds
     token = await identity.issue({
         "aud": spec["audiences"], "exp": begin + lasts, "iat": begin, "nbf": begin, "jti": store.registry.new_uid(),

@@ -12,7 +12,7 @@ from apiserver.api.values.times import timestamp
 from apiserver.registry.store.admission import Attributes
 from apiserver.registry.verbs.pipeline import admit, validate
 from apiserver.registry.verbs.replace import replace_object
-from apiserver.registry.verbs.unstored import judge, noting
+from apiserver.registry.verbs.unstored import build_manager_setter, validate_admission
 from apiserver.resources.pods.conditions import set_condition
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["bind", "create_binding"]
 
 
-_NOTE_MANAGER: Final = noting(Binding, "v1")
+_NOTE_MANAGER: Final = build_manager_setter(Binding, "v1")
 
 
 def _success() -> Json:
@@ -87,7 +87,7 @@ async def create_binding(store: Store, ctx: Context, body: Json, options: WriteO
     """Serve POST bindings, the legacy form: the body names the pod, and its uid is no precondition."""
     name = body["metadata"].get("name", "")
     _check(body)
-    await judge(store, ctx, body)
+    await validate_admission(store, ctx, body)
     return await _bound(store.registry.stores["", "pods"], ctx.of_object(ctx.namespace, name), body, options, "")
 
 

@@ -26,7 +26,7 @@ from apiserver.registry.store.admission import Attributes
 from apiserver.registry.verbs.delete import delete_object
 from apiserver.registry.verbs.pipeline import admit, validate
 from apiserver.registry.verbs.replace import replace_object
-from apiserver.registry.verbs.unstored import noting
+from apiserver.registry.verbs.unstored import build_manager_setter
 from apiserver.registry.verbs.update import update_object
 from apiserver.request.messages import User
 from apiserver.resources.pods.conditions import set_condition
@@ -46,7 +46,7 @@ _TWO_BUDGETS: Final = "This pod has more than one PodDisruptionBudget, which the
 #: Budgets are updated as upstream's own client, not as the client that evicts.
 _SERVER: Final = User("system:apiserver", groups=("system:masters",))
 _MANAGER: Final = "kube-apiserver"
-_NOTE_MANAGER: Final = noting(Eviction, "policy/v1")
+_NOTE_MANAGER: Final = build_manager_setter(Eviction, "policy/v1")
 _UNREADABLE: Final = "ignoreStoreReadErrorWithClusterBreakingPotential"
 
 

@@ -16,7 +16,7 @@ from apiserver.api.types.meta import ObjectMeta
 from apiserver.api.validation.internal_values import internal
 from apiserver.api.values.names import label_key, label_value
 from apiserver.registry.definition.authority import Authority, Decision, Question
-from apiserver.registry.verbs.unstored import judge
+from apiserver.registry.verbs.unstored import validate_admission
 from apiserver.request.messages import User
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ async def review_own_access(store: Store, ctx: Context, body: Json, options: Wri
     """Answer a SelfSubjectAccessReview."""
     spec = _without_selectors(ctx, body)
     _refuse(_attributes_errors(spec) + _metadata_errors(body))
-    await judge(store, ctx, body)
+    await validate_admission(store, ctx, body)
     return await _decide(store, ctx, body, ctx.user)
 
 
@@ -65,7 +65,7 @@ async def review_access(store: Store, ctx: Context, body: Json, options: WriteOp
     """Answer a SubjectAccessReview."""
     spec = _without_selectors(ctx, body)
     _refuse(_attributes_errors(spec, subject=True) + _metadata_errors(body))
-    await judge(store, ctx, body)
+    await validate_admission(store, ctx, body)
     return await _decide(store, ctx, body, _subject(spec))
 
 
@@ -86,7 +86,7 @@ async def review_local_access(store: Store, ctx: Context, body: Json, options: W
         shown = internal(NonResourceAttributes, spec["nonResourceAttributes"])
         errors.append(invalid(_SPEC / "nonResourceAttributes", shown, "disallowed on this kind of request"))
     _refuse(errors)
-    await judge(store, ctx, body)
+    await validate_admission(store, ctx, body)
     return await _decide(store, ctx, body, _subject(spec))
 
 
@@ -270,7 +270,7 @@ async def review_own_rules(store: Store, ctx: Context, body: Json, options: Writ
     namespace = body["spec"].get("namespace", "")
     if not namespace:
         raise status.bad_request("no namespace on request")
-    await judge(store, ctx, body)
+    await validate_admission(store, ctx, body)
     found = authority_of(store).rules_for(ctx.user, namespace)
     names = ("verbs", "apiGroups", "resources", "resourceNames")
     outcome: Json = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from apiserver.api.errors import status
 from apiserver.api.objects import Json
 from apiserver.api.values.times import timestamp
-from apiserver.registry.verbs.unstored import judge
+from apiserver.registry.verbs.unstored import validate_admission
 from apiserver.request.messages import User
 from apiserver.resources.reviews.access import answer
 
@@ -31,7 +31,7 @@ def _user_info(user: User) -> Json:
 
 async def review_self(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
     """Answer a SelfSubjectReview."""
-    await judge(store, ctx, body)
+    await validate_admission(store, ctx, body)
     found = {"metadata": {"creationTimestamp": timestamp(ctx.now)}}
     return answer(store, ctx, found, {"userInfo": _user_info(ctx.user)})
 
@@ -42,7 +42,7 @@ async def review_token(store: Store, ctx: Context, body: Json, options: WriteOpt
     token = spec.get("token", "")
     if not token:
         raise status.bad_request("token is required for TokenReview in authentication")
-    await judge(store, ctx, body)
+    await validate_admission(store, ctx, body)
     identity = store.registry.identity
     assert identity is not None, "a server authenticates"
     found = await identity.identify(token, tuple(spec.get("audiences") or ()))

@@ -64,8 +64,8 @@ class Held:
         self.taken: list[str] = []
         self.leaving: list[str] = []
 
-    async def settle(self, *, stored: bool) -> None:
-        await self._network.settle(self, self.leaving if stored else self.taken)
+    async def finish(self, *, stored: bool) -> None:
+        await self._network.finish(self, self.leaving if stored else self.taken)
 
 
 class ServiceNetwork:
@@ -98,7 +98,7 @@ class ServiceNetwork:
                 await self._registry.consistent()
             await self._reserve(ctx, obj, None if old is None else old["spec"], held)
         except BaseException:
-            await held.settle(stored=False)
+            await held.finish(stored=False)
             raise
         if ctx.dry_run:
             self._held -= held.ports
@@ -128,7 +128,7 @@ class ServiceNetwork:
         if has_addresses(obj["spec"]) and not is_headless(obj["spec"]):
             await self._free(obj["spec"].get("clusterIPs") or [])
 
-    async def settle(self, held: Held, leaving: list[str]) -> None:
+    async def finish(self, held: Held, leaving: list[str]) -> None:
         """End a write: drop its port reservations and free these addresses."""
         self._held -= held.ports
         await self._free(leaving)
