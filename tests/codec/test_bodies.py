@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.api.codec.codec import DecodeError, copied, decode, encode, loads
+from apiserver.api.codec.codec import DecodeError, copy_json, decode, encode, loads
 from apiserver.api.types.core.configuration import ConfigMap
 from apiserver.api.types.resource.v1 import ResourceClaim
 from apiserver.api.values.go_json import syntax_error
@@ -266,7 +266,7 @@ def test_yaml_may_have_integers_of_more_than_64_bits() -> None:
     wide = 2**64
     body = loads(f"a: {wide}\n".encode(), "application/yaml")
     assert body.value == {"a": wide}
-    assert copied(body.value | {"b": {}}) == {"a": wide, "b": {}}
+    assert copy_json(body.value | {"b": {}}) == {"a": wide, "b": {}}
 
 
 def test_deep_raw_values_are_written_within_the_memory_that_they_have() -> None:

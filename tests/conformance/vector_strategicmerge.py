@@ -16,8 +16,8 @@ from apiserver.api.types.core.pods import Pod
 from apiserver.api.types.core.services import Service
 from apiserver.api.types.resource import v1
 from apiserver.api.values.go_json import syntax_error
-from apiserver.registry.body.convert import written
-from apiserver.registry.body.unstructured import misfit
+from apiserver.registry.body.convert import strip_empty
+from apiserver.registry.body.unstructured import find_type_mismatch
 from tests.conformance.vectors import Case, Skipped, expect
 
 _KINDS: dict[str, Struct] = {
@@ -68,7 +68,7 @@ def _patched(schema: Struct, case: Case) -> Any:
 def _typed(schema: Struct, case: Case, result: Any) -> None:
     wanted = case.get("typedError")
     if case["patchType"] == "strategic":
-        found = misfit(schema, result)
+        found = find_type_mismatch(schema, result)
         if found is not None or wanted is not None:
             expect("typedError", found, wanted)
             return
@@ -78,4 +78,4 @@ def _typed(schema: Struct, case: Case, result: Any) -> None:
         expect("typedError", str(error), wanted)
         return
     expect("typedError", None, wanted)
-    expect("typedResult", written(schema, obj), case["typedResult"])
+    expect("typedResult", strip_empty(schema, obj), case["typedResult"])

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from apiserver.api.schema.language import ANY, BOOL, INT32, INT64, QUANTITY, STRING, ListOf, MapOf, Struct, field
-from apiserver.registry.fields.merge import check, merge, named, remove
+from apiserver.registry.fields.merge import add_parent_fields, check, merge, remove
 from apiserver.registry.fields.set import paths, without
-from apiserver.registry.fields.walk import ABSENT, stated, walker_of
+from apiserver.registry.fields.walk import ABSENT, collect_applied, walker_of
 from apiserver.storage.log.types import Write
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
@@ -236,8 +236,8 @@ def test_a_merge_holds_all_that_was_applied_and_what_was_live_besides(live: Json
     merged = merge(BOX, live, applied) if live or applied else {}
     merged = {} if merged is ABSENT else merged
     assert merge(BOX, merged, applied) == merged or not applied
-    assert set(paths(stated(BOX, applied))) <= set(paths(stated(BOX, merged)))
-    assert set(paths(stated(BOX, live))) <= set(paths(stated(BOX, merged)))
+    assert set(paths(collect_applied(BOX, applied))) <= set(paths(collect_applied(BOX, merged)))
+    assert set(paths(collect_applied(BOX, live))) <= set(paths(collect_applied(BOX, merged)))
     names = [item["name"] for item in merged.get("items", ())]
     assert [name for name in names if name in [item["name"] for item in applied.get("items", ())]] == [
         i["name"] for i in applied.get("items", ())
@@ -246,9 +246,9 @@ def test_a_merge_holds_all_that_was_applied_and_what_was_live_besides(live: Json
 
 @given(boxes(), boxes())
 def test_what_is_removed_is_gone_and_the_rest_stays(box: Json, other: Json) -> None:
-    fields = stated(BOX, other)
+    fields = collect_applied(BOX, other)
     rest = {name: value for name, value in remove(BOX, box, fields).items() if value}
-    assert stated(BOX, rest) == without(stated(BOX, box), fields)
+    assert collect_applied(BOX, rest) == without(collect_applied(BOX, box), fields)
 
 
 def test_a_value_that_does_not_fit_is_named() -> None:
@@ -320,7 +320,7 @@ def test_a_key_that_is_left_out_is_its_default_in_all_that_apply_does() -> None:
     assert check(PORTS, [bare, udp]) == ""
     assert check(PORTS, [bare, tcp]) == 'duplicate entries for key [number=1,protocol="TCP"]'
     assert merge(PORTS, [bare, udp], [tcp]) == [tcp, udp]
-    owned = walker_of(PORTS).stated([bare])
+    owned = walker_of(PORTS).collect_applied([bare])
     assert remove(PORTS, [tcp, udp], owned) == [udp]
 
 
@@ -360,4 +360,4 @@ WHOLE = Struct(
     ],
 )  # fmt: skip
 def test_a_declared_field_belongs_to_a_set_with_anything_below_it(fields: Json, members: Json) -> None:
-    assert named(WHOLE, fields) == members
+    assert add_parent_fields(WHOLE, fields) == members

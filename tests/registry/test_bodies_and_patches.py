@@ -14,7 +14,7 @@ from apiserver.api.objects import Json
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.schema.language import INT32, INT64, QUANTITY, RAW, STRING, TIME, ListOf, MapOf, Struct, field
 from apiserver.registry.body.decode import summary, warnings_of
-from apiserver.registry.body.unstructured import misfit, restored
+from apiserver.registry.body.unstructured import find_type_mismatch, restore
 from apiserver.registry.verbs.patch import JsonPatch
 
 Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
@@ -235,14 +235,14 @@ THING = Struct(
     ],
 )  # fmt: skip
 def test_misfits_of_a_strategic_merge(value: Any, words: str | None) -> None:
-    assert misfit(THING, value) == words
+    assert find_type_mismatch(THING, value) == words
 
 
 def test_a_merged_object_is_read_as_a_value_and_not_as_text() -> None:
     unknown: list[str] = []
     given = {"size": 2.0, "few": 2**32 + 5, "map": {"a": 2**63}, "raw": {"b": 1.0, "a": [{"d": 1, "c": 2}]}, "x": 1}
     assert (
-        orjson.dumps(restored(THING, given, unknown))
+        orjson.dumps(restore(THING, given, unknown))
         == b'{"size":2,"map":{"a":-9223372036854775808},"raw":{"a":[{"c":2,"d":1}],"b":1},"few":5}'
     )
     assert unknown == ["x"]

@@ -23,7 +23,7 @@ from apiserver.api.schema.language import (
     Scalar,
 )
 from apiserver.registry.body.convert import encode_stored
-from apiserver.registry.body.unstructured import misfit, restored
+from apiserver.registry.body.unstructured import find_type_mismatch, restore
 
 _QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _NO_STRING = "json: cannot unmarshal {} into Go value of type string"
@@ -76,9 +76,9 @@ _MISFITS[MICRO_TIME]["time"] = (
 
 @pytest.mark.parametrize("type_", _MISFITS, ids=lambda type_: type_.name)
 def test_each_type_takes_what_fits_and_says_what_does_not(type_: Scalar) -> None:
-    found = {name: words for name, value in _VALUES.items() if (words := misfit(type_, value))}
+    found = {name: words for name, value in _VALUES.items() if (words := find_type_mismatch(type_, value))}
     assert found == _MISFITS[type_]
-    assert misfit(type_, None) is None
+    assert find_type_mismatch(type_, None) is None
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_each_type_takes_what_fits_and_says_what_does_not(type_: Scalar) -> None
 def test_numbers_are_whole_where_they_can_be_and_wrap_where_they_are_too_large(
     type_: Scalar, given: Any, read: Any
 ) -> None:
-    made = restored(type_, given, [])
+    made = restore(type_, given, [])
     assert (made, type(made)) == (read, type(read))
 
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.api.schema.language import DEDUCED, INT32, STRING, ListOf, MapOf, Struct, field
-from apiserver.registry.body.convert import written
+from apiserver.registry.body.convert import strip_empty
 from apiserver.registry.fields.set import contains, difference, intersection, of_paths, ordered, paths, union, without
-from apiserver.registry.fields.walk import compare, stated
+from apiserver.registry.fields.walk import collect_applied, compare
 
 PORT = Struct(
     "io.test.v1.Port",
@@ -146,15 +146,15 @@ def test_characters_that_go_escapes_are_escaped_in_elements() -> None:
 
 
 def test_a_stated_map_owns_its_keys_but_not_itself_unless_it_is_empty() -> None:
-    assert stated(THING, {"labels": {"a": "1"}, "limits": {"soft": 1}}) == {
+    assert collect_applied(THING, {"labels": {"a": "1"}, "limits": {"soft": 1}}) == {
         "f:labels": {"f:a": {}},
         "f:limits": {"f:soft": {}},
     }
-    assert stated(THING, {"labels": {}, "extra": {}}) == {"f:extra": {}, "f:labels": {}}
+    assert collect_applied(THING, {"labels": {}, "extra": {}}) == {"f:extra": {}, "f:labels": {}}
 
 
 def test_a_stated_item_owns_itself() -> None:
-    assert stated(THING, {"ports": [{"number": 1}], "tags": ["a"], "args": []}) == {
+    assert collect_applied(THING, {"ports": [{"number": 1}], "tags": ["a"], "args": []}) == {
         "f:args": {},
         "f:ports": {'k:{"number":1,"protocol":"TCP"}': {".": {}, "f:number": {}}},
         "f:tags": {'v:"a"': {}},
@@ -169,12 +169,12 @@ def test_paths_are_shown_as_upstream_shows_them() -> None:
 
 
 def test_an_empty_list_belongs_to_who_applies_it_and_is_nothing_in_what_was_written() -> None:
-    assert stated(THING, {"args": [], "spares": []}) == {"f:args": {}, "f:spares": {}}
+    assert collect_applied(THING, {"args": [], "spares": []}) == {"f:args": {}, "f:spares": {}}
     given = {"spares": [], "child": {"spares": []}}
-    assert written(THING, given) == {"child": {}}
+    assert strip_empty(THING, given) == {"child": {}}
     assert given == {"spares": [], "child": {"spares": []}}
     full = {"spares": ["a"], "child": {"spares": ["b"]}}
-    assert written(THING, full) is full
+    assert strip_empty(THING, full) is full
 
 
 OPEN = Struct("io.test.v1.Open", (field("known", 1, LIMITS), field("any", 2, DEDUCED)), others=DEDUCED)
@@ -182,9 +182,9 @@ OPEN = Struct("io.test.v1.Open", (field("known", 1, LIMITS), field("any", 2, DED
 
 def test_what_has_no_schema_is_walked_as_far_as_it_is_maps() -> None:
     nested = {"a": {"b": 1}, "c": [1]}
-    assert stated(OPEN, {"any": nested}) == {"f:any": {"f:a": {".": {}, "f:b": {}}, "f:c": {}}}
-    assert stated(OPEN, {"other": nested}) == {"f:other": {".": {}, "f:a": {".": {}, "f:b": {}}, "f:c": {}}}
-    assert stated(OPEN, {"other": 1, "any": "x"}) == {"f:any": {}, "f:other": {}}
+    assert collect_applied(OPEN, {"any": nested}) == {"f:any": {"f:a": {".": {}, "f:b": {}}, "f:c": {}}}
+    assert collect_applied(OPEN, {"other": nested}) == {"f:other": {".": {}, "f:a": {".": {}, "f:b": {}}, "f:c": {}}}
+    assert collect_applied(OPEN, {"other": 1, "any": "x"}) == {"f:any": {}, "f:other": {}}
     whole = {"f:any": {".": {}, "f:a": {".": {}, "f:b": {}}, "f:c": {}}}
     assert compare(OPEN, {}, {"any": nested}) == (whole, {})
     assert compare(OPEN, {"any": nested}, {}) == ({}, whole)
@@ -222,7 +222,7 @@ def test_elements_that_occur_several_times_are_compared_as_a_group() -> None:
 
 def test_keys_and_values_stand_in_elements_as_go_writes_json() -> None:
     tags = ["plain", 'quo"te', "back\\slash", "<&>", "é", "\u2028", "tab\t"]
-    elements = stated(THING, {"tags": tags})["f:tags"]
+    elements = collect_applied(THING, {"tags": tags})["f:tags"]
     assert list(elements) == sorted(
         [
             'v:"plain"', 'v:"quo\\"te"', 'v:"back\\\\slash"', 'v:"\\u003c\\u0026\\u003e"', 'v:"é"', 'v:"\\u2028"',

@@ -14,7 +14,7 @@ from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from apiserver.api.schema.language import STRING, ListOf, MapOf, Struct, field
 from apiserver.api.types.meta import ObjectMeta
-from apiserver.registry.body.convert import normalizer_of, written
+from apiserver.registry.body.convert import normalizer_of, strip_empty
 from apiserver.registry.body.size import _message_size, encode_large
 from apiserver.registry.definition.metadata import generate_name
 from apiserver.registry.definition.random_source import RandomSource
@@ -329,13 +329,13 @@ def test_what_is_empty_and_was_kept_for_validation_is_not_written() -> None:
         "io.test.Thing", (field("items", 1, ListOf(item)), field("by", 2, MapOf(item)), field("one", 3, item))
     )
     empty, full = {"name": "a", "few": []}, {"name": "b", "few": ["x"]}
-    assert written(thing, {"items": [empty, full], "by": {"k": empty, "l": full}, "one": empty}) == {
+    assert strip_empty(thing, {"items": [empty, full], "by": {"k": empty, "l": full}, "one": empty}) == {
         "items": [{"name": "a"}, full],
         "by": {"k": {"name": "a"}, "l": full},
         "one": {"name": "a"},
     }
     partly = {"items": [full], "by": {"k": full}, "one": empty}
-    made = written(thing, partly)
+    made = strip_empty(thing, partly)
     assert made == {**partly, "one": {"name": "a"}}
     assert made["items"] is partly["items"]
     assert made["by"] is partly["by"]

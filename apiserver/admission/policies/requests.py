@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from apiserver.api.objects import Hub, Json
 from apiserver.api.values.times import timestamp
-from apiserver.registry.body.convert import copy_of, to_version, written
+from apiserver.registry.body.convert import copy_of, strip_empty, to_version
 from apiserver.registry.definition.options import DeleteOptions, WriteOptions
 from apiserver.registry.definition.resource import api_version
 
@@ -164,7 +164,7 @@ class View:
             return {**self._converted(resource, copy_of(obj)), **header}
         version = resource.version(place.version)
         assert version is not None, "places are in versions that there are"
-        return to_version(resource, version, Hub(copy_of(written(resource.hub_schema, obj))))
+        return to_version(resource, version, Hub(copy_of(strip_empty(resource.hub_schema, obj))))
 
     def _converted(self, resource: Resource, obj: Json) -> Json:
         """Convert a custom object from the request's version to that of the place.

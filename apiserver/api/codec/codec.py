@@ -33,7 +33,7 @@ __all__ = [
     "Body",
     "DecodeError",
     "Decoded",
-    "copied",
+    "copy_json",
     "decode",
     "decode_changed",
     "decode_exactly",
@@ -43,8 +43,8 @@ __all__ = [
     "go_kind",
     "interpret",
     "loads",
-    "ordinary",
-    "ordinary_changes",
+    "read_ordinary",
+    "read_ordinary_changes",
     "zero",
 ]
 
@@ -67,7 +67,7 @@ def encode(obj: Any) -> bytes:
     return orjson.dumps(obj)
 
 
-def copied(value: Any) -> Any:
+def copy_json(value: Any) -> Any:
     """Return a deep copy of JSON. Raw extensions become compact."""
     try:
         return orjson.loads(orjson.dumps(value))
@@ -143,7 +143,7 @@ def decode(schema: Struct, value: Any, body: Body | None = None) -> Decoded:
     if schema.decoder is not None:
         made: Decoded = schema.decoder(value, body)
         return made
-    if body is None or not _suspicious(schema, value, body):
+    if body is None or not _needs_exact_reading(schema, value, body):
         try:
             return Decoded(reader_of(schema)(value), body.problems if body else [], [], [])
         except Odd:
@@ -198,7 +198,7 @@ def _read_changed(schema: Struct, value: dict[str, Any], before: dict[str, Any])
     return out
 
 
-def ordinary_changes(schema: Struct, value: dict[str, Any], before: dict[str, Any]) -> dict[str, Any] | None:
+def read_ordinary_changes(schema: Struct, value: dict[str, Any], before: dict[str, Any]) -> dict[str, Any] | None:
     """Return the normal form of an ordinary value that a patch made of `before`, an object in normal form.
 
     Fields that the patch left unchanged are not read again. Return None for an unusual value and for every kind with
@@ -207,7 +207,7 @@ def ordinary_changes(schema: Struct, value: dict[str, Any], before: dict[str, An
     return None if schema.decoder is not None or raw_names(schema) else _read_changed(schema, value, before)
 
 
-def ordinary(schema: Struct, value: Any) -> Any:
+def read_ordinary(schema: Struct, value: Any) -> Any:
     """Return the normal form of an ordinary value without raw values.
 
     Return None for any other value; `decode` reads it.
@@ -220,7 +220,7 @@ def ordinary(schema: Struct, value: Any) -> Any:
     return None if any(name in text for name in raw_names(schema)) else made
 
 
-def _suspicious(schema: Struct, value: Any, body: Body) -> bool:
+def _needs_exact_reading(schema: Struct, value: Any, body: Body) -> bool:
     """Return whether keys may be repeated or raw values may not be compact.
 
     A body encoded again without repeated keys has as many `":` as before, unless blanks or escapes hide one.
@@ -228,7 +228,7 @@ def _suspicious(schema: Struct, value: Any, body: Body) -> bool:
     text = body.text
     if not text:
         return False
-    again = body.again
+    again = body.encoded
     if again == text:
         return False
     if text.count(b'":') != again.count(b'":') or text.find(b'" :') >= 0 or text.find(b"u0022") >= 0:

@@ -21,7 +21,7 @@ from apiserver.api.values.numbers import int64
 from apiserver.api.values.quantity import Quantity
 from apiserver.api.values.times import micro_time, time
 
-__all__ = ["examine", "plain_value", "repeated"]
+__all__ = ["examine", "find_repeated", "plain_value"]
 
 #: Go reports at most this many strict errors.
 _MOST_PROBLEMS = 100
@@ -46,7 +46,7 @@ def examine(schema: Struct, value: Any, text: bytes) -> tuple[Any, list[str], li
     return clean, walk.problems, walk.unknown, walk.duplicates
 
 
-def repeated(node: Any, path: str = "") -> list[str]:
+def find_repeated(node: Any, path: str = "") -> list[str]:
     """Return the paths of repeated keys in a parsed text, in order."""
     found: list[str] = []
     if isinstance(node, Pairs):
@@ -56,10 +56,10 @@ def repeated(node: Any, path: str = "") -> list[str]:
             if key in seen:
                 found.append(below)
             seen.add(key)
-            found += repeated(item, below)
+            found += find_repeated(item, below)
     elif isinstance(node, list):
         for index, item in enumerate(node):
-            found += repeated(item, f"{path}[{index}]")
+            found += find_repeated(item, f"{path}[{index}]")
     return found
 
 
@@ -107,7 +107,7 @@ class _Walk:
         self.duplicates: list[str] = []
         self._struct = struct
 
-    def note(self, what: str, paths: list[str], path: str) -> None:
+    def record(self, what: str, paths: list[str], path: str) -> None:
         text = f"{what} field {go_quote(path)}"
         if len(self.problems) < _MOST_PROBLEMS and text not in self.problems:
             self.problems.append(text)
@@ -149,12 +149,12 @@ class _Walk:
             field = type.fields.get(name)
             inner = f"{path}.{name}" if path else name
             if field is None:
-                self.note("unknown", self.unknown, inner)
+                self.record("unknown", self.unknown, inner)
                 continue
             self._struct = type.kind
             made = self.read(field.type, item, inner, (*stack, *embedded[name], name))
             if name in out:
-                self.note("duplicate", self.duplicates, inner)
+                self.record("duplicate", self.duplicates, inner)
                 made = _merged(field, out[name], made)
             out[name] = made
             self._struct = outer
@@ -168,7 +168,7 @@ class _Walk:
         for name, item in items:
             inner = f"{path}.{name}" if path else name
             if name in out:
-                self.note("duplicate", self.duplicates, inner)
+                self.record("duplicate", self.duplicates, inner)
             out[name] = self.read(type.value, item, inner, stack)
         return out
 

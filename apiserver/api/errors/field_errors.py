@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from apiserver.api.errors.shown_values import OMITTED
+from apiserver.api.errors.omitted_value import OMITTED
 
 __all__ = [
     "OMITTED",

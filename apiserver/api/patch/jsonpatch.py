@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.api.codec.codec import copied
+from apiserver.api.codec.codec import copy_json
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.objects import Json
 from apiserver.api.patch.errors import PatchError
@@ -34,7 +34,7 @@ def json_patch(document: Any, operations: list[Any]) -> Any:
         if operation is not None and not isinstance(operation, dict):
             raise PatchError(unmarshal_error(operation, "jsonpatch.Operation"), 400)
     # Operations work in place, so they get a copy.
-    patcher = _Patcher(copied(document))
+    patcher = _Patcher(copy_json(document))
     for operation in operations:
         patcher.apply(operation or {})
     if is_too_deep(patcher.root):
@@ -45,7 +45,7 @@ def json_patch(document: Any, operations: list[Any]) -> Any:
 class _Patcher:
     def __init__(self, root: Any) -> None:
         self.root = root
-        self.copied = 0
+        self.copy_json = 0
 
     def apply(self, operation: Json) -> None:
         kind = operation.get("op")
@@ -173,15 +173,15 @@ class _Patcher:
         if is_too_deep(value):
             raise PatchError(f"the patched object is {TOO_DEEP}", 400)
         encoded = orjson.dumps(value)
-        self.copied += len(encoded) if value is not None else 0
-        if self.copied > COPY_LIMIT:
+        self.copy_json += len(encoded) if value is not None else 0
+        if self.copy_json > COPY_LIMIT:
             text = (
-                f"Unable to complete the copy, the accumulated size increase of copy is {self.copied}, exceeding the"
+                f"Unable to complete the copy, the accumulated size increase of copy is {self.copy_json}, exceeding the"
                 f" limit {COPY_LIMIT}"
             )
             raise PatchError(text)
         try:
-            _add(container, key, copied(value))
+            _add(container, key, copy_json(value))
         except _PathError as error:
             raise PatchError(f"error while adding value during copy: {error}") from None
 
@@ -217,7 +217,7 @@ def _unescaped(segment: str) -> str:
 
 
 def _copy(value: Any) -> Any:
-    return copied(value) if isinstance(value, dict | list) else value
+    return copy_json(value) if isinstance(value, dict | list) else value
 
 
 def _index(key: str) -> int:

@@ -14,7 +14,7 @@ import orjson
 from apiserver.api.patch.errors import PatchError
 from apiserver.api.patch.goformat import go_format, go_type
 
-__all__ = ["by_presence", "element_key", "identity", "ordered", "same"]
+__all__ = ["element_key", "identity", "ordered", "same", "split_by_presence"]
 
 
 def same(left: Any, right: Any) -> bool:
@@ -39,7 +39,7 @@ def element_key(element: Any, key_name: str) -> Any:
     return element[key_name]
 
 
-def by_presence(values: list[Any], listed: list[Any], key_name: str) -> tuple[list[Any], list[Any]]:
+def split_by_presence(values: list[Any], listed: list[Any], key_name: str) -> tuple[list[Any], list[Any]]:
     """Split values into those that a list contains and the others."""
     names = (
         [element[key_name] for element in listed if isinstance(element, dict) and key_name in element]
@@ -64,10 +64,13 @@ def ordered(
     ours = _sorted(ours, our_order, key_name, keyed=keyed)
     theirs = _sorted(theirs, their_order, key_name, keyed=keyed)
     out: list[Any] = []
-    places = _places(their_order, key_name)
+    positions = _index_positions(their_order, key_name)
     left, right = 0, 0
     while left < len(theirs) and right < len(ours):
-        before, after = _place(places, theirs[left], key_name), _place(places, ours[right], key_name)
+        before, after = (
+            _find_position(positions, theirs[left], key_name),
+            _find_position(positions, ours[right], key_name),
+        )
         if 0 <= before < after:
             out.append(theirs[left])
             left += 1
@@ -88,31 +91,31 @@ def _sorted(values: list[Any], order: list[Any], key_name: str, *, keyed: bool) 
             element_key(value, key_name)
         deleted = [value for value in values if value.get("$patch") == "delete"]
         values = [value for value in values if value.get("$patch") != "delete"]
-    named = _places(order, key_name)
+    named = _index_positions(order, key_name)
     # An element missing in the order precedes all elements before it, from the least of their positions on.
     least: float = math.inf
     ranked: list[tuple[float, int, int, Any]] = []
     for number, value in enumerate(values):
-        place = _place(named, value, key_name)
-        if place < 0:
+        position = _find_position(named, value, key_name)
+        if position < 0:
             ranked.append((least, 0, -number, value))
         else:
-            least = min(least, place)
-            ranked.append((place, 1, number, value))
+            least = min(least, position)
+            ranked.append((position, 1, number, value))
     return [value for *_, value in sorted(ranked, key=itemgetter(0, 1, 2))] + deleted
 
 
-def _places(order: list[Any], key_name: str) -> dict[tuple[type, Any], int]:
+def _index_positions(order: list[Any], key_name: str) -> dict[tuple[type, Any], int]:
     """Return the first position of each element in an order."""
     found: dict[tuple[type, Any], int] = {}
-    for place, element in enumerate(order):
-        found.setdefault(_known_by(element, key_name), place)
+    for position, element in enumerate(order):
+        found.setdefault(_identity_of(element, key_name), position)
     return found
 
 
-def _place(places: dict[tuple[type, Any], int], value: Any, key_name: str) -> int:
-    return places.get(_known_by(value, key_name), -1)
+def _find_position(positions: dict[tuple[type, Any], int], value: Any, key_name: str) -> int:
+    return positions.get(_identity_of(value, key_name), -1)
 
 
-def _known_by(value: Any, key_name: str) -> tuple[type, Any]:
+def _identity_of(value: Any, key_name: str) -> tuple[type, Any]:
     return identity(value.get(key_name) if key_name and isinstance(value, dict) else value)

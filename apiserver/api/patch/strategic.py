@@ -18,7 +18,7 @@ from typing import Any, Final
 from apiserver.api.objects import Json
 from apiserver.api.patch.errors import PatchError
 from apiserver.api.patch.goformat import go_format, go_text, go_type
-from apiserver.api.patch.ordering import by_presence, element_key, identity, ordered, same
+from apiserver.api.patch.ordering import element_key, identity, ordered, same, split_by_presence
 from apiserver.api.schema.language import Field, ListOf, MapOf, Scalar, Struct, Type, go_name
 
 __all__ = ["strategic_merge_patch"]
@@ -123,7 +123,7 @@ def _apply_orders(out: Json, patch: Json, type: Type) -> None:
             merged = current
         else:
             merged = _merge_list(current, change, item, key_name, removing=False) if strategy == "merge" else change
-        ours, theirs = by_presence(merged, order, key_name)
+        ours, theirs = split_by_presence(merged, order, key_name)
         keyed = _element_type(current or [], change or []) == "map[string]interface {}"
         out[name] = ordered(ours, theirs, order, current or [], key_name if keyed else "", keyed=keyed)
         patch.pop(name, None)
@@ -181,7 +181,7 @@ def _merge_list(original: list[Any], patch: list[Any], item: Type, key_name: str
             )
         original, patch = _special_elements(original, patch, key_name)
         merged = _merge_elements(original, patch, item, key_name)
-    ours, theirs = by_presence(merged, patch, key_name)
+    ours, theirs = split_by_presence(merged, patch, key_name)
     return ordered(ours, theirs, patch, original, key_name, keyed=keyed)
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
 
-from apiserver.api.errors.shown_values import OMITTED
+from apiserver.api.errors.omitted_value import OMITTED
 
 __all__ = [
     "CHOSEN",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from apiserver.api.codec.codec import copied, decode_exactly, encode_exactly, zero
+from apiserver.api.codec.codec import copy_json, decode_exactly, encode_exactly, zero
 from apiserver.api.objects import Hub, Json, Stored, Versioned
 from apiserver.api.schema.defaulting import filler_of
 from apiserver.api.schema.dropping import drop_hidden
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 __all__ = [
     "ExpectedBody",
     "Form",
-    "as_stored",
     "copy_of",
     "encode_stored",
     "exact_copy",
     "forms_of",
-    "holds_empty",
+    "may_have_empty",
     "normalizer_of",
     "read",
     "read_compact",
     "read_shared",
+    "strip_empty",
     "to_hub",
+    "to_stored_form",
     "to_version",
-    "written",
 ]
 
 
@@ -85,7 +85,7 @@ def read_compact(entry: Entry) -> Hub:
 
 def copy_of(obj: Json) -> Json:
     """Return a deep copy of JSON with compact raw extensions."""
-    made: Json = copied(obj)
+    made: Json = copy_json(obj)
     return made
 
 
@@ -96,10 +96,10 @@ def exact_copy(obj: Hub) -> Hub:
 
 def encode_stored(obj: Hub) -> Stored:
     """Return the stored bytes of an object: metadata first, in order, without a resource version."""
-    return Stored(encode_exactly(as_stored(obj)))
+    return Stored(encode_exactly(to_stored_form(obj)))
 
 
-def as_stored(obj: Hub) -> Json:
+def to_stored_form(obj: Hub) -> Json:
     """Return the stored form of an object. It shares its parts with the object."""
     metadata = obj["metadata"]
     stored: Json = {"metadata": {name: metadata[name] for name in _ORDER if name in metadata}}
@@ -239,16 +239,16 @@ Stripper = Callable[[Any], Any]
 def normalizer_of(schema: Struct) -> Normalizer | None:
     """Return the normalizer for objects of a schema, or None if storing changes none.
 
-    It is built once per schema and needed only for objects with empty parts (`holds_empty`).
+    It is built once per schema and needed only for objects with empty parts (`may_have_empty`).
     """
     cache = schema.cache
     if "normalize object" not in cache:
-        cache["normalize object"] = _of(schema) if _concerned(schema, _changes, set()) else None
+        cache["normalize object"] = _normalizer(schema) if _has_field(schema, _is_normalized, set()) else None
     made: Normalizer | None = cache["normalize object"]
     return made
 
 
-def holds_empty(obj: Any) -> bool:
+def may_have_empty(obj: Any) -> bool:
     """Return whether any part but metadata may have an empty list or map.
 
     Searching the encoding costs a tenth of a walk. The empty `status` of every new object does not count.
@@ -258,29 +258,29 @@ def holds_empty(obj: Any) -> bool:
     return text.find(b":[]") >= 0 or text.find(b":{}") >= 0
 
 
-def _changes(item: Field) -> bool:
+def _is_normalized(item: Field) -> bool:
     return item.keep_empty or (not item.omit and isinstance(item.type, ListOf | MapOf))
 
 
-def _keeps(item: Field) -> bool:
+def _is_kept_empty(item: Field) -> bool:
     return item.keep_empty
 
 
-def _concerned(type_: Type, of_concern: Callable[[Field], bool], seen: set[int]) -> bool:
+def _has_field(type_: Type, matches: Callable[[Field], bool], seen: set[int]) -> bool:
     """Return whether a type has such a field at any depth."""
     if isinstance(type_, ListOf):
-        return _concerned(type_.item, of_concern, seen)
+        return _has_field(type_.item, matches, seen)
     if isinstance(type_, MapOf):
-        return _concerned(type_.value, of_concern, seen)
+        return _has_field(type_.value, matches, seen)
     if not isinstance(type_, Struct) or id(type_) in seen:
         return False
     seen.add(id(type_))
-    return any(of_concern(item) or _concerned(item.type, of_concern, seen) for item in type_.fields.values())
+    return any(matches(item) or _has_field(item.type, matches, seen) for item in type_.fields.values())
 
 
-def _of(type_: Type) -> Normalizer:
+def _normalizer(type_: Type) -> Normalizer:
     if isinstance(type_, ListOf):
-        item = _of(type_.item)
+        item = _normalizer(type_.item)
 
         def normalize_list(value: Any) -> None:
             for each in value:
@@ -288,7 +288,7 @@ def _of(type_: Type) -> Normalizer:
 
         return normalize_list
     if isinstance(type_, MapOf):
-        below = _of(type_.value)
+        below = _normalizer(type_.value)
 
         def normalize_map(value: Any) -> None:
             for each in value.values():
@@ -298,11 +298,11 @@ def _of(type_: Type) -> Normalizer:
     assert isinstance(type_, Struct)
     made: Normalizer | None = type_.cache.get("normalize")
     if made is None:
-        made = type_.cache["normalize"] = _of_struct(type_)
+        made = type_.cache["normalize"] = _struct_normalizer(type_)
     return made
 
 
-def _of_struct(struct: Struct) -> Normalizer:
+def _struct_normalizer(struct: Struct) -> Normalizer:
     always: list[str] = []
     kept: list[str] = []
     deeper: list[tuple[str, Normalizer]] = []
@@ -326,12 +326,12 @@ def _of_struct(struct: Struct) -> Normalizer:
             always.append(name)
         elif item.keep_empty:
             kept.append(name)
-        if _concerned(item.type, _changes, set()):
-            deeper.append((name, _of(item.type)))
+        if _has_field(item.type, _is_normalized, set()):
+            deeper.append((name, _normalizer(item.type)))
     return normalize
 
 
-def written(schema: Struct, value: Any) -> Any:
+def strip_empty(schema: Struct, value: Any) -> Any:
     """Return an object as encoded: without the empty lists and maps that only validation needs.
 
     Unchanged parts are shared.
@@ -339,7 +339,7 @@ def written(schema: Struct, value: Any) -> Any:
     strip = schema.cache.get("strip")
     if strip is None:
         strip = schema.cache["strip"] = _stripper(schema) or _unchanged
-    return value if strip is _unchanged or not holds_empty(value) else strip(value)
+    return value if strip is _unchanged or not may_have_empty(value) else strip(value)
 
 
 def _unchanged(value: Any) -> Any:
@@ -348,7 +348,7 @@ def _unchanged(value: Any) -> Any:
 
 def _stripper(type_: Type) -> Stripper | None:
     """Return the function that strips values of a type, or None if there is nothing to strip."""
-    if not _concerned(type_, _keeps, set()):
+    if not _has_field(type_, _is_kept_empty, set()):
         return None
     if isinstance(type_, Struct):
         return _struct_stripper(type_)

@@ -2,7 +2,7 @@
 
 Upstream uses a converter of its own for them (runtime.DefaultUnstructuredConverter) instead of the JSON decoder. It has
 other error texts, accepts whole fractions as integers, wraps integers that are too large, names unknown fields without
-map keys, and rewrites raw extensions with sorted keys. `restored` does the same, so that the result can be decoded like
+map keys, and rewrites raw extensions with sorted keys. `restore` does the same, so that the result can be decoded like
 any other object.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from apiserver.api.codec.codec import ordinary
+from apiserver.api.codec.codec import read_ordinary
 from apiserver.api.objects import Json
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.schema.language import ListOf, MapOf, Scalar, Struct, Type
@@ -21,7 +21,7 @@ from apiserver.api.values.go_json import base64_error, go_kind, unmarshal_error
 from apiserver.api.values.quantity import Quantity
 from apiserver.api.values.times import micro_time, time
 
-__all__ = ["Misfit", "misfit", "restored", "restored_changes"]
+__all__ = ["TypeMismatch", "find_type_mismatch", "restore", "restore_changes"]
 
 
 _BITS = {"int32": 32, "int64": 64}
@@ -30,24 +30,24 @@ _INT64 = (-(2**63), 2**63 - 1)
 _KINDS = {bool: "bool", int: "int64", float: "float64", str: "string", list: "slice", dict: "map"}
 
 
-class Misfit(ValueError):
+class TypeMismatch(ValueError):
     """Error: a value does not fit its type. The text is the converter's."""
 
 
-def misfit(type_: Type, value: Any) -> str | None:
+def find_type_mismatch(type_: Type, value: Any) -> str | None:
     """Return the converter's error for the first misfit in the type's order of fields, or None."""
     try:
-        restored(type_, value, [])
-    except Misfit as error:
+        restore(type_, value, [])
+    except TypeMismatch as error:
         return str(error)
     return None
 
 
-def restored(type_: Type, value: Any, unknown: list[str], path: str = "") -> Any:
+def restore(type_: Type, value: Any, unknown: list[str], path: str = "") -> Any:
     """Return a copy of a value in which everything fits its type and unknown fields are missing.
 
     The paths of unknown fields are added to `unknown`.
-    Raises Misfit.
+    Raises TypeMismatch.
     """
     if value is None:
         return None
@@ -55,16 +55,16 @@ def restored(type_: Type, value: Any, unknown: list[str], path: str = "") -> Any
         return _struct(type_, value, unknown, path)
     if isinstance(type_, MapOf):
         if not isinstance(value, dict):
-            raise Misfit(f"cannot restore map from {_kind(value)}")
-        return {key: restored(type_.value, value[key], unknown, path) for key in sorted(value)}
+            raise TypeMismatch(f"cannot restore map from {_kind(value)}")
+        return {key: restore(type_.value, value[key], unknown, path) for key in sorted(value)}
     if isinstance(type_, ListOf):
         if not isinstance(value, list):
-            raise Misfit(f"cannot restore slice from {_kind(value)}")
-        return [restored(type_.item, item, unknown, f"{path}[{index}]") for index, item in enumerate(value)]
+            raise TypeMismatch(f"cannot restore slice from {_kind(value)}")
+        return [restore(type_.item, item, unknown, f"{path}[{index}]") for index, item in enumerate(value)]
     return _scalar(type_, value)
 
 
-def restored_changes(schema: Struct, value: Json, before: Json, unknown: list[str]) -> Json:
+def restore_changes(schema: Struct, value: Json, before: Json, unknown: list[str]) -> Json:
     """Restore a patched object in normal form. Fields that the patch left unchanged already fit.
 
     Raw values below such fields are still rewritten.
@@ -75,18 +75,18 @@ def restored_changes(schema: Struct, value: Json, before: Json, unknown: list[st
         if before.get(name) is item and name in schema.fields and not raw_names(schema.fields[name].type)
     }
     changed = {name: item for name, item in value.items() if name not in left}
-    if ordinary(schema, changed) is not None:
+    if read_ordinary(schema, changed) is not None:
         return value
-    made = restored(schema, changed, unknown)
+    made = restore(schema, changed, unknown)
     return {name: value[name] if name in left else made[name] for name in value if name in left or name in made}
 
 
 def _struct(struct: Struct, value: Any, unknown: list[str], path: str) -> Json:
     if not isinstance(value, dict):
-        raise Misfit(f"cannot restore struct from: {_kind(value)}")
+        raise TypeMismatch(f"cannot restore struct from: {_kind(value)}")
     prefix = f"{path}." if path else ""
     made = {
-        name: restored(item.type, value[name], unknown, prefix + name)
+        name: restore(item.type, value[name], unknown, prefix + name)
         for name, item in struct.fields.items()
         if name in value
     }
@@ -102,30 +102,30 @@ def _scalar(type_: Scalar, value: Any) -> Any:
     if name in _BITS:
         return _integer(type_, value, _BITS[name])
     if name == "float64" and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise Misfit(f"unrecognized type: {name}")
+        raise TypeMismatch(f"unrecognized type: {name}")
     if name == "bytes":
         return _bytes(value)
     if name == "raw" or name == "any":
-        return rewritten(value)
+        return rewrite_raw(value)
     _parse(name, value)
     return value
 
 
 def _plain(type_: Scalar, value: Any, wanted: type) -> Any:
-    """Return a string or boolean. Raise Misfit. An integer for a string has an error of its own."""
+    """Return a string or boolean. Raise TypeMismatch. An integer for a string has an error of its own."""
     if isinstance(value, wanted):
         return value
     if wanted is str and _kind(value) == "int64":
-        raise Misfit(f"cannot convert int64 to {type_.go}")
-    raise Misfit(f"unrecognized type: {type_.name}")
+        raise TypeMismatch(f"cannot convert int64 to {type_.go}")
+    raise TypeMismatch(f"unrecognized type: {type_.name}")
 
 
 def _integer(type_: Scalar, value: Any, bits: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Misfit(f"unrecognized type: {type_.name}")
+        raise TypeMismatch(f"unrecognized type: {type_.name}")
     if _kind(value) == "float64":
         if not float(value).is_integer():
-            raise Misfit(f"cannot convert float64 to {type_.go}")
+            raise TypeMismatch(f"cannot convert float64 to {type_.go}")
         # A float beyond the range of its integer becomes the least integer.
         whole = int(value)
         value = whole if _INT64[0] <= whole <= _INT64[1] else _INT64[0]
@@ -135,10 +135,10 @@ def _integer(type_: Scalar, value: Any, bits: int) -> int:
 
 def _bytes(value: Any) -> Any:
     if not isinstance(value, str):
-        raise Misfit(f"cannot restore slice from {_kind(value)}")
+        raise TypeMismatch(f"cannot restore slice from {_kind(value)}")
     wrong = base64_error(value)
     if wrong:
-        raise Misfit(f"error decoding from json: {wrong}")
+        raise TypeMismatch(f"error decoding from json: {wrong}")
     return value
 
 
@@ -156,7 +156,7 @@ def _parse(name: str, value: Any) -> None:
             )
         elif name in ("time", "microTime", "duration"):
             if not isinstance(value, str):
-                raise Misfit(unmarshal_error(value, "string"))
+                raise TypeMismatch(unmarshal_error(value, "string"))
             if name != "duration":
                 (time if name == "time" else micro_time)(value)
         elif (
@@ -165,17 +165,17 @@ def _parse(name: str, value: Any) -> None:
             and (isinstance(value, bool) or not isinstance(value, int))
         ):
             shown = f" {go_format(value)}" if isinstance(value, float) else ""
-            raise Misfit(f"json: cannot unmarshal {go_kind(value)}{shown} into Go value of type int32")
+            raise TypeMismatch(f"json: cannot unmarshal {go_kind(value)}{shown} into Go value of type int32")
     except ValueError as error:
-        raise Misfit(str(error)) from None
+        raise TypeMismatch(str(error)) from None
 
 
-def rewritten(value: Any) -> Any:
+def rewrite_raw(value: Any) -> Any:
     """Return an untyped value as Go writes it: keys sorted, whole numbers without a fraction."""
     if isinstance(value, dict):
-        return {key: rewritten(value[key]) for key in sorted(value)}
+        return {key: rewrite_raw(value[key]) for key in sorted(value)}
     if isinstance(value, list):
-        return [rewritten(item) for item in value]
+        return [rewrite_raw(item) for item in value]
     if _kind(value) == "float64":
         number = float(value)
         return int(number) if number.is_integer() and _INT64[0] <= number < _INT64[1] else number

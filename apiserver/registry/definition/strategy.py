@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from apiserver.registry.definition.options import DeleteOptions
 
 
-def own(strategy: Strategy, hook: str) -> Any:
+def find_override(strategy: Strategy, hook: str) -> Any:
     """Return the kind's own hook, or None for the default, which need not be called."""
     return None if getattr(type(strategy), hook) is getattr(Strategy, hook) else getattr(strategy, hook)
 

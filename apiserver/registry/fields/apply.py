@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from apiserver.api.codec.bodies import DecodeError, loads, named_version, repeated_fields
-from apiserver.api.codec.codec import decode, ordinary
+from apiserver.api.codec.bodies import DecodeError, find_repeated_fields, loads, strip_empty_group
+from apiserver.api.codec.codec import decode, read_ordinary
 from apiserver.api.errors.status import StatusError, bad_request, conflict
 from apiserver.api.objects import Hub, Json
 from apiserver.api.schema.language import Struct
 from apiserver.api.values.times import timestamp
 from apiserver.registry.body.convert import ExpectedBody, Form, copy_of, exact_copy, to_hub
 from apiserver.registry.body.decode import warnings_of
-from apiserver.registry.body.unstructured import Misfit, restored
+from apiserver.registry.body.unstructured import TypeMismatch, restore
 from apiserver.registry.fields.conflicts import Conflicts
 from apiserver.registry.fields.managers import STRIPPED, Manager, Managers, Owned, decode_strictly, encode
-from apiserver.registry.fields.merge import check, merge, named, remove
+from apiserver.registry.fields.merge import add_parent_fields, check, merge, remove
 from apiserver.registry.fields.set import FieldSet, difference, intersection, of_paths, ordered, union, without
-from apiserver.registry.fields.walk import NamelessItem, compare, stated
+from apiserver.registry.fields.walk import NamelessItem, collect_applied, compare
 
 if TYPE_CHECKING:
     from apiserver.registry.definition.context import Context
@@ -56,7 +56,7 @@ def _load(body: bytes) -> tuple[Json, list[str]]:
         except DecodeError:
             pass
         else:
-            if not repeated_fields(loaded):
+            if not find_repeated_fields(loaded):
                 return loaded.value, []
     try:
         loaded = loads(body, "application/apply-patch+yaml")
@@ -114,7 +114,7 @@ class Apply:
         """Return the new object in hub form, with its managers. Raises StatusError."""
         if self.repeated is None:
             self.applied, self.repeated = _load(self.body)
-        kind, group_version = _text(self.applied.get("kind")), named_version(_text(self.applied.get("apiVersion")))
+        kind, group_version = _text(self.applied.get("kind")), strip_empty_group(_text(self.applied.get("apiVersion")))
         if (kind, group_version) != (self.expected.kind, self.api_version):
             raise bad_request(f"invalid object type: {_gvk(group_version, kind)}")
         obj = self._apply(old, bool(self.options.force))
@@ -193,7 +193,7 @@ class Apply:
             raise StatusError(500, "", f"failed to create typed patch object ({self._shown()}): {wrong}")
         merged: Json = merge(self.schema, live, self.applied)
         last = managers.get(self.manager)
-        fields = without(stated(self.schema, self.applied), self.resets)
+        fields = without(collect_applied(self.schema, self.applied), self.resets)
         managers[self.manager] = Owned(fields, self.api_version, last.time if last else None)
         if last is not None and last.fields:
             merged = self._prune(merged, managers, last)
@@ -219,10 +219,13 @@ class Apply:
             return merged
         at, schema = last.version, self._form(last.version).schema
         whole = self._convert(merged, self.api_version, at, _CONVERT_MERGED)
-        owned_before = named(schema, last.fields)
+        owned_before = add_parent_fields(schema, last.fields)
         pruned = remove(schema, whole, owned_before)
         pruned = self._add_back_owned(whole, pruned, at, managers)
-        dangling = difference(named(schema, stated(schema, whole)), named(schema, stated(schema, pruned)))
+        dangling = difference(
+            add_parent_fields(schema, collect_applied(schema, whole)),
+            add_parent_fields(schema, collect_applied(schema, pruned)),
+        )
         pruned = remove(schema, whole, intersection(dangling, owned_before))
         return self._convert(pruned, at, self.api_version, _PRUNE)
 
@@ -247,8 +250,8 @@ class Apply:
             whole = self._convert(whole, here, version, f"{_ADD_BACK_AT.format('merged')} {version}")
             pruned = self._convert(pruned, here, version, f"{_ADD_BACK_AT.format('pruned')} {version}")
             here, schema = version, self._form(version).schema
-            kept = union(named(schema, stated(schema, pruned)), named(schema, fields))
-            pruned = remove(schema, whole, difference(named(schema, stated(schema, whole)), kept))
+            kept = union(add_parent_fields(schema, collect_applied(schema, pruned)), add_parent_fields(schema, fields))
+            pruned = remove(schema, whole, difference(add_parent_fields(schema, collect_applied(schema, whole)), kept))
         return self._convert(pruned, here, at, _ADD_BACK)
 
     def _convert(self, obj: Json, given: str, wanted: str, what: str) -> Json:
@@ -268,7 +271,7 @@ class Apply:
         source = self._form(given)
         try:
             hub = source.to_hub(decode(source.schema, copy_of(obj)).obj)
-        except (Misfit, DecodeError) as error:
+        except (TypeMismatch, DecodeError) as error:
             kind = _gvk(given, self.expected.kind)
             message = f"failed to {what}: unable to convert unstructured object to {kind}: {error}"
             raise StatusError(500, "", message) from None
@@ -326,7 +329,7 @@ class Apply:
         if not isinstance(last, dict) or last.get("apiVersion") != self.api_version or check(self.schema, last):
             return False
         gained, lost = compare(self.schema, last, live)
-        allowed = difference(difference(stated(self.schema, last), gained), lost)
+        allowed = difference(difference(collect_applied(self.schema, last), gained), lost)
         rest = {key: difference(fields, allowed) for key, fields in conflicts.found.items()}
         conflicts.found = {key: fields for key, fields in rest.items() if fields}
         return not conflicts.found
@@ -350,12 +353,12 @@ class Apply:
         return obj
 
     def _decoded(self, merged: Json) -> Hub:
-        obj = ordinary(self.schema, merged)
+        obj = read_ordinary(self.schema, merged)
         try:
             if obj is None:
-                obj = decode(self.schema, restored(self.schema, merged, [])).obj
+                obj = decode(self.schema, restore(self.schema, merged, [])).obj
             return to_hub(self.ctx, self.expected, obj, reset=False)
-        except (Misfit, DecodeError) as error:
+        except (TypeMismatch, DecodeError) as error:
             kind = _gvk(self.api_version, self.expected.kind)
             message = (
                 f"failed to convert new object ({self._shown()}) to proper version: unable to convert unstructured"

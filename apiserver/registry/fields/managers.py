@@ -17,11 +17,11 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from apiserver.api.codec.codec import copied
+from apiserver.api.codec.codec import copy_json
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from apiserver.api.values.times import timestamp
-from apiserver.registry.body.convert import Form, written
+from apiserver.registry.body.convert import Form, strip_empty
 from apiserver.registry.definition.metadata import UNCHECKED
 from apiserver.registry.definition.resource import same_form
 from apiserver.registry.fields.merge import check
@@ -148,15 +148,15 @@ class FieldTracker:
     def __init__(self, forms: Callable[[str], Form | None], resets: Callable[[str], tuple[str, ...]]) -> None:
         self._forms = forms
 
-        def divided(subresource: str) -> tuple[frozenset[str], FieldSet]:
+        def split_resets(subresource: str) -> tuple[frozenset[str], FieldSet]:
             paths = resets(subresource)
             sections = frozenset(path for path in paths if "." not in path)
             return sections, of_paths(*(path for path in paths if path.partition(".")[0] not in sections))
 
         #: By subresource: whole sections, which need no comparison, and the other fields.
-        self._resets = cache(divided)
+        self._resets = cache(split_resets)
 
-    def created(self, new: Json, writer: Manager, now: datetime) -> None:
+    def track_create(self, new: Json, writer: Manager, now: datetime) -> None:
         """Set metadata.managedFields of a new object (hub form, system fields not yet filled).
 
         An object with nameless items has none.
@@ -175,7 +175,7 @@ class FieldTracker:
             if gained:
                 metadata["managedFields"] = encode({writer: Owned(gained, writer.version, timestamp(now))})
 
-    def updated(self, old: Json, new: Json, writer: Manager, now: datetime) -> None:
+    def track_update(self, old: Json, new: Json, writer: Manager, now: datetime) -> None:
         """Set metadata.managedFields of `new` after a change from `old` (both hub form)."""
         metadata = new["metadata"]
         given = metadata.pop("managedFields", None)
@@ -239,7 +239,7 @@ class FieldTracker:
             before = form.empty()
         if version != writer.version:
             # Conversion to another version rewrites raw extensions. The order of their keys is no change.
-            before, after = copied([before, after])
+            before, after = copy_json([before, after])
         sections, reset = self._resets(writer.subresource)
         if sections:
             # Unchanged fields are not validated, but one misfit leaves the whole object without owners. Metadata always
@@ -252,7 +252,7 @@ class FieldTracker:
             before = {name: part for name, part in before.items() if name not in sections}
             after = {name: part for name, part in after.items() if name not in sections}
         try:
-            gained, lost = compare(form.schema, before, written(form.schema, after))
+            gained, lost = compare(form.schema, before, strip_empty(form.schema, after))
         except (AttributeError, TypeError, LookupError):
             # The type of a custom object's value may differ from its schema; validation reports it.
             if check(form.schema, after) or check(form.schema, before):

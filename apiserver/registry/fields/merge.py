@@ -15,10 +15,10 @@ from typing import Any, Final
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.patch.goformat import go_format
 from apiserver.api.schema.language import DEDUCED, Field, ListOf, MapOf, Scalar, Struct, Type
-from apiserver.registry.fields.set import FieldSet, shown_element
+from apiserver.registry.fields.set import FieldSet, render_element
 from apiserver.registry.fields.walk import ABSENT, NAMELESS, ListWalker, walker_of
 
-__all__ = ["check", "merge", "named", "remove"]
+__all__ = ["add_parent_fields", "check", "merge", "remove"]
 
 _NUMBERS: Final = frozenset({"int32", "int64", "float64"})
 _TEXTS: Final = frozenset({"string", "bytes"})
@@ -98,12 +98,12 @@ def _item_misfits(type_: ListOf, items: list[Any]) -> list[tuple[str, str]]:
                 return [*found, ("", f"element {index}: {text}")]
             element = _elements(type_).element(item)
             if element in seen:
-                found.append(("", f"{_DUPLICATE} {shown_element(element)}"))
+                found.append(("", f"{_DUPLICATE} {render_element(element)}"))
             seen.add(element)
             at = element
         wrong = _misfits(type_.item, item)
         if wrong:
-            prefix = shown_element(at) if at else f"[{index}]"
+            prefix = render_element(at) if at else f"[{index}]"
             found += [(prefix + path, text) for path, text in wrong]
     return found
 
@@ -309,17 +309,17 @@ def _member(node: FieldSet | None) -> bool:
 # Named
 
 
-def named(type_: Type | None, fields: FieldSet) -> FieldSet:
+def add_parent_fields(type_: Type | None, fields: FieldSet) -> FieldSet:
     """Add each declared field with members below it to the set."""
     if isinstance(type_, Struct):
         declared = type_.fields
         out = {}
         for element, node in fields.items():
             item = declared.get(element[2:]) if element[:2] == "f:" else None
-            below = named(item.type if item else None, node) if node else node
+            below = add_parent_fields(item.type if item else None, node) if node else node
             out[element] = {".": {}, **below} if below and item is not None and "." not in below else below
         return out
     if isinstance(type_, MapOf | ListOf):
         inner = type_.value if isinstance(type_, MapOf) else type_.item
-        return {element: named(inner, node) if node else node for element, node in fields.items()}
+        return {element: add_parent_fields(inner, node) if node else node for element, node in fields.items()}
     return fields

@@ -24,7 +24,7 @@ __all__ = [
     "of_paths",
     "ordered",
     "paths",
-    "shown_element",
+    "render_element",
     "union",
     "union_of",
     "without",
@@ -155,14 +155,14 @@ def paths(node: FieldSet, prefix: str = "") -> list[str]:
     them.
     """
     elements = sorted(element for element in node if element != ".")
-    out = [prefix + shown_element(element) for element in elements if not node[element] or "." in node[element]]
+    out = [prefix + render_element(element) for element in elements if not node[element] or "." in node[element]]
     for element in elements:
         if node[element]:
-            out += paths(node[element], prefix + shown_element(element))
+            out += paths(node[element], prefix + render_element(element))
     return out
 
 
-def shown_element(element: str) -> str:
+def render_element(element: str) -> str:
     """Render an element of a path as upstream prints it."""
     kind, text = element[:2], element[2:]
     if kind == "f:":

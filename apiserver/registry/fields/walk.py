@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final
 from apiserver.api.schema.language import DEDUCED, Field, ListOf, MapOf, Scalar, Struct, Type
 from apiserver.registry.fields.set import FieldSet
 
-__all__ = ["ABSENT", "NAMELESS", "ListWalker", "NamelessItem", "Walker", "compare", "stated", "walker_of"]
+__all__ = ["ABSENT", "NAMELESS", "ListWalker", "NamelessItem", "Walker", "collect_applied", "compare", "walker_of"]
 
 #: Fields gained (added or changed) and fields lost; None is the empty set.
 FieldChange = tuple[FieldSet | None, FieldSet | None]
@@ -46,9 +46,9 @@ def compare(schema: Struct, old: dict[str, Any], new: dict[str, Any]) -> tuple[F
     return gained or {}, lost or {}
 
 
-def stated(schema: Struct, obj: dict[str, Any]) -> FieldSet:
+def collect_applied(schema: Struct, obj: dict[str, Any]) -> FieldSet:
     """Return the fields of an object: those that an apply of it owns."""
-    return walker_of(schema).stated(obj)
+    return walker_of(schema).collect_applied(obj)
 
 
 def walker_of(type_: Type) -> Walker:
@@ -76,11 +76,11 @@ class Walker:
         """Compare two different values; either may be ABSENT."""
         return ({}, None) if new is not ABSENT else (None, {})
 
-    def whole(self, value: Any) -> FieldSet:
+    def collect_all(self, value: Any) -> FieldSet:
         """Return the node of an added or removed value with everything below it."""
         return {}
 
-    def stated(self, value: Any) -> FieldSet:
+    def collect_applied(self, value: Any) -> FieldSet:
         """Return the node of an applied value."""
         return {}
 
@@ -97,14 +97,14 @@ class _Container(Walker):
 
     def change(self, old: Any, new: Any) -> FieldChange:
         if new is ABSENT:
-            return None, self.whole(old)
+            return None, self.collect_all(old)
         if old is ABSENT:
-            return self.whole(new), None
+            return self.collect_all(new), None
         if not old and not new:
             return {}, None
-        return self.between(old or self.none, new or self.none)
+        return self.compare(old or self.none, new or self.none)
 
-    def between(self, old: Any, new: Any) -> FieldChange:
+    def compare(self, old: Any, new: Any) -> FieldChange:
         raise NotImplementedError
 
 
@@ -127,7 +127,7 @@ class _StructWalker(_Container):
                 self._fields[name] = ("f:" + name, _LEAF if item.atomic else walker_of(item.type))
         return self._fields
 
-    def between(self, old: Any, new: Any) -> FieldChange:
+    def compare(self, old: Any, new: Any) -> FieldChange:
         fields = self._fields or self.fields
         gained: FieldSet = {}
         lost: FieldSet = {}
@@ -144,10 +144,10 @@ class _StructWalker(_Container):
         for name in old:
             if name not in new and name in fields:
                 element, walker = fields[name]
-                lost[element] = walker.whole(old[name])
+                lost[element] = walker.collect_all(old[name])
         return gained or None, lost or None
 
-    def whole(self, value: Any) -> FieldSet:
+    def collect_all(self, value: Any) -> FieldSet:
         if not value:
             return {}
         fields = self._fields or self.fields
@@ -155,16 +155,16 @@ class _StructWalker(_Container):
         for name in sorted(value):
             if name in fields:
                 element, walker = fields[name]
-                out[element] = {} if walker is _LEAF else walker.whole(value[name])
+                out[element] = {} if walker is _LEAF else walker.collect_all(value[name])
         return out
 
-    def stated(self, value: Any) -> FieldSet:
+    def collect_applied(self, value: Any) -> FieldSet:
         out: FieldSet = {}
         for name in sorted(value or ()):
             if name in self.fields:
                 element, walker = self.fields[name]
                 part = value[name]
-                node = walker.stated(part)
+                node = walker.collect_applied(part)
                 if name not in self._declared:  # A map's key is always a member.
                     out[element] = _as_member(node)
                 elif node or not isinstance(walker, _Container) or part is None or part == {}:
@@ -195,18 +195,18 @@ class _DeducedWalker(Walker):
         if isinstance(old, dict) and isinstance(new, dict):
             return _DEDUCED_MAP.change(old, new)
         if old is ABSENT:
-            return self.whole(new), None
+            return self.collect_all(new), None
         if new is ABSENT:
-            return None, self.whole(old)
-        gained, lost = self.whole(new), self.whole(old)
+            return None, self.collect_all(old)
+        gained, lost = self.collect_all(new), self.collect_all(old)
         # Both have this field. If a map became a leaf, the fields below it are lost.
         return gained, {name: node for name, node in lost.items() if name != "."} or None
 
-    def whole(self, value: Any) -> FieldSet:
-        return _DEDUCED_MAP.whole(value) if isinstance(value, dict) else {}
+    def collect_all(self, value: Any) -> FieldSet:
+        return _DEDUCED_MAP.collect_all(value) if isinstance(value, dict) else {}
 
-    def stated(self, value: Any) -> FieldSet:
-        return _DEDUCED_MAP.stated(value) if isinstance(value, dict) else {}
+    def collect_applied(self, value: Any) -> FieldSet:
+        return _DEDUCED_MAP.collect_applied(value) if isinstance(value, dict) else {}
 
 
 class _MapWalker(_Container):
@@ -215,7 +215,7 @@ class _MapWalker(_Container):
     def __init__(self, type_: MapOf) -> None:
         self._walker = walker_of(type_.value)
 
-    def between(self, old: Any, new: Any) -> FieldChange:
+    def compare(self, old: Any, new: Any) -> FieldChange:
         gained: FieldSet = {}
         lost: FieldSet = {}
         for key in sorted(new):
@@ -228,19 +228,19 @@ class _MapWalker(_Container):
                     lost["f:" + key] = minus
         for key in old:
             if key not in new:
-                lost["f:" + key] = self._walker.whole(old[key])
+                lost["f:" + key] = self._walker.collect_all(old[key])
         return gained or None, lost or None
 
-    def whole(self, value: Any) -> FieldSet:
+    def collect_all(self, value: Any) -> FieldSet:
         if not value:
             return {}
         out: FieldSet = {".": {}}
         for key in sorted(value):
-            out["f:" + key] = self._walker.whole(value[key])
+            out["f:" + key] = self._walker.collect_all(value[key])
         return out
 
-    def stated(self, value: Any) -> FieldSet:
-        return {"f:" + key: _as_member(self._walker.stated(value[key])) for key in sorted(value or ())}
+    def collect_applied(self, value: Any) -> FieldSet:
+        return {"f:" + key: _as_member(self._walker.collect_applied(value[key])) for key in sorted(value or ())}
 
 
 _DEDUCED: Final = _DeducedWalker()
@@ -306,7 +306,7 @@ class ListWalker(_Container):
             out.setdefault(element, []).append(item)
         return out
 
-    def between(self, old: Any, new: Any) -> FieldChange:
+    def compare(self, old: Any, new: Any) -> FieldChange:
         walker = self._walker or self.item
         before, after = self.groups(old), self.groups(new)
         gained: FieldSet = {}
@@ -331,10 +331,10 @@ class ListWalker(_Container):
         if len(left) > 1 and len(right) > 1:
             return {}, None
         if len(left) > 1:
-            return (walker.whole(right[0]) if right else None), {}
-        return {}, (walker.whole(left[0]) if left else None)
+            return (walker.collect_all(right[0]) if right else None), {}
+        return {}, (walker.collect_all(left[0]) if left else None)
 
-    def whole(self, value: Any) -> FieldSet:
+    def collect_all(self, value: Any) -> FieldSet:
         if not value:
             return {}
         walker = self._walker or self.item
@@ -342,14 +342,14 @@ class ListWalker(_Container):
         out: FieldSet = {".": {}}
         for element in sorted(groups):
             items = groups[element]
-            out[element] = walker.whole(items[0]) if len(items) == 1 else {}
+            out[element] = walker.collect_all(items[0]) if len(items) == 1 else {}
         return out
 
-    def stated(self, value: Any) -> FieldSet:
+    def collect_applied(self, value: Any) -> FieldSet:
         walker = self._walker or self.item
         groups = self.groups(value or ())
         return {
-            element: _as_member(walker.stated(items[0])) if len(items) == 1 else {}
+            element: _as_member(walker.collect_applied(items[0])) if len(items) == 1 else {}
             for element, items in sorted(groups.items())
         }
 

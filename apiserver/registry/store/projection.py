@@ -96,7 +96,7 @@ class Projector:
         obj = read(entry)
         if tracked:
             writer = Manager(ctx.manager, "Update", self.api_version, ctx.subresource)
-            self._tracker.updated(self.project_object(obj), new, writer, ctx.now)
+            self._tracker.track_update(self.project_object(obj), new, writer, ctx.now)
         metadata, version = obj["metadata"], api_version(ctx.resource.group, ctx.version)
         managers = decode_strictly(metadata.pop("managedFields", None))
         self._check(ctx, new, obj)

@@ -17,14 +17,14 @@ import orjson
 from apiserver.api.codec.codec import encode_exactly, encode_plain
 from apiserver.api.errors.status import StatusError, insufficient_storage, unavailable
 from apiserver.api.objects import Hub, Shared, Stored
-from apiserver.registry.body.convert import ExpectedBody, Form, as_stored, normalizer_of
+from apiserver.registry.body.convert import ExpectedBody, Form, normalizer_of, to_stored_form
 from apiserver.registry.body.decode import Kinds
 from apiserver.registry.body.size import ENVELOPE, REQUEST_LIMIT, encode_large
 from apiserver.registry.definition.context import Context, Rewrite
 from apiserver.registry.definition.dropped_fields import DroppedFields
 from apiserver.registry.definition.random_source import RandomSource
 from apiserver.registry.definition.resource import Resource, api_version
-from apiserver.registry.definition.strategy import own
+from apiserver.registry.definition.strategy import find_override
 from apiserver.registry.fields.managers import FieldTracker
 from apiserver.registry.store.conversion import ConvertedEntry, add_mark, convert_entry, convert_to_stored, remove_mark
 from apiserver.registry.store.projection import Projector
@@ -250,10 +250,10 @@ class Store:
         #: configuration changes.
         self.cached_handlers: dict[tuple[Operation, str, str, bool], Handlers] = {}
         #: Hooks that few kinds have, None for the others.
-        self.canonicalize = own(self.strategy, "canonicalize")
-        self.takes_long = own(self.strategy, "takes_long")
-        self.before_storing = own(self.strategy, "before_storing")
-        self.warnings_on_status_update = own(self.strategy, "warnings_on_status_update")
+        self.canonicalize = find_override(self.strategy, "canonicalize")
+        self.takes_long = find_override(self.strategy, "takes_long")
+        self.before_storing = find_override(self.strategy, "before_storing")
+        self.warnings_on_status_update = find_override(self.strategy, "warnings_on_status_update")
         #: Changes an object to its stored form, or None if that is the object itself.
         self.normalize = normalizer_of(resource.hub_schema)
         #: The resource in each version.
@@ -328,7 +328,7 @@ class Store:
         converted = self.resource.conversion is not None
         if converted:
             obj = await convert_to_stored(self.resource, ctx, obj)
-        made, mark = as_stored(obj), self.resource.stored_mark
+        made, mark = to_stored_form(obj), self.resource.stored_mark
         plain = encode_plain(made) if self.cache.followers and not (converted or mark) else None
         if plain is not None and len(plain) <= LONG:
             value = Stored(plain)

@@ -15,20 +15,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.api.codec.bodies import Body, DecodeError, claimed_kind, loads, repeated_fields
-from apiserver.api.codec.codec import Decoded, decode, decode_changed, ordinary_changes
+from apiserver.api.codec.bodies import Body, DecodeError, find_repeated_fields, loads, read_type_meta
+from apiserver.api.codec.codec import Decoded, decode, decode_changed, read_ordinary_changes
 from apiserver.api.errors.field_errors import Path, go_quote, invalid
 from apiserver.api.errors.status import StatusError, bad_request, internal_error
 from apiserver.api.errors.status import invalid as invalid_status
 from apiserver.api.objects import Hub, Json
 from apiserver.api.patch import PatchError, json_patch, merge_patch, strategic_merge_patch
 from apiserver.api.patch.goformat import go_format
-from apiserver.api.patch.shown import shown_json_patched, shown_merged
+from apiserver.api.patch.results import render_json_patched, render_merged
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.api.values.go_json import unmarshal_error
 from apiserver.registry.body.convert import ExpectedBody, to_hub, to_version
 from apiserver.registry.body.decode import other_kind, scheme_of, unregistered, unsupported_media_type, warnings_of
-from apiserver.registry.body.unstructured import Misfit, restored_changes
+from apiserver.registry.body.unstructured import TypeMismatch, restore_changes
 from apiserver.registry.definition.metadata import check_identity, manager_name
 from apiserver.registry.definition.options import NO_OPTIONS, patch_options
 from apiserver.registry.store.results import Result
@@ -140,13 +140,13 @@ class Patch:
     #: Returns the document with the patch applied. Raises PatchError.
     apply: Callable[[Any, Any], Any]
 
-    def shown(self) -> str:
+    def render_result(self) -> str:
         """Render the result of the patch for errors."""
         raise NotImplementedError
 
     def refuse(self, error: str) -> StatusError:
         """Return a 422 on the patch with its result."""
-        return invalid_patch(self.shown(), error)
+        return invalid_patch(self.render_result(), error)
 
     def decode(self, patched: Any) -> tuple[ExpectedBody, Decoded]:
         """Decode a patched document as its own kind and version. Raise StatusError."""
@@ -155,7 +155,7 @@ class Patch:
             raise self.refuse(unmarshal_error(patched, "map[string]interface {}"))
         given = expected
         if patched.get("apiVersion") != expected.api_version or patched.get("kind") != expected.kind:
-            given = self._claimed(patched)
+            given = self._expected_of(patched)
         try:
             if given is expected:
                 return expected, decode_changed(expected.schema, patched, self.document)
@@ -163,19 +163,19 @@ class Patch:
         except DecodeError as error:
             raise self.refuse(str(error)) from None
 
-    def _claimed(self, patched: Json) -> ExpectedBody:
+    def _expected_of(self, patched: Json) -> ExpectedBody:
         """Return the expected body for a document whose kind or version the patch changed.
 
         Raises StatusError.
         """
         expected = self.expected
         try:
-            version, kind = claimed_kind(patched)
+            version, kind = read_type_meta(patched)
         except DecodeError as error:
             raise self.refuse(str(error)) from None
         bare = expected.custom and expected.kind == self.ctx.resource.kind
         if bare and not kind:
-            raise self.refuse(f"Object 'Kind' is missing in '{self.shown()}'")
+            raise self.refuse(f"Object 'Kind' is missing in '{self.render_result()}'")
         if not version:
             raise internal_error(_NO_VERSION) if bare else self._unversioned(patched)
         given = expected if version == expected.api_version else self._other_version(version)
@@ -220,13 +220,13 @@ class MergePatch(Patch):
         if not isinstance(loaded.value, dict):
             raise bad_request(f"error decoding patch: {unmarshal_error(loaded.value, 'map[string]interface {}')}")
         self.patch = loaded.value
-        return repeated_fields(loaded)
+        return find_repeated_fields(loaded)
 
     apply = staticmethod(merge_patch)
 
-    def shown(self) -> str:
+    def render_result(self) -> str:
         schema = None if self.expected.custom else self.expected.schema
-        return shown_merged(schema, self.document, self.patch, lambda ordered: merge_patch(ordered, self.patch))
+        return render_merged(schema, self.document, self.patch, lambda ordered: merge_patch(ordered, self.patch))
 
 
 class JsonPatch(Patch):
@@ -244,13 +244,13 @@ class JsonPatch(Patch):
                 f" {len(operations)}"
             )
             raise StatusError(413, "RequestEntityTooLarge", text)
-        return _problems_of_operations(operations, repeated_fields(loaded)) if self.validation != "Ignore" else []
+        return _problems_of_operations(operations, find_repeated_fields(loaded)) if self.validation != "Ignore" else []
 
     apply = staticmethod(json_patch)
 
-    def shown(self) -> str:
+    def render_result(self) -> str:
         schema = None if self.expected.custom else self.expected.schema
-        return shown_json_patched(schema, self.document, self.patch, lambda ordered: json_patch(ordered, self.patch))
+        return render_json_patched(schema, self.document, self.patch, lambda ordered: json_patch(ordered, self.patch))
 
 
 class StrategicMerge(Patch):
@@ -262,20 +262,20 @@ class StrategicMerge(Patch):
         if loaded.value is not None and not isinstance(loaded.value, dict):
             raise bad_request(unmarshal_error(loaded.value, "map[string]interface {}"))
         self.patch = loaded.value or {}
-        return repeated_fields(loaded)
+        return find_repeated_fields(loaded)
 
     def apply(self, document: Any, patch: Any) -> Any:
         return strategic_merge_patch(self.expected.schema, document, patch)
 
     def decode(self, patched: Any) -> tuple[ExpectedBody, Decoded]:
         schema, unknown = self.expected.schema, list[str]()
-        made = ordinary_changes(schema, patched, self.document)
+        made = read_ordinary_changes(schema, patched, self.document)
         if made is not None:
             return self.expected, Decoded(made, [], [], [])
         try:
-            fitting = restored_changes(schema, patched, self.document, unknown)
+            fitting = restore_changes(schema, patched, self.document, unknown)
             decoded = decode_changed(schema, fitting, self.document)
-        except (Misfit, DecodeError) as error:
+        except (TypeMismatch, DecodeError) as error:
             raise self.refuse(str(error)) from None
         decoded.problems = [f'unknown field "{path}"' for path in sorted(unknown)] + decoded.problems
         return self.expected, decoded
@@ -324,9 +324,9 @@ def _failed(error: PatchError) -> StatusError:
     return bad_request(error.text) if error.status == 400 else StatusError(error.status, "", error.text)
 
 
-def invalid_patch(shown: str, error: str) -> StatusError:
+def invalid_patch(result: str, error: str) -> StatusError:
     """Return a 422 on the patch itself, without kind and object like upstream's."""
-    return invalid_status("", "", "", [invalid(Path("patch"), shown, error)])
+    return invalid_status("", "", "", [invalid(Path("patch"), result, error)])
 
 
 _PATCHES: Final[dict[str, type[Patch]]] = {JSON_PATCH: JsonPatch, MERGE: MergePatch, STRATEGIC: StrategicMerge}

@@ -23,7 +23,7 @@ from apiserver.api.errors.status import MODIFIED, StatusError, conflict, forbidd
 from apiserver.api.errors.status import invalid as invalid_status
 from apiserver.api.objects import Hub
 from apiserver.api.values.numbers import parse_uint64
-from apiserver.registry.body.convert import holds_empty, read, read_compact, read_shared
+from apiserver.registry.body.convert import may_have_empty, read, read_compact, read_shared
 from apiserver.registry.definition.metadata import (
     UNCHECKED,
     deduplicate_owners,
@@ -166,9 +166,9 @@ async def admit_object(m: Mutation) -> None:
     elif m.tracked:
         writer = Manager(ctx.manager, "Update", store.bodies[ctx.version, ""].api_version, m.part)
         if creating:
-            store.tracker.created(m.obj, writer, ctx.now)
+            store.tracker.track_create(m.obj, writer, ctx.now)
         else:
-            store.tracker.updated(m.old, m.obj, writer, ctx.now)
+            store.tracker.track_update(m.old, m.obj, writer, ctx.now)
     handlers = m.handlers = store.handlers(m.operation, ctx)
     m.reinvocation = None
     if handlers.admitting:
@@ -234,7 +234,7 @@ async def store_object(m: Mutation) -> Result | None:
             ctx.warnings += store.warnings_on_status_update(ctx, obj, m.old)
         if store.canonicalize is not None:
             store.canonicalize(ctx, obj)
-        if store.normalize is not None and holds_empty(obj):
+        if store.normalize is not None and may_have_empty(obj):
             store.normalize(obj)
         if not creating:
             keep_times(obj, m.old)

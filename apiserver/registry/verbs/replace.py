@@ -44,7 +44,7 @@ async def replace_object(
         m.obj = change(m.obj)
         m.obj["metadata"].pop("resourceVersion", None)
         if tracked and m.obj != m.old:
-            store.tracker.updated(m.old, m.obj, writer, ctx.now)
+            store.tracker.track_update(m.old, m.obj, writer, ctx.now)
         entry = await append_changed(m)
         if entry is not None:
             return entry

@@ -37,7 +37,7 @@ async def prepare_unstored(store: Store, ctx: Context, body: Json) -> None:
     wipe_system_fields(metadata)
     ensure_namespace(metadata, ctx.namespace if store.resource.namespaced else "")
     writer = Manager(ctx.manager, "Update", store.bodies[ctx.version, ""].api_version, "")
-    store.tracker.created(body, writer, ctx.now)
+    store.tracker.track_create(body, writer, ctx.now)
     await admit(store.handlers("CREATE", ctx), _attributes(ctx, body))
 
 
@@ -55,7 +55,7 @@ def build_manager_setter(kind: Struct, version: str, *resets: str) -> Callable[[
     tracker = FieldTracker(lambda _: form, lambda _: resets)
 
     def set_manager(ctx: Context, body: Json) -> None:
-        tracker.created(body, Manager(ctx.manager, "Update", version, ctx.subresource), ctx.now)
+        tracker.track_create(body, Manager(ctx.manager, "Update", version, ctx.subresource), ctx.now)
 
     return set_manager
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from apiserver.api.codec.bodies import claimed_kind
+from apiserver.api.codec.bodies import read_type_meta
 from apiserver.api.codec.codec import DecodeError, decode, interpret, loads
 from apiserver.api.errors.field_errors import aggregate, go_quote
 from apiserver.api.objects import Json
@@ -139,7 +139,7 @@ class Manifests:
             for item in _items(value):
                 if not isinstance(item, dict):
                     raise ManifestError("failed to decode list item: Object 'Kind' is missing")
-                yield from self._objects_of(item, *claimed_kind(item), None)
+                yield from self._objects_of(item, *read_type_meta(item), None)
         elif version != _API_VERSION or single not in _KINDS:
             raise ManifestError(f"no kind {go_quote(kind)} is registered for version {go_quote(version)}")
         elif single not in PLUGINS[self.plugin]:

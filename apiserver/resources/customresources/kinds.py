@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from apiserver.api.codec.codec import Body, Decoded, DecodeError, decode
-from apiserver.api.codec.strictness import repeated
+from apiserver.api.codec.strictness import find_repeated
 from apiserver.api.objects import Hub, Json
 from apiserver.api.schema.language import Struct
 from apiserver.api.types.meta import ObjectMeta
@@ -267,7 +267,7 @@ def _coercion_for(value: Json, gvk: tuple[str, str, str], coercions: dict[str, C
 
 def _decoded(coercion: Coercion, value: Json, body: Body | None, *, keeps_nulls: bool = False) -> Decoded:
     """Return the coerced object, and strict decoding errors: duplicate fields, then unknown fields."""
-    duplicates = repeated(parse_with_spans(body.text)) if body is not None and _may_repeat(body) else []
+    duplicates = find_repeated(parse_with_spans(body.text)) if body is not None and _may_repeat(body) else []
     try:
         metadata = decode(ObjectMeta, value.get("metadata"))
     except DecodeError:  # report the first of several errors in key order
@@ -307,7 +307,7 @@ def _may_repeat(body: Body) -> bool:
     if not text:
         return False
     plain = b'" :' not in text and b"u0022" not in text
-    return not plain or text.count(b'":') != body.again.count(b'":')
+    return not plain or text.count(b'":') != body.encoded.count(b'":')
 
 
 def _present(coercion: Coercion, since: int) -> Callable[[Record], Record]:

@@ -14,10 +14,10 @@ import orjson
 from apiserver.api.objects import Json
 from apiserver.api.schema.language import ListOf, MapOf, Struct, Type
 
-__all__ = ["shown_json_patched", "shown_merged"]
+__all__ = ["render_json_patched", "render_merged"]
 
 
-def shown_json_patched(
+def render_json_patched(
     schema: Type | None, document: Any, operations: list[Json | None], apply: Callable[[Any], Any]
 ) -> str:
     """Return the result of a JSON patch as JSON.
@@ -31,12 +31,12 @@ def shown_json_patched(
             node = reached
             for step in pointer.split("/")[1:-1] if isinstance(pointer, str) else ():
                 node = node.setdefault(step.replace("~1", "/").replace("~0", "~"), {})
-    return _text(_taken_apart(apply(_in_order(schema, document)), reached))
+    return _text(_sort_reached(apply(_order_fields(schema, document)), reached))
 
 
-def shown_merged(schema: Type | None, document: Any, patch: Any, apply: Callable[[Any], Any]) -> str:
-    """Return the result of a merge patch as JSON, as `shown_json_patched` does."""
-    return _text(_taken_apart(apply(_in_order(schema, document)), patch))
+def render_merged(schema: Type | None, document: Any, patch: Any, apply: Callable[[Any], Any]) -> str:
+    """Return the result of a merge patch as JSON, as `render_json_patched` does."""
+    return _text(_sort_reached(apply(_order_fields(schema, document)), patch))
 
 
 def _text(value: Any) -> str:
@@ -44,31 +44,31 @@ def _text(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _taken_apart(value: Any, reached: Any) -> Any:
+def _sort_reached(value: Any, reached: Any) -> Any:
     """Return a value with sorted keys in the parts that the patch reaches."""
     if not isinstance(reached, dict):
         return value
     if isinstance(value, dict):
-        return {name: _taken_apart(part, reached.get(name)) for name, part in sorted(value.items())}
+        return {name: _sort_reached(part, reached.get(name)) for name, part in sorted(value.items())}
     if isinstance(value, list):
-        return [_taken_apart(part, reached.get(str(index))) for index, part in enumerate(value)]
+        return [_sort_reached(part, reached.get(str(index))) for index, part in enumerate(value)]
     return value
 
 
-def _in_order(schema: Type | None, value: Any) -> Any:
+def _order_fields(schema: Type | None, value: Any) -> Any:
     """Return a value with fields in the order of its type and sorted maps."""
     if isinstance(value, dict):
         fields = schema.fields if isinstance(schema, Struct) else {}
         order = [name for name in fields if name in value]
         rest = sorted(name for name in value if name not in fields)
-        return {name: _in_order(_below(schema, name), value[name]) for name in (*order, *rest)}
+        return {name: _order_fields(_member_type(schema, name), value[name]) for name in (*order, *rest)}
     if isinstance(value, list):
         item = schema.item if isinstance(schema, ListOf) else None
-        return [_in_order(item, part) for part in value]
+        return [_order_fields(item, part) for part in value]
     return value
 
 
-def _below(schema: Type | None, name: str) -> Type | None:
+def _member_type(schema: Type | None, name: str) -> Type | None:
     if isinstance(schema, Struct):
         return schema.fields[name].type if name in schema.fields else None
     return schema.value if isinstance(schema, MapOf) else None
