@@ -11,7 +11,7 @@ import pytest
 
 from apiserver.api.features.gates import GATES, Features
 from apiserver.api.objects import Json
-from apiserver.api.schema.dropping import ITEMS, VALUES, Place, places_of
+from apiserver.api.schema.dropping import ITEMS, VALUES, GatedField, find_gated_fields
 from apiserver.api.schema.language import ListOf, MapOf, Struct, Type
 from apiserver.registry.definition.resource import Resource, Version
 from apiserver.resources import CATALOG
@@ -41,7 +41,7 @@ class Case(NamedTuple):
 
     resource: Resource
     version: Version
-    place: Place
+    place: GatedField
     gate: str
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ EVERY: Final = [
     Case(resource, version, place, gate)
     for resource in CATALOG
     for version in resource.versions
-    for place in places_of(version.schema)
+    for place in find_gated_fields(version.schema)
     for gate in place.gate.gates
 ]
 CASES: Final = [case for case in EVERY if case.place.gate.scope != "never"]
@@ -146,7 +146,7 @@ def in_use(case: Case) -> Json:
         return dict(merged(made, companion))
     if place.gate.counts:
         return made
-    use = next(p for p in places_of(schema) if p.gate.gates == place.gate.gates and p.gate.counts)
+    use = next(p for p in find_gated_fields(schema) if p.gate.gates == place.gate.gates and p.gate.counts)
     return dict(merged(made, holder(schema, use.steps)))
 
 
@@ -173,7 +173,11 @@ def test_every_version_of_a_kind_has_the_gates_of_the_others() -> None:
     for resource in CATALOG:
         gates = {
             version.name: sorted(
-                {(place.steps[-1], place.gate) for place in places_of(version.schema) if place.steps[-1] != "basic"}
+                {
+                    (place.steps[-1], place.gate)
+                    for place in find_gated_fields(version.schema)
+                    if place.steps[-1] != "basic"
+                }
             )
             for version in resource.versions
         }

@@ -6,9 +6,9 @@ return after storing the object (except for empty lists that are always written:
 encoding does, quantities and times canonical, map keys sorted, struct fields in schema order. Decoding is idempotent: a
 value in normal form is returned equal.
 
-The ordinary case is fast. A reader is compiled once per struct. It raises `Odd` at anything unusual (an unknown field,
-a wrong type, a bad quantity). Only then `strictness` walks the value again, collects the error texts, and returns a
-value without oddities.
+The ordinary case is fast. A reader is compiled once per struct. It raises `UnusualValue` at anything unusual (an
+unknown field, a wrong type, a bad quantity). Only then `strictness` walks the value again, collects the error texts,
+and returns a value without oddities.
 
 Facts: Go's encoding/json with the rules of sigs.k8s.io/json (case-sensitive names, integers, separate strict errors).
 """
@@ -26,7 +26,7 @@ import orjson
 
 from apiserver.api.codec.bodies import Body, DecodeError, interpret, loads
 from apiserver.api.schema.language import Field, ListOf, MapOf, OwnForm, Scalar, Struct, Type
-from apiserver.api.schema.scalars import AS_IT_IS, READERS, Odd, Reader, raw_names
+from apiserver.api.schema.scalars import AS_IT_IS, READERS, Reader, UnusualValue, raw_names
 from apiserver.api.values.go_json import Pairs, RawObject, go_kind, parse_with_spans
 
 __all__ = [
@@ -146,7 +146,7 @@ def decode(schema: Struct, value: Any, body: Body | None = None) -> Decoded:
     if body is None or not _needs_exact_reading(schema, value, body):
         try:
             return Decoded(reader_of(schema)(value), body.problems if body else [], [], [])
-        except Odd:
+        except UnusualValue:
             pass
     from apiserver.api.codec.strictness import examine
 
@@ -193,7 +193,7 @@ def _read_changed(schema: Struct, value: dict[str, Any], before: dict[str, Any])
                 out[name] = item
             elif mode == _ALWAYS:
                 out[name] = read(None)
-    except Odd:
+    except UnusualValue:
         return None
     return out
 
@@ -215,7 +215,7 @@ def read_ordinary(schema: Struct, value: Any) -> Any:
     try:
         made = reader_of(schema)(value)
         text = orjson.dumps(value) if raw_names(schema) else b""
-    except (Odd, TypeError):  # orjson writes no integers beyond 64 bits
+    except (UnusualValue, TypeError):  # orjson writes no integers beyond 64 bits
         return None
     return None if any(name in text for name in raw_names(schema)) else made
 
@@ -257,7 +257,7 @@ def _own_reader(form: OwnForm) -> Reader:
             readers.update({sorts[sort]: _reader(of) for sort, of in form.forms.items()})
         reader = readers.get(type(value))
         if not reader or value == []:
-            raise Odd
+            raise UnusualValue
         return reader(value)
 
     return read
@@ -269,7 +269,7 @@ def _list_reader(read: Reader) -> Reader:
             return [read(item) for item in value]
         if value is None:
             return None
-        raise Odd
+        raise UnusualValue
 
     return read_list
 
@@ -282,7 +282,7 @@ def _map_reader(read: Reader) -> Reader:
             return {key: read(value[key]) for key in sorted(value)}
         if value is None:
             return None
-        raise Odd
+        raise UnusualValue
 
     return read_map
 
@@ -345,7 +345,7 @@ def _compile(struct: Struct, *, nullable: bool) -> Reader:
     def read_struct(value: Any) -> Any:
         if type(value) is not dict:
             if value is not None:
-                raise Odd
+                raise UnusualValue
             if nullable:
                 return None
             value = {}
@@ -379,10 +379,10 @@ _PLANS: Final = 64
 
 
 def _plan(table: Mapping[str, _Entry], names: tuple[str, ...]) -> _Plan:
-    """Return the reading plan for the given field names. Raise Odd for a field that the type lacks."""
+    """Return the reading plan for the given field names. Raise UnusualValue for a field that the type lacks."""
     given = set(names)
     if not table.keys() >= given:
-        raise Odd
+        raise UnusualValue
     missing = tuple((name, read) for name, (mode, _, read) in table.items() if mode == _ALWAYS and name not in given)
     order = tuple(name for name, (mode, *_) in table.items() if name in given or mode == _ALWAYS)
     return tuple((name, *table[name]) for name in names), missing, None if order == names else order

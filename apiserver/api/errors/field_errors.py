@@ -37,7 +37,7 @@ class Named(str):
 
 
 #: Most child paths cached per path.
-_KEPT_BELOW: Final = 64
+_MAX_CACHED_CHILDREN: Final = 64
 
 
 class Path:
@@ -47,24 +47,24 @@ class Path:
     request.
     """
 
-    __slots__ = ("_below", "text")
+    __slots__ = ("_children", "text")
 
     def __init__(self, text: str = "") -> None:
         self.text = text
-        self._below: dict[str | int, Path] = {}
+        self._children: dict[str | int, Path] = {}
 
     def __truediv__(self, name: str) -> Path:
-        found = self._below.get(name)
-        return found if found is not None else self._kept(name, f"{self.text}.{name}" if self.text else name)
+        found = self._children.get(name)
+        return found if found is not None else self._cache_child(name, f"{self.text}.{name}" if self.text else name)
 
     def __getitem__(self, index: int) -> Path:
-        found = self._below.get(index)
-        return found if found is not None else self._kept(index, f"{self.text}[{index}]")
+        found = self._children.get(index)
+        return found if found is not None else self._cache_child(index, f"{self.text}[{index}]")
 
-    def _kept(self, part: str | int, text: str) -> Path:
+    def _cache_child(self, part: str | int, text: str) -> Path:
         made = Path(text)
-        if len(self._below) < _KEPT_BELOW:
-            self._below[part] = made
+        if len(self._children) < _MAX_CACHED_CHILDREN:
+            self._children[part] = made
         return made
 
     def key(self, name: str) -> Path:

@@ -54,11 +54,11 @@ def _has_defaults(struct: Struct, seen: set[str]) -> bool:
     seen.add(struct.name)
     if any(map(_has_default, struct.fields.values())):
         return True
-    held = (_held(item.type) for item in struct.fields.values())
-    return any(inner is not None and inner.name not in seen and _has_defaults(inner, seen) for inner in held)
+    structs = (_inner_struct(item.type) for item in struct.fields.values())
+    return any(inner is not None and inner.name not in seen and _has_defaults(inner, seen) for inner in structs)
 
 
-def _held(type_: Type) -> Struct | None:
+def _inner_struct(type_: Type) -> Struct | None:
     while isinstance(type_, ListOf | MapOf):
         type_ = type_.item if isinstance(type_, ListOf) else type_.value
     return type_ if isinstance(type_, Struct) else None

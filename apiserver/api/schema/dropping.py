@@ -21,11 +21,11 @@ __all__ = [
     "ITEMS",
     "VALUES",
     "DroppedField",
-    "Place",
+    "GatedField",
     "drop_disabled",
     "drop_hidden",
-    "marks_of",
-    "places_of",
+    "find_gated_fields",
+    "list_hidden_marks",
     "without_gates",
 ]
 
@@ -48,14 +48,14 @@ class DroppedField(NamedTuple):
         return f"{self.path}: dropped, the feature gate {self.gate} is disabled"
 
 
-class Typed(Protocol):
+class TypedResource(Protocol):
     """A resource; only the type of the stored object matters here."""
 
     @property
     def hub_schema(self) -> Struct: ...
 
 
-class Writing(Protocol):
+class WriteContext(Protocol):
     """The context of a write: gates, resource and dropped fields (`apiserver.registry.definition.context`).
 
     The dropped fields become warnings to the user.
@@ -65,10 +65,10 @@ class Writing(Protocol):
     dropped: list[DroppedField]
 
     @property
-    def resource(self) -> Typed: ...
+    def resource(self) -> TypedResource: ...
 
 
-class Place(NamedTuple):
+class GatedField(NamedTuple):
     """A gated field below a type, and the steps to it."""
 
     steps: Steps
@@ -77,13 +77,13 @@ class Place(NamedTuple):
 
 
 class _Feature(NamedTuple):
-    """Places that are kept or dropped together.
+    """Gated fields that are kept or dropped together.
 
     `gate` is the disabled one; `keeps` returns whether a stored object keeps the fields.
     """
 
     gate: str
-    places: tuple[Place, ...]
+    gated_fields: tuple[GatedField, ...]
     keeps: Test
 
 
@@ -94,27 +94,27 @@ class _Dropper(NamedTuple):
     features: tuple[_Feature, ...]
 
 
-def places_of(struct: Struct) -> tuple[Place, ...]:
+def find_gated_fields(struct: Struct) -> tuple[GatedField, ...]:
     """Return all gated fields of a type and of the types inside it."""
-    known: tuple[Place, ...] | None = struct.cache.get("places")
+    known: tuple[GatedField, ...] | None = struct.cache.get("gated fields")
     if known is None:
-        struct.cache["places"] = ()  # a recursive type contributes its fields once
-        known = struct.cache["places"] = tuple(_places(struct))
+        struct.cache["gated fields"] = ()  # a recursive type contributes its fields once
+        known = struct.cache["gated fields"] = tuple(_gated_fields(struct))
     return known
 
 
-def _places(struct: Struct) -> Iterator[Place]:
+def _gated_fields(struct: Struct) -> Iterator[GatedField]:
     for name, item in struct.fields.items():
         if item.gate is not None:
-            yield Place((name,), item, item.gate)
-        held, marks = _held(item.type)
+            yield GatedField((name,), item, item.gate)
+        held, marks = _inner_type(item.type)
         if isinstance(held, Struct) and item.ungated != EVERY_GATE:
-            for place in places_of(held):
-                if not set(item.ungated) & set(place.gate.gates):
-                    yield place._replace(steps=(name, *marks, *place.steps))
+            for gated in find_gated_fields(held):
+                if not set(item.ungated) & set(gated.gate.gates):
+                    yield gated._replace(steps=(name, *marks, *gated.steps))
 
 
-def _held(type_: Type) -> tuple[Type, Steps]:
+def _inner_type(type_: Type) -> tuple[Type, Steps]:
     """Return the innermost type of lists and maps, and the steps to it."""
     marks: Steps = ()
     while isinstance(type_, ListOf | MapOf):
@@ -123,7 +123,7 @@ def _held(type_: Type) -> tuple[Type, Steps]:
     return type_, marks
 
 
-def drop_disabled(ctx: Writing, obj: Json, old: Json | None) -> None:
+def drop_disabled(ctx: WriteContext, obj: Json, old: Json | None) -> None:
     """Remove the fields of disabled gates from an object; `old` is the stored one, None for a new object.
 
     Record each removed value with its gate in the context, except default values. Copy hidden fields of the stored
@@ -145,51 +145,51 @@ def drop_disabled(ctx: Writing, obj: Json, old: Json | None) -> None:
         dropper = features.memo[struct] = _dropper(struct, features)
     if dropper is None or dropper.lacks(obj):
         return
-    for gate, places, keeps in dropper.features:
+    for gate, gated_fields, keeps in dropper.features:
         if old is None or not keeps(old):
-            for place in places:
-                cut = _Cut(place)
-                made = cut.apply(obj, place.steps, "", (old or {}) if place.gate.scope == "place" else {})
+            for gated in gated_fields:
+                remover = _FieldRemover(gated)
+                made = remover.apply(obj, gated.steps, "", (old or {}) if gated.gate.scope == "place" else {})
                 if made is not obj:
-                    obj[place.steps[0]] = made[place.steps[0]]
-                    ctx.dropped += [DroppedField(path, gate) for path in cut.paths]
+                    obj[gated.steps[0]] = made[gated.steps[0]]
+                    ctx.dropped += [DroppedField(path, gate) for path in remover.paths]
 
 
 def _dropper(struct: Struct, features: Features) -> _Dropper | None:
     """Return the dropper of a type, or None if none of its fields is disabled."""
-    everything = places_of(struct)
-    groups: dict[tuple[Steps, Scope, str], list[Place]] = {}
-    for place in everything:
-        gates, scope = place.gate.gates, place.gate.scope
+    everything = find_gated_fields(struct)
+    groups: dict[tuple[Steps, Scope, str], list[GatedField]] = {}
+    for gated in everything:
+        gates, scope = gated.gate.gates, gated.gate.scope
         if scope not in ("rule", "never") and not all(map(features.enabled, gates)):
-            groups.setdefault((gates, scope, place.steps[0] if scope == "section" else ""), []).append(place)
+            groups.setdefault((gates, scope, gated.steps[0] if scope == "section" else ""), []).append(gated)
     if not groups:
         return None
     made = []
-    for (gates, scope, section), places in groups.items():
+    for (gates, scope, section), gated_fields in groups.items():
         uses = [p for p in everything if p.gate.gates == gates and p.gate.counts and section in ("", p.steps[0])]
         off = next(gate for gate in gates if not features.enabled(gate))
-        made.append(_Feature(off, tuple(places), _keeps(scope, uses)))
-    return _Dropper(_lacks([place for feature in made for place in feature.places]), tuple(made))
+        made.append(_Feature(off, tuple(gated_fields), _keep_test(scope, uses)))
+    return _Dropper(_lack_test([gated for feature in made for gated in feature.gated_fields]), tuple(made))
 
 
-def _keeps(scope: Scope, uses: list[Place]) -> Test:
+def _keep_test(scope: Scope, uses: list[GatedField]) -> Test:
     if scope == "create":
         return lambda old: True
     if scope == "place":
         return lambda old: False
-    tests = [_stands(place.steps, place) for place in uses]
+    tests = [_use_test(gated.steps, gated) for gated in uses]
     return lambda old: any(test(old) for test in tests)
 
 
-def _stands(steps: Steps, place: Place) -> Test:
-    """Return a test whether a stored object uses a feature at a place."""
+def _use_test(steps: Steps, gated: GatedField) -> Test:
+    """Return a test whether a stored object uses a feature in one gated field."""
     if not steps:
-        members = place.gate.members
+        members = gated.gate.members
         if members:
             return lambda value: any(value.get(name) for name in members)
-        return (lambda value: True) if place.field.pointer else bool
-    step, below = steps[0], _stands(steps[1:], place)
+        return (lambda value: True) if gated.field.pointer else bool
+    step, below = steps[0], _use_test(steps[1:], gated)
     if step == ITEMS:
         return lambda items: any(map(below, items))
     if step == VALUES:
@@ -202,31 +202,31 @@ def _stands(steps: Steps, place: Place) -> Test:
     return in_field
 
 
-def _lacks(places: list[Place]) -> Test:
-    """Return a test whether an object has none of the fields at some places."""
+def _lack_test(gated_fields: list[GatedField]) -> Test:
+    """Return a test whether an object has none of some gated fields."""
     tree: dict[str, Any] = {}
-    for place in places:
+    for gated in gated_fields:
         node = tree
-        for step in place.steps[:-1]:
+        for step in gated.steps[:-1]:
             node = node.setdefault(step, {})
-            if isinstance(node, Place):  # the objects around it are removed as well
+            if isinstance(node, GatedField):  # the objects around it are removed as well
                 break
         else:
-            node[place.steps[-1]] = place
-    return _lacks_below(tree)
+            node[gated.steps[-1]] = gated
+    return _lack_test_below(tree)
 
 
-def _lacks_below(tree: dict[str, Any]) -> Test:
+def _lack_test_below(tree: dict[str, Any]) -> Test:
     if ITEMS in tree:
-        item = _lacks_below(tree[ITEMS])
+        item = _lack_test_below(tree[ITEMS])
         return lambda items: all(map(item, items))
     if VALUES in tree:
-        each = _lacks_below(tree[VALUES])
+        each = _lack_test_below(tree[VALUES])
         return lambda values: all(map(each, values.values()))
-    leaves = {name: node for name, node in tree.items() if isinstance(node, Place)}
-    disjoint = frozenset(name for name, place in leaves.items() if place.field.omit).isdisjoint
-    always = [name for name, place in leaves.items() if not place.field.omit]
-    deeper = [(name, _lacks_below(node)) for name, node in tree.items() if name not in leaves]
+    leaves = {name: node for name, node in tree.items() if isinstance(node, GatedField)}
+    disjoint = frozenset(name for name, gated in leaves.items() if gated.field.omit).isdisjoint
+    always = [name for name, gated in leaves.items() if not gated.field.omit]
+    deeper = [(name, _lack_test_below(node)) for name, node in tree.items() if name not in leaves]
     if not always and not deeper:
         return disjoint
 
@@ -245,16 +245,16 @@ def _lacks_below(tree: dict[str, Any]) -> Test:
     return lacks
 
 
-class _Cut:
-    """Removes the field at one place from objects. `paths` are those of the removed values."""
+class _FieldRemover:
+    """Removes one gated field from objects. `paths` are those of the removed values."""
 
-    def __init__(self, place: Place) -> None:
-        self.field, self.prunes, self.paths = place.field, place.gate.prunes, list[str]()
+    def __init__(self, gated: GatedField) -> None:
+        self.field, self.prunes, self.paths = gated.field, gated.gate.prunes, list[str]()
 
     def apply(self, value: Any, steps: Steps, at: str, old: Any) -> Any:
         """Return the value without the field, or the value itself if the field is absent.
 
-        `old` is the stored value at this place. Fields that it has are kept.
+        `old` is the stored value of the field. Fields that it has are kept.
         """
         step, rest = steps[0], steps[1:]
         if not value:
@@ -300,15 +300,15 @@ def without_gates(struct: Struct, gates: frozenset[str]) -> Struct:
     key = f"without {' '.join(sorted(gates))}"
     known: Struct | None = struct.cache.get(key)
     if known is None:
-        hidden = tuple(place for place in places_of(struct) if gates.intersection(place.gate.gates))
+        hidden = tuple(gated for gated in find_gated_fields(struct) if gates.intersection(gated.gate.gates))
         known = struct.cache[key] = _without(struct, gates, hidden) if hidden else struct
     return known
 
 
-def _without(struct: Struct, gates: frozenset[str], hidden: tuple[Place, ...]) -> Struct:
+def _without(struct: Struct, gates: frozenset[str], hidden: tuple[GatedField, ...]) -> Struct:
     made = Struct(
         struct.name,
-        lambda: tuple(_shown_fields(struct, gates)),
+        lambda: tuple(_visible_fields(struct, gates)),
         gvk=struct.gvk,
         atomic=struct.atomic,
         doc=struct.doc,
@@ -319,28 +319,28 @@ def _without(struct: Struct, gates: frozenset[str], hidden: tuple[Place, ...]) -
     made.cache["hidden"] = hidden
     #: The hidden fields outside of lists and maps: their parents and names.
     made.cache["hidden fields"] = tuple(
-        (place.steps[:-1], place.steps[-1]) for place in hidden if not {ITEMS, VALUES}.intersection(place.steps)
+        (gated.steps[:-1], gated.steps[-1]) for gated in hidden if not {ITEMS, VALUES}.intersection(gated.steps)
     )
     return made
 
 
-def _shown_fields(struct: Struct, gates: frozenset[str]) -> Iterator[Field]:
+def _visible_fields(struct: Struct, gates: frozenset[str]) -> Iterator[Field]:
     for item in struct.declared:
         if item.gate is None or not gates.intersection(item.gate.gates):
-            type_ = _shown_type(item.type, gates)
+            type_ = _visible_type(item.type, gates)
             yield item if type_ is item.type else item.replaced(type=type_)
 
 
-def _shown_type(type_: Type, gates: frozenset[str]) -> Type:
+def _visible_type(type_: Type, gates: frozenset[str]) -> Type:
     if isinstance(type_, Struct):
         return without_gates(type_, gates)
     if isinstance(type_, ListOf):
-        item = _shown_type(type_.item, gates)
+        item = _visible_type(type_.item, gates)
         if item is type_.item:
             return type_
         return ListOf(item, type_.kind, type_.keys, type_.merge_key, type_.strategy, type_.go)
     if isinstance(type_, MapOf):
-        value = _shown_type(type_.value, gates)
+        value = _visible_type(type_.value, gates)
         return type_ if value is type_.value else MapOf(value, type_.atomic, type_.key, type_.go, type_.granular)
     return type_
 
@@ -354,10 +354,10 @@ def drop_hidden(struct: Struct, obj: Json) -> None:
         holder.pop(name, None)
 
 
-def marks_of(struct: Struct) -> tuple[bytes, ...]:
+def list_hidden_marks(struct: Struct) -> tuple[bytes, ...]:
     """Return texts: the JSON of every object with hidden fields contains one. Other JSON may contain them too."""
     opening = {Struct: "{", ListOf: "[", MapOf: "{"}
     return tuple(
-        f'"{place.steps[-1]}":{opening.get(type(place.field.type), "")}'.encode()
-        for place in struct.cache.get("hidden", ())
+        f'"{gated.steps[-1]}":{opening.get(type(gated.field.type), "")}'.encode()
+        for gated in struct.cache.get("hidden", ())
     )

@@ -1,6 +1,6 @@
 """Readers of leaf types: each converts a parsed JSON value to normal form, None for an absent one.
 
-They are the fast half of decoding: they raise `Odd` without a text at anything unusual.
+They are the fast half of decoding: they raise `UnusualValue` without a text at anything unusual.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from apiserver.api.values.go_json import RawObject
 from apiserver.api.values.quantity import Quantity
 from apiserver.api.values.times import micro_time, time
 
-__all__ = ["AS_IT_IS", "READERS", "Odd", "Reader", "canonical_quantity", "raw_names"]
+__all__ = ["AS_IT_IS", "READERS", "Reader", "UnusualValue", "canonical_quantity", "raw_names"]
 
 Reader = Callable[[Any], Any]
 
 
-class Odd(Exception):
+class UnusualValue(Exception):
     pass
 
 
@@ -29,7 +29,7 @@ def read_string(value: Any) -> Any:
         return value
     if value is None:
         return ""
-    raise Odd
+    raise UnusualValue
 
 
 def _bool(value: Any) -> Any:
@@ -37,7 +37,7 @@ def _bool(value: Any) -> Any:
         return value
     if value is None:
         return False
-    raise Odd
+    raise UnusualValue
 
 
 def _integer(low: int, high: int) -> Reader:
@@ -46,7 +46,7 @@ def _integer(low: int, high: int) -> Reader:
             return value
         if value is None:
             return 0
-        raise Odd
+        raise UnusualValue
 
     return read
 
@@ -59,40 +59,40 @@ def _float(value: Any) -> Any:
         return int(value) if value.is_integer() and abs(value) < 1e21 else value
     if value is None:
         return 0
-    raise Odd
+    raise UnusualValue
 
 
 def _bytes(value: Any) -> Any:
     if value is None:
         return ""
     if type(value) is not str or len(value) % 4:
-        raise Odd
+        raise UnusualValue
     try:
         return b64encode(b64decode(value, validate=True)).decode() if value else ""
     except ValueError:
-        raise Odd from None
+        raise UnusualValue from None
 
 
 def _time(value: Any) -> Any:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise Odd
+        raise UnusualValue
     try:
         return time(value)
     except ValueError:
-        raise Odd from None
+        raise UnusualValue from None
 
 
 def _micro_time(value: Any) -> Any:
     if value is None:
         return None
     if type(value) is not str:
-        raise Odd
+        raise UnusualValue
     try:
         return micro_time(value)
     except ValueError:
-        raise Odd from None
+        raise UnusualValue from None
 
 
 @remembered(8192)
@@ -106,12 +106,12 @@ def _quantity(value: Any) -> Any:
         try:
             return canonical_quantity(value)
         except ValueError:
-            raise Odd from None
+            raise UnusualValue from None
     if value is None:
         return "0"
     if type(value) is int:
         return canonical_quantity(str(value))
-    raise Odd
+    raise UnusualValue
 
 
 def _int_or_string(value: Any) -> Any:
@@ -119,7 +119,7 @@ def _int_or_string(value: Any) -> Any:
         return value
     if value is None:
         return 0
-    raise Odd
+    raise UnusualValue
 
 
 def _anything(value: Any) -> Any:

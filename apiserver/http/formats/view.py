@@ -11,7 +11,7 @@ import orjson
 
 from apiserver.api.codec.codec import decode
 from apiserver.api.objects import Json
-from apiserver.api.schema.dropping import marks_of
+from apiserver.api.schema.dropping import list_hidden_marks
 from apiserver.registry.body.convert import read, to_version
 from apiserver.registry.definition.resource import Resource, Version, same_form
 from apiserver.registry.store.results import Listing, WatchEvent
@@ -122,7 +122,7 @@ class View:
 
 def hides_of(version: Version, cache: Cache) -> bool:
     """Return whether a version hides a field of a cached object (`apiserver.api.schema.dropping`)."""
-    marks = marks_of(version.schema)
+    marks = list_hidden_marks(version.schema)
     return bool(marks) and any(mark in entry.tail for entry in cache.list().entries for mark in marks)
 
 
