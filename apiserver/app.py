@@ -64,7 +64,7 @@ from apiserver.http.sinks.metrics import Metrics
 from apiserver.http.sinks.ring import Ring
 from apiserver.options.settings import Settings
 from apiserver.registry.catalog.catalog import Catalog, CatalogEvent, Served
-from apiserver.registry.catalog.served import deprecation, known, served
+from apiserver.registry.catalog.served import deprecation, list_known, select_served
 from apiserver.registry.definition.random_source import RandomSource
 from apiserver.registry.store.store import Registry, allow_all
 from apiserver.registry.verbs.server_writes import rewrite_own
@@ -138,7 +138,7 @@ class Server:
         self.metrics = self._make_metrics()
         self.requests = Ring()
         self._discovery = Discovery(self.catalog.served(), settings.features.release, address_of(settings))
-        self._openapi = OpenApi(self.catalog.served(), known(CATALOG, Features()), settings.features.release)
+        self._openapi = OpenApi(self.catalog.served(), list_known(CATALOG, Features()), settings.features.release)
         self._documents = self._make_documents()
         self._dispatch = Dispatch(self._routes, self._documents, now, self._components.unattended)
         self.rest = Rest(
@@ -230,14 +230,14 @@ class Server:
     def _make_catalog(self, network: ServiceNetwork) -> Catalog:
         versions = {
             (resource.group, resource.plural, version.name)
-            for resource, version in served(CATALOG, self.settings.features, self.settings.runtime_config)
+            for resource, version in select_served(CATALOG, self.settings.features, self.settings.runtime_config)
         }
         catalog = Catalog(
             self.registry,
             lambda resource, version: (resource.group, resource.plural, version.name) in versions,
             reservations={("", "services"): network},
         )
-        catalog.open(known(CATALOG, self.settings.features))
+        catalog.open(list_known(CATALOG, self.settings.features))
         return catalog
 
     def _make_documents(self) -> Documents:
@@ -259,7 +259,7 @@ class Server:
     @classmethod
     async def open(cls, settings: Settings, surroundings: Surroundings | None = None) -> Server:
         """Open the store and start a server on it. Raise UnusableDatabase, RuntimeConfigError and KeyFileError."""
-        served(CATALOG, settings.features, settings.runtime_config)
+        select_served(CATALOG, settings.features, settings.runtime_config)
         target = {"memory": "memory:", "sqlite": f"sqlite:{settings.data_dir}"}.get(settings.storage, settings.storage)
         log = await open_log(target, durability=settings.durability)
         try:

@@ -56,14 +56,14 @@ async def open_keys(settings: AccountKeys, store: RevisionLog) -> Keys:
 
     async def kept() -> bytes:
         """Return the private signing key that all servers of the store share, in PEM."""
-        key = await store.recall(_KEPT_PAIR)
+        key = await store.get_meta(_KEPT_PAIR)
         if key is None:
             with outside():
                 made = await asyncio.to_thread(make_key)
-            key = await store.remember(_KEPT_PAIR, made)
+            key = await store.get_or_set_meta(_KEPT_PAIR, made)
         return key
 
-    return StoreKeys(await store.remember(_KEPT_BEFORE, secrets.token_bytes(32)), kept)
+    return StoreKeys(await store.get_or_set_meta(_KEPT_BEFORE, secrets.token_bytes(32)), kept)
 
 
 async def _open_signer(settings: AccountKeys) -> Keys:

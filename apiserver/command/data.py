@@ -52,7 +52,7 @@ def _run(directory: Path, *, repair: bool) -> int:
         found = inspect(directory)
         for problem in found.problems:
             print(problem)
-        print(f"{len(found.alive)} objects are intact, at revision {max(found.revision, found.answered)}")
+        print(f"{len(found.live_rows)} objects are intact, at revision {max(found.revision, found.answered)}")
         if not found.problems:
             return 0
         if not repair:

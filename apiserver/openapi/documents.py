@@ -115,10 +115,10 @@ _PARAMETERS: Final[dict[str, tuple[str, str]]] = {
 def build_files() -> dict[str, bytes]:
     """Build the files in `openapi/` for a server with all of kubedra's own gates off."""
     from apiserver.api.features.gates import Features
-    from apiserver.registry.catalog.served import known
+    from apiserver.registry.catalog.served import list_known
     from apiserver.resources import CATALOG
 
-    return build(known(CATALOG, Features()))
+    return build(list_known(CATALOG, Features()))
 
 
 def build(catalog: Iterable[Resource]) -> dict[str, bytes]:

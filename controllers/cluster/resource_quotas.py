@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import partial
 
 from apiserver.api.helpers.pod_requests import Quantities
-from apiserver.api.helpers.quotas import belongs, measured, usage
+from apiserver.api.helpers.quotas import matches_scopes, select_measured, usage
 from apiserver.api.objects import Json
 from apiserver.api.values.quantity import Quantity
 from controllers.options.options import Options
@@ -95,7 +95,7 @@ class ResourceQuotas(ControllerComponent):
         used = {name: Quantity.parse(str(known.get(name, "0"))) for name in hard}
         namespace = quota["metadata"]["namespace"]
         for kind in await served_kinds(self._client, verbs=("list", "watch", "create")):
-            names = measured((kind.group, kind.plural), hard) if kind.namespaced else []
+            names = select_measured((kind.group, kind.plural), hard) if kind.namespaced else []
             if names:
                 self._follow(kind)
                 used |= await self._count(kind, namespace, quota["spec"], names)
@@ -105,7 +105,7 @@ class ResourceQuotas(ControllerComponent):
         key = (kind.group, kind.plural)
         total = {name: Quantity.of(0) for name in names}
         for obj in (await self._client.list(kind, namespace)).get("items") or ():
-            if belongs(key, spec, obj):
+            if matches_scopes(key, spec, obj):
                 for name, amount in usage(key, obj).items():
                     if name in total:
                         total[name] = total[name].add(amount)
@@ -121,7 +121,7 @@ class ResourceQuotas(ControllerComponent):
 
 def _usage_of(key: tuple[str, str], spec: Json, obj: Json) -> Quantities:
     """Return an object's usage of a quota."""
-    return usage(key, obj) if belongs(key, spec, obj) else {}
+    return usage(key, obj) if matches_scopes(key, spec, obj) else {}
 
 
 def _hard(quota: Json) -> Json:

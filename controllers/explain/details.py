@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from apiserver.api.helpers.tolerations import tolerated
+from apiserver.api.helpers.tolerations import is_tolerated
 from apiserver.api.objects import Json
 from controllers.explain.amounts import amount_text
 from controllers.explain.findings import plural
@@ -55,7 +55,9 @@ def taint_text(taint: Json) -> str:
 
 
 def _taints(world: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
-    taints = [taint_text(taint) for taint in node.taints if not tolerated(taint, trial.pod.tolerations, world.compares)]
+    taints = [
+        taint_text(taint) for taint in node.taints if not is_tolerated(taint, trial.pod.tolerations, world.compares)
+    ]
     yield f"untolerated taints: {', '.join(taints)}"
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from apiserver.api.helpers.pod_requests import amounts as parse_amounts
-from apiserver.api.helpers.tolerations import tolerated
+from apiserver.api.helpers.tolerations import is_tolerated
 from apiserver.api.objects import Json
 from controllers.explain.amounts import amount_text
 from controllers.explain.details import affinity_terms, insufficient_resources, pods_with_ports, taint_text
@@ -91,7 +91,7 @@ def _uncordon(_: World, __: Trial, node: NodeInfo, ___: Rejection) -> Iterator[C
 
 def _tolerate_taints(world: World, trial: Trial, node: NodeInfo, _: Rejection) -> Iterator[Change]:
     pod = trial.pod.pod
-    taints = [taint for taint in node.taints if not tolerated(taint, trial.pod.tolerations, world.compares)]
+    taints = [taint for taint in node.taints if not is_tolerated(taint, trial.pod.tolerations, world.compares)]
     tolerations = [
         {"key": taint["key"], "operator": "Equal", "value": taint.get("value", ""), "effect": taint["effect"]}
         for taint in taints

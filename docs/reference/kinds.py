@@ -147,9 +147,9 @@ def _row(path: str, item: Field) -> str:
 
 
 def _limits(item: Field) -> str:
-    shown = item.limits.shown() if item.limits is not None else ""
-    # The least amount is told by its sign alone.
-    return shown.replace("at least 1", "more than 0") if getattr(item.type, "name", "") == "quantity" else shown
+    limits = item.limits.describe() if item.limits is not None else ""
+    # An amount is only required to be positive.
+    return limits.replace("at least 1", "more than 0") if getattr(item.type, "name", "") == "quantity" else limits
 
 
 def _default(value: object) -> str:

@@ -182,7 +182,7 @@ def test_without_files_the_store_keeps_a_key_pair_and_older_tokens_stay_good(tmp
         token = token_of(root)["status"]["token"]
         assert part(token, 0) == {"alg": "RS256", "kid": key["kid"]}
         # As a server signed it before there were key pairs.
-        accounts, recall = running.server._access.accounts, running.server.log.recall
+        accounts, recall = running.server._access.accounts, running.server.log.get_meta
         secret = running.call(lambda: recall("service-account-key"))
         assert secret is not None
         pair, accounts.keys = accounts.keys, SharedKey(secret)

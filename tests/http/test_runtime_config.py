@@ -6,7 +6,7 @@ import pytest
 
 from apiserver.api.features.gates import RELEASES, Features
 from apiserver.options.settings import read
-from apiserver.registry.catalog.served import RuntimeConfigError, parse_runtime_config, served
+from apiserver.registry.catalog.served import RuntimeConfigError, parse_runtime_config, select_served
 from apiserver.resources import CATALOG
 
 pytestmark = pytest.mark.integration
@@ -17,7 +17,7 @@ NOW, BEFORE = (1, 36), (1, 33)
 def versions(
     text: str, release: tuple[int, int] = NOW, group: str = "resource.k8s.io", plural: str = "resourceclaims"
 ) -> set[str]:
-    found = served(CATALOG, Features(release), parse_runtime_config(text))
+    found = select_served(CATALOG, Features(release), parse_runtime_config(text))
     return {version.name for resource, version in found if (resource.group, resource.plural) == (group, plural)}
 
 

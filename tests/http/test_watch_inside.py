@@ -116,7 +116,7 @@ async def followed(running: Running, kind: Kind, objects: Sequence[Json]) -> lis
         first.cancel()
         await asyncio.wait([first])
     assert not cache.followers
-    assert not cache._handed_over
+    assert not cache._preloaded
     return found
 
 

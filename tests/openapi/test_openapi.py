@@ -17,11 +17,11 @@ from apiserver.openapi.__main__ import DIRECTORY, main
 from apiserver.openapi.documents import build
 from apiserver.openapi.gnostic import entries
 from apiserver.openapi.phrases import tag_of
-from apiserver.registry.catalog.served import known
+from apiserver.registry.catalog.served import list_known
 from apiserver.request.messages import Request, Response
 from apiserver.resources import CATALOG
 
-WRITTEN = known(CATALOG, Features())
+WRITTEN = list_known(CATALOG, Features())
 FILES = build(WRITTEN)
 DOCUMENTS = {name: orjson.loads(content) for name, content in FILES.items() if name.endswith(".json")}
 EVERYTHING = [(resource, version) for resource in WRITTEN for version in resource.versions]

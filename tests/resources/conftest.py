@@ -13,7 +13,7 @@ from apiserver.api.codec.codec import decode
 from apiserver.api.features.gates import Features
 from apiserver.api.objects import Json
 from apiserver.registry.body.convert import normalizer_of
-from apiserver.registry.catalog.served import known
+from apiserver.registry.catalog.served import list_known
 from apiserver.registry.definition.authority import Decision, Question
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Resource
@@ -47,7 +47,7 @@ class Judge:
     def find(self, plural: str) -> Resource:
         """A resource, by `plural` or `group/plural`, as a server with these gates knows it."""
         resource = find(plural)
-        return known([resource], self.features)[0]
+        return list_known([resource], self.features)[0]
 
     def context(
         self,

@@ -16,7 +16,7 @@ from apiserver.api.features.gates import Features
 from apiserver.api.objects import Json
 from apiserver.api.protobuf import decode as from_protobuf
 from apiserver.api.protobuf import encode as to_protobuf
-from apiserver.registry.catalog.served import parse_runtime_config, served
+from apiserver.registry.catalog.served import parse_runtime_config, select_served
 from apiserver.resources import CATALOG
 from tests.codec.schema_objects import full
 from tests.resources.conftest import Judge, find
@@ -276,7 +276,7 @@ def test_they_are_served_with_the_gate_and_the_version_switched_on() -> None:
         features = Features(release, {"GenericWorkload": True} if gate else {})
         return {
             resource.plural
-            for resource, _ in served(CATALOG, features, parse_runtime_config(text))
+            for resource, _ in select_served(CATALOG, features, parse_runtime_config(text))
             if resource.group == "scheduling.k8s.io"
         }
 

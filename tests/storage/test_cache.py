@@ -191,10 +191,10 @@ def shown_on(node):
 @with_store
 async def test_watches_from_before_a_new_form_go_on_in_theirs_until_they_are_ended(store) -> None:
     pods = store.pods
-    pods.renew({}, shown_on("first"))
+    pods.change_form({}, shown_on("first"))
     await store.put("a")
     before = pods.cursor(pods.revision)
-    end = pods.renew({}, shown_on("second"), former=shown_on("first"))
+    end = pods.change_form({}, shown_on("second"), to_former=shown_on("first"))
     since = pods.cursor(pods.revision)
     woken = asyncio.ensure_future(before.wait())
     await asyncio.sleep(0)
@@ -222,7 +222,7 @@ async def test_watches_from_before_a_new_form_go_on_in_theirs_until_they_are_end
 async def test_who_saw_another_form_has_to_list_again(store) -> None:
     old = await store.put("a")
     await store.put("b")
-    store.pods.renew({}, shown_on("n"))
+    store.pods.change_form({}, shown_on("n"))
     with pytest.raises(Expired):
         await store.pods.reach_back(old)
     await store.pods.reach_back(store.pods.revision)
@@ -231,7 +231,7 @@ async def test_who_saw_another_form_has_to_list_again(store) -> None:
 @with_store
 async def test_the_end_of_a_cache_is_that_of_watches_from_before_a_new_form(store) -> None:
     before = store.pods.cursor(store.pods.revision)
-    store.pods.renew({}, former=shown_on("n"))
+    store.pods.change_form({}, to_former=shown_on("n"))
     store.pods.close()
     assert before.closed
 
@@ -241,15 +241,15 @@ async def test_an_object_that_a_writer_hands_over_is_not_decoded_while_somebody_
     calls = []
     caches = WatchCache(store.log, lambda data: calls.append(data) or json.loads(data))
     plain = caches.add("/registry/pods/")
-    changing = caches.add("/registry/nodes/", present=lambda record: record)
+    changing = caches.add("/registry/nodes/", to_current=lambda record: record)
     await caches.start()
 
     async def decoded(cache, name, *, value=None, taken_back=False):
         key, made = f"{cache.prefix}{name}", {"metadata": {"name": name}}
         written = json.dumps(made, separators=(",", ":")).encode()
-        cache.hand_over(key, value or written, made)
+        cache.preload(key, value or written, made)
         if taken_back:
-            cache.take_back(key)
+            cache.discard_preloaded(key)
         calls.clear()
         record = await store.log.append(Write(key, written, 0))
         assert cache.get(key).obj == {"metadata": {"resourceVersion": str(record.revision), "name": name}}

@@ -302,10 +302,10 @@ async def test_reset_takes_its_turn_among_the_writes(log) -> None:
 
 @on_the_loop
 async def test_the_first_thing_remembered_under_a_name_stays(log) -> None:
-    assert await log.recall("uid") is None
-    assert await log.remember("uid", b"one") == b"one"
-    assert await log.remember("uid", b"two") == b"one"
-    assert await log.recall("uid") == b"one"
+    assert await log.get_meta("uid") is None
+    assert await log.get_or_set_meta("uid", b"one") == b"one"
+    assert await log.get_or_set_meta("uid", b"two") == b"one"
+    assert await log.get_meta("uid") == b"one"
 
 
 @on_the_loop
@@ -337,7 +337,7 @@ async def test_a_store_that_is_opened_again_goes_on_where_it_was(open_store, tar
         kept = await create(log, "a/x")
         gone = await create(log, "a/gone")
         await log.append(Write("a/gone", b"", gone.revision, deleted=True))
-        await log.remember("uid", b"one")
+        await log.get_or_set_meta("uid", b"one")
     async with open_store() as log:
         assert (log.revision, log.compacted) == (3, 0)
         assert (await log.state()).records == [kept]
@@ -345,7 +345,7 @@ async def test_a_store_that_is_opened_again_goes_on_where_it_was(open_store, tar
             await create(log, "a/x")
         assert (await create(log, "a/gone")) == Record(4, "a/gone", 4, 3, False, b"1")
         await log.compact(4)
-        assert await log.remember("uid", b"two") == b"one"
+        assert await log.get_or_set_meta("uid", b"two") == b"one"
     async with open_store() as log:
         assert (log.revision, log.compacted) == (4, 4)
         assert [record.key for record in (await log.state()).records] == ["a/gone", "a/x"]

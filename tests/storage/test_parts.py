@@ -132,7 +132,7 @@ async def test_a_cache_that_is_shown_in_another_form_keeps_what_is_stored(store)
         cursor = pods.cursor(store.log.revision)
         before = pods.get("/registry/pods/b")
         before.encodings["x"] = 1
-        pods.renew({}, present)
+        pods.change_form({}, present)
         assert pods.get("/registry/pods/a").obj["spec"] == {"n": value}
         assert pods.get("/registry/pods/b").obj["spec"] == {"n": 2}
         assert "x" not in pods.get("/registry/pods/b").encodings
@@ -142,7 +142,7 @@ async def test_a_cache_that_is_shown_in_another_form_keeps_what_is_stored(store)
     assert pods.get("/registry/pods/c").obj["spec"] == {"n": "z"}
     await store.put("c", n=3)
     await store.delete("a")
-    pods.renew({}, shown("w"))
+    pods.change_form({}, shown("w"))
     assert [entry.obj["spec"]["n"] for entry in pods.list().entries] == [2, 3], "of what was stored last"
 
 

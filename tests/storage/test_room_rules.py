@@ -161,7 +161,7 @@ async def test_a_sweep_without_room_takes_smaller_steps_and_gives_up_at_one() ->
     await log.close()
     log._run = run_job
     with pytest.raises(StorageUnavailable, match="the store is closed"):
-        await log.recall("x")
+        await log.get_meta("x")
 
 
 def test_sorted_keys_stay_sorted_while_their_pieces_grow_and_go(monkeypatch: pytest.MonkeyPatch) -> None:

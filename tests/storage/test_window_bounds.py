@@ -159,13 +159,13 @@ def test_what_was_compacted_goes_but_for_the_newest_events(monkeypatch: pytest.M
 
 def test_a_place_is_that_of_the_next_event_and_lost_with_what_was_before_it() -> None:
     window = Window(Progress(4))
-    assert window.place_after(4) == window.place_after(9) == 0
+    assert window.position_after(4) == window.position_after(9) == 0
     with pytest.raises(Expired) as lost:
-        window.place_after(3)
+        window.position_after(3)
     assert (lost.value.revision, lost.value.bound) == (3, 4)
     for revision in (5, 7, 9):
         window.add(sized(revision, 0))
-    assert [window.place_after(revision) for revision in range(4, 11)] == [0, 1, 1, 2, 2, 3, 3]
+    assert [window.position_after(revision) for revision in range(4, 11)] == [0, 1, 1, 2, 2, 3, 3]
     assert [[event.revision for event in window.since(revision)] for revision in (4, 5, 9)] == [[5, 7, 9], [7, 9], []]
     cursor = Cursor(window, 9)
     window.clear(12)

@@ -13,12 +13,12 @@ from typing import Final
 from apiserver.api.errors.status import StatusError
 from apiserver.api.helpers.pod_requests import Quantities, quantities
 from apiserver.api.helpers.quotas import (
-    belongs,
     changes_usage,
+    matches_scopes,
     matching_scopes,
-    measured,
     missing_resources,
     scopes_of,
+    select_measured,
     usage,
 )
 from apiserver.api.objects import Json
@@ -66,7 +66,7 @@ class ResourceQuota(Plugin):
         used, before = usage(key, obj), {} if old is None else usage(key, old)
         found = [(quota, limits) for quota in quotas if (limits := _limited(attributes, key, quota))]
         changes = [
-            _difference(used, before if old is not None and belongs(key, quota["spec"], old) else {})
+            _difference(used, before if old is not None and matches_scopes(key, quota["spec"], old) else {})
             for quota, _ in found
         ] or [_difference(used, before)]
         if self._needing and any(changes):
@@ -116,8 +116,8 @@ def _limited(attributes: Attributes, key: tuple[str, str], quota: Json) -> list[
     Raises 403 if the object lacks required requests, or if the usage of the quota is not known yet.
     """
     obj, status, name = attributes.obj or {}, quota.get("status") or {}, quota["metadata"]["name"]
-    limited = measured(key, status.get("hard") or ())
-    if not limited or not belongs(key, quota["spec"], obj):
+    limited = select_measured(key, status.get("hard") or ())
+    if not limited or not matches_scopes(key, quota["spec"], obj):
         return []
     if key == ("", "pods"):
         missing = missing_resources(obj, limited)

@@ -25,28 +25,28 @@ class LogOptions:
     limit: int | None = None
 
     @classmethod
-    def of(cls, params: Mapping[str, Sequence[str]], now: datetime) -> LogOptions:
+    def parse(cls, params: Mapping[str, Sequence[str]], now: datetime) -> LogOptions:
         """Parse validated query parameters. Ignore values that are not numbers."""
 
-        def said(name: str) -> str:
+        def text(name: str) -> str:
             return (params.get(name) or ("",))[0]
 
         def number(name: str) -> int | None:
-            return int64(said(name))
+            return int64(text(name))
 
         seconds, since = number("sinceSeconds"), None
         if seconds is not None:
             since = now - go_seconds(seconds)
-        elif said("sinceTime"):
+        elif text("sinceTime"):
             try:
-                since = datetime.fromisoformat(said("sinceTime")).astimezone(UTC)
+                since = datetime.fromisoformat(text("sinceTime")).astimezone(UTC)
             except ValueError:
                 since = None
         true = ("true", "1", "True", "TRUE", "t", "T")
         return cls(
-            said("follow") in true,
-            said("previous") in true,
-            said("timestamps") in true,
+            text("follow") in true,
+            text("previous") in true,
+            text("timestamps") in true,
             number("tailLines"),
             since,
             number("limitBytes"),
@@ -57,14 +57,14 @@ class LogOptions:
         """Whether the byte limit is reached."""
         return self.limit is not None and self.limit <= 0
 
-    def chosen(self, lines: Iterable[Line]) -> bytes:
+    def select(self, lines: Iterable[Line]) -> bytes:
         """Return the requested lines of an existing log, as they are sent."""
         found = [line for line in lines if self.since is None or line[0] >= self.since]
         if self.tail is not None:
             found = found[len(found) - self.tail :] if self.tail < len(found) else found
-        return self.written(found)
+        return self.format(found)
 
-    def written(self, lines: Iterable[Line]) -> bytes:
+    def format(self, lines: Iterable[Line]) -> bytes:
         """Return lines as they are sent."""
         text = "".join(f"{_stamp(at)} {said}\n" if self.timestamps else f"{said}\n" for at, said in lines).encode()
         if self.limit is None:

@@ -13,7 +13,7 @@ from apiserver.api.helpers.pod_requests import Quantities, is_extended, pod_quan
 from apiserver.api.objects import Json
 from apiserver.api.values.quantity import Quantity
 
-__all__ = ["belongs", "changes_usage", "measured", "missing_resources", "usage"]
+__all__ = ["changes_usage", "matches_scopes", "missing_resources", "select_measured", "usage"]
 
 #: (group, plural)
 Key = tuple[str, str]
@@ -31,7 +31,7 @@ _OF_PODS: Final = frozenset(
     }
 )  # fmt: skip
 #: Resources that every container must set if a quota limits them.
-_SAID: Final = ("cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory")
+_STATED_NAMES: Final = ("cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory")
 _OF_CLASS: Final = ".storageclass.storage.k8s.io/"
 _DEVICES: Final = ".deviceclass.resource.k8s.io/devices"
 #: Most devices allocated to a request for all of them.
@@ -44,12 +44,12 @@ def _count_name(key: Key) -> str:
     return f"count/{plural}.{group}" if group else f"count/{plural}"
 
 
-def measured(key: Key, names: Iterable[str]) -> list[str]:
+def select_measured(key: Key, names: Iterable[str]) -> list[str]:
     """Return the limited resources that objects of a kind use."""
-    return [name for name in names if _measures(key, name)]
+    return [name for name in names if _is_measured(key, name)]
 
 
-def _measures(key: Key, name: str) -> bool:
+def _is_measured(key: Key, name: str) -> bool:
     if name == _count_name(key) or (not key[0] and key[1] in _NAMED and name == key[1]):
         return True
     if key == _PODS:
@@ -82,7 +82,7 @@ def usage(key: Key, obj: Json) -> Quantities:
 def changes_usage(key: Key, subresource: str, obj: Json, old: Json) -> bool:
     """Return whether an update of an object may change its usage."""
     if key == _PODS:
-        return subresource == "resize" or (not subresource and _ends(obj) != _ends(old))
+        return subresource == "resize" or (not subresource and _is_terminating(obj) != _is_terminating(old))
     return not subresource and key in (_SERVICES, _VOLUME_CLAIMS, _DEVICE_CLAIMS)
 
 
@@ -148,7 +148,7 @@ def _of_device_claim(spec: Json) -> Quantities:
 # Scopes
 
 
-def belongs(key: Key, quota: Json, obj: Json) -> bool:
+def matches_scopes(key: Key, quota: Json, obj: Json) -> bool:
     """Return whether the scopes of a quota's specification match an object."""
     return all(_in_scope(key, scope, obj) for scope in scopes_of(quota))
 
@@ -175,7 +175,7 @@ def _in_scope(key: Key, scope: Json, obj: Json) -> bool:
         return False
     spec = obj["spec"]
     if name in ("Terminating", "NotTerminating"):
-        return _ends(obj) is (name == "Terminating")
+        return _is_terminating(obj) is (name == "Terminating")
     if name in ("BestEffort", "NotBestEffort"):
         best: bool = (obj.get("status") or {}).get("qosClass") == "BestEffort"
         return best is (name == "BestEffort")
@@ -184,7 +184,7 @@ def _in_scope(key: Key, scope: Json, obj: Json) -> bool:
     return name == "CrossNamespacePodAffinity" and any(map(_is_elsewhere, _affinity_terms(spec)))
 
 
-def _ends(pod: Json) -> bool:
+def _is_terminating(pod: Json) -> bool:
     """Return whether a pod is terminating: its run time is limited by a deadline."""
     seconds: int | None = pod["spec"].get("activeDeadlineSeconds")
     return seconds is not None and seconds >= 0
@@ -221,14 +221,14 @@ def missing_resources(pod: Json, limited: Iterable[str]) -> dict[str, list[str]]
         return {}
     wanted = set(limited)
     containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
-    for name in _SAID:
+    for name in _STATED_NAMES:
         if name in wanted:
-            silent = [container["name"] for container in containers if name not in _said(container)]
+            silent = [container["name"] for container in containers if name not in _stated_resources(container)]
             if silent:
                 found[name] = sorted(set(silent))
     return found
 
 
-def _said(container: Json) -> Quantities:
+def _stated_resources(container: Json) -> Quantities:
     resources = container.get("resources") or {}
     return _compute(quantities(resources.get("requests")), quantities(resources.get("limits")))

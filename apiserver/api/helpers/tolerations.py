@@ -15,7 +15,7 @@ CANONICAL: Final = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 _LARGEST: Final = (1 << 63) - 1
 
 
-def integer(text: str) -> int | None:
+def parse_integer(text: str) -> int | None:
     """Parse a decimal integer of at most 64 bits without leading zeros or plus sign. Return None for any other text."""
     if len(text) > 20 or not CANONICAL.fullmatch(text):
         return None
@@ -39,18 +39,18 @@ def tolerates(toleration: Mapping[str, Any], key: str, value: str, effect: str, 
         return bool(wanted == value)
     if not comparing or operator not in COMPARISONS:
         return False
-    bound, number = integer(wanted), integer(value)
+    bound, number = parse_integer(wanted), parse_integer(value)
     if bound is None or number is None:
         return False
     return number < bound if operator == "Lt" else number > bound
 
 
-def tolerated(taint: Mapping[str, Any], tolerations: Iterable[Mapping[str, Any]], comparing: bool) -> bool:
+def is_tolerated(taint: Mapping[str, Any], tolerations: Iterable[Mapping[str, Any]], comparing: bool) -> bool:
     """Return whether any toleration accepts the taint."""
     key, value, effect = taint.get("key", ""), taint.get("value") or "", taint.get("effect", "")
     return any(tolerates(each, key, value, effect, comparing) for each in tolerations)
 
 
-def untolerated(taints: Iterable[Json], tolerations: Iterable[Json], comparing: bool) -> bool:
+def has_untolerated(taints: Iterable[Json], tolerations: Iterable[Json], comparing: bool) -> bool:
     """Return whether any taint is not tolerated."""
-    return any(not tolerated(taint, tolerations, comparing) for taint in taints)
+    return any(not is_tolerated(taint, tolerations, comparing) for taint in taints)

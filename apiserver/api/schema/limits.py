@@ -86,7 +86,7 @@ class Limits:
         """Return the key that makes an item of a list unique."""
         return item if self.unique == "*" else item.get(self.unique, "")
 
-    def shown(self) -> str:
+    def describe(self) -> str:
         """Format sizes and bounds for the reference, in numbers."""
         size = self.items if self.items is not None else self.length
         bounds = (

@@ -14,7 +14,7 @@ from typing import Any, Final
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.values.bounded_cache import remembered
 
-__all__ = ["Truncated", "holds_truncated", "micro_time", "parse_time", "time", "timestamp"]
+__all__ = ["Truncated", "has_truncated", "micro_time", "parse_time", "time", "timestamp"]
 
 SECONDS: Final = "2006-01-02T15:04:05Z07:00"
 MICROSECONDS: Final = "2006-01-02T15:04:05.000000Z07:00"
@@ -28,21 +28,21 @@ _FRACTION: Final = re.compile(r"[.,][0-9]*[1-9]")
 class Truncated(str):
     """A time sent with a fraction of a second, which was dropped.
 
-    It equals the same time without a fraction; see `holds_truncated`.
+    It equals the same time without a fraction; see `has_truncated`.
     """
 
     __slots__ = ()
 
 
-def holds_truncated(value: Any) -> bool:
+def has_truncated(value: Any) -> bool:
     """Return whether a decoded value contains a truncated time.
 
     Upstream compares the sent value, so it differs from every stored one.
     """
     if isinstance(value, dict):
-        return any(map(holds_truncated, value.values()))
+        return any(map(has_truncated, value.values()))
     if isinstance(value, list):
-        return any(map(holds_truncated, value))
+        return any(map(has_truncated, value))
     return isinstance(value, Truncated)
 
 

@@ -86,7 +86,9 @@ class Catalog:
                 prefix, {name: terms for resource in sharing for name, terms in index_terms(resource).items()}
             )
         for resource in resources:
-            self._put(resource, tuple(version for version in resource.versions if self._is_served(resource, version)))
+            self._store_versions(
+                resource, tuple(version for version in resource.versions if self._is_served(resource, version))
+            )
 
     async def add(self, resource: Resource, served: Iterable[str] | None = None) -> None:
         """Serve a new resource in the given versions (None: all of its own). Raise CatalogError."""
@@ -98,20 +100,20 @@ class Catalog:
             raise CatalogError(f"{resource.qualified} would be stored under {prefix}, where other objects are")
         self._versions[resource.group, resource.plural] = ()  # Reserved while its objects are read.
         self._sharing[prefix] = [resource]
-        cache = self._registry.cache.add(prefix, index_terms(resource), resource.present)
+        cache = self._registry.cache.add(prefix, index_terms(resource), resource.to_current)
         try:
             await self._registry.cache.load(cache)
         except BaseException:
             self._registry.cache.remove(prefix)
             del self._versions[resource.group, resource.plural], self._sharing[prefix]
             raise
-        self._put(resource, versions)
-        self._tell("added", resource)
+        self._store_versions(resource, versions)
+        self._notify("added", resource)
 
     def replace(self, resource: Resource, served: Iterable[str] | None = None) -> None:
         """Serve a resource in a new form, without a gap. Its watches end.
 
-        Watches of a kind with the same `former` form continue for a short time, like upstream's.
+        Watches of a kind with the same `to_former` form continue for a short time, like upstream's.
         Raises CatalogError.
         """
         versions = self._checked(resource, served)
@@ -122,15 +124,15 @@ class Catalog:
         sharing = self._sharing[prefix]
         sharing[sharing.index(before)] = resource
         self._registry.kinds.remove(before)
-        end = self._registry.cache[prefix].renew(
+        end = self._registry.cache[prefix].change_form(
             {name: terms for each in sharing for name, terms in index_terms(each).items()},
-            resource.present,
-            before.former,
+            resource.to_current,
+            before.to_former,
         )
-        if before.former is not None:
+        if before.to_former is not None:
             asyncio.get_running_loop().call_later(_FORMER_SECONDS, end)
-        self._put(resource, versions)
-        self._tell("replaced", resource)
+        self._store_versions(resource, versions)
+        self._notify("replaced", resource)
 
     def remove(self, group: str, plural: str) -> None:
         """Stop serving a resource and end its watches. Raise CatalogError."""
@@ -142,7 +144,7 @@ class Catalog:
         if not sharing:
             del self._sharing[resource.prefix()]
             self._registry.cache.remove(resource.prefix())
-        self._tell("removed", resource)
+        self._notify("removed", resource)
 
     def _store(self, group: str, plural: str) -> Store:
         store = self._registry.stores.get((group, plural))
@@ -162,7 +164,7 @@ class Catalog:
                 raise CatalogError(f"the kind {resource.kind} of {resource.qualified} is that of {other.qualified}")
         return tuple(version for version in resource.versions if version.name in wanted)
 
-    def _put(self, resource: Resource, versions: tuple[Version, ...]) -> None:
+    def _store_versions(self, resource: Resource, versions: tuple[Version, ...]) -> None:
         registry, sharing = self._registry, self._sharing[resource.prefix()]
         key = (resource.group, resource.plural)
         self._versions[key] = versions
@@ -177,6 +179,6 @@ class Catalog:
         versions = self._versions.get((resource.group, resource.plural))
         return self._is_served(resource, version) if versions is None else version in versions
 
-    def _tell(self, type: Literal["added", "replaced", "removed"], resource: Resource) -> None:
+    def _notify(self, type: Literal["added", "replaced", "removed"], resource: Resource) -> None:
         for listener in list(self._listeners):
             listener(CatalogEvent(type, resource))

@@ -89,7 +89,7 @@ def stage(version: str) -> str:
     return "alpha" if "alpha" in version else "beta" if "beta" in version else "ga"
 
 
-def known(catalog: Iterable[Resource], features: Features) -> tuple[Resource, ...]:
+def list_known(catalog: Iterable[Resource], features: Features) -> tuple[Resource, ...]:
     """Return every resource without the fields of kubedra's own disabled gates."""
     hidden = features.hidden
     return tuple(_without(resource, hidden) for resource in catalog)
@@ -101,7 +101,7 @@ def _without(resource: Resource, gates: frozenset[str]) -> Resource:
     return replace(resource, versions=versions) if changed else resource
 
 
-def served(
+def select_served(
     catalog: Iterable[Resource], features: Features, config: Mapping[str, str]
 ) -> list[tuple[Resource, Version]]:
     """Return every resource with each served version. Raise RuntimeConfigError."""

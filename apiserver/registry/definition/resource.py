@@ -207,14 +207,14 @@ class Resource:
     #: The sort key of rows in a list's Table if it is not the name.
     row_order: Callable[[Json], Any] | None = None
     #: Converts a stored row to the kind's present form (see `apiserver.storage.watchcache.cache.Cache`).
-    present: Callable[[Record], Record] | None = None
+    to_current: Callable[[Record], Record] | None = None
     #: Converts rows to the former form, for watches that continue for a short time after the kind changes. None: they
     #: end.
-    former: Callable[[Record], Record] | None = None
+    to_former: Callable[[Record], Record] | None = None
     #: Converts objects that need an external converter. All versions then have the stored form.
     conversion: Conversion | None = None
     #: Computes all objects of a resource without stored objects, at each request.
-    shown: Callable[[ItsStore, Context], Awaitable[list[Json]]] | None = None
+    compute_objects: Callable[[ItsStore, Context], Awaitable[list[Json]]] | None = None
     #: The suffix of stored objects if their version is not the first storage version.
     stored_mark: bytes = b""
     #: A custom resource: its objects are bare JSON, without strategic merge and protobuf.
@@ -235,7 +235,7 @@ class Resource:
         object.__setattr__(self, "hub_schema", hub.schema)
         names = [version.name for version in self.versions]
         object.__setattr__(self, "api_versions", {name: api_version(self.group, name) for name in names})
-        object.__setattr__(self, "is_read_async", self.conversion is not None or self.shown is not None)
+        object.__setattr__(self, "is_read_async", self.conversion is not None or self.compute_objects is not None)
 
     @property
     def hub_group(self) -> str:
@@ -272,7 +272,7 @@ class Resource:
 
     def storage_hash(self, release: Release) -> str:
         """Return discovery's storageVersionHash; "" for a kind without stored objects (reviews)."""
-        if "get" not in self.verbs or self.shown is not None:
+        if "get" not in self.verbs or self.compute_objects is not None:
             return ""
         stored = self.stored_api_version(release)
         text = f"{stored if '/' in stored else '/' + stored}/{self.kind}"

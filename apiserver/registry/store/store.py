@@ -141,7 +141,7 @@ class Registry:
         """Return the number of objects by resource."""
         counted: dict[str, int] = {}
         for store in self.stores.values():
-            if "list" in store.resource.verbs and store.resource.shown is None:
+            if "list" in store.resource.verbs and store.resource.compute_objects is None:
                 counted.setdefault(store.resource.qualified, len(store.cache))
         return counted
 
@@ -332,7 +332,7 @@ class Store:
         plain = encode_plain(made) if self.cache.followers and not (converted or mark) else None
         if plain is not None and len(plain) <= LONG:
             value = Stored(plain)
-            self.cache.hand_over(key, value, made)
+            self.cache.preload(key, value, made)
         else:
             value = Stored(encode_exactly(made))
             if len(value) + 2 * len(key) + ENVELOPE > REQUEST_LIMIT:
@@ -342,7 +342,7 @@ class Store:
         try:
             entry = await self.append(Write(key, value, expected, frees=frees))
         except BaseException:
-            self.cache.take_back(key)
+            self.cache.discard_preloaded(key)
             raise
         return await convert_entry(self.resource, ctx, entry) if converted else entry
 

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from apiserver.request.messages import Request
     from apiserver.storage.watchcache.cache import Entry
 
-__all__ = ["get", "get_present", "shown_entries"]
+__all__ = ["get", "get_present", "list_computed"]
 
 
 async def get(store: Store, ctx: Context, request: Request) -> Entry:
     """Return the state of one object. Raise StatusError."""
     wanted = get_options(request.params).resource_version if request.query else ""
-    if store.resource.shown is not None:
-        return await _shown_now(store, ctx)
+    if store.resource.compute_objects is not None:
+        return await _get_computed(store, ctx)
     if wanted:
         cached = store.resource.cached
         await reached(store.cache, parse_version(wanted, cached=cached), cached=cached)
@@ -37,19 +37,19 @@ async def get(store: Store, ctx: Context, request: Request) -> Entry:
     return await convert_entry(store.resource, ctx, get_present(store, ctx.namespace, ctx.name), kept=bool(wanted))
 
 
-async def _shown_now(store: Store, ctx: Context) -> Entry:
+async def _get_computed(store: Store, ctx: Context) -> Entry:
     """Return an object of a kind without stored objects."""
-    for entry in await shown_entries(store, ctx):
+    for entry in await list_computed(store, ctx):
         if entry.key == store.key(ctx.namespace, ctx.name):
             return entry
     raise not_found(store.resource.singular, store.resource.group, ctx.name)
 
 
-async def shown_entries(store: Store, ctx: Context) -> list[Entry]:
+async def list_computed(store: Store, ctx: Context) -> list[Entry]:
     """Return all objects of a kind without stored objects."""
-    assert store.resource.shown is not None
+    assert store.resource.compute_objects is not None
     key = store.key
-    objects = await store.resource.shown(store, ctx)
+    objects = await store.resource.compute_objects(store, ctx)
     return [Unsaved(key("", obj["metadata"]["name"]), Hub(obj), 0) for obj in objects]
 
 

@@ -15,7 +15,7 @@ from apiserver.api.errors.status import StatusError, bad_request, expired
 from apiserver.registry.definition.options import ListOptions, list_options
 from apiserver.registry.store.results import Listing
 from apiserver.registry.verbs.continuation import decode_token, encode_token
-from apiserver.registry.verbs.get import shown_entries
+from apiserver.registry.verbs.get import list_computed
 from apiserver.registry.verbs.revisions import parse_version, reached, too_large
 from apiserver.registry.verbs.selection import Selection, selection_of
 from apiserver.runtime.offload import iterate_in_slices, on_loop
@@ -70,8 +70,8 @@ def list_present(store: Store, namespace: str) -> Listing:
 @on_loop
 async def list_entries(store: Store, ctx: Context, options: ListOptions) -> Listing:
     selection = selection_of(store, ctx, options)
-    if store.resource.shown is not None:
-        entries, key, test = await shown_entries(store, ctx), selection.key, selection.test
+    if store.resource.compute_objects is not None:
+        entries, key, test = await list_computed(store, ctx), selection.key, selection.test
         entries = [each for each in entries if (not key or each.key == key) and (test is None or test(each))]
         listing = Listing(entries, 0)
     elif store.resource.conversion is not None:

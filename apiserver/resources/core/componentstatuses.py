@@ -56,7 +56,7 @@ COMPONENT_STATUSES: Final = Resource(
     strategy=Strategy(),
     storage_prefix="componentstatuses",
     verbs=("get", "list"),
-    shown=_statuses,
+    compute_objects=_statuses,
     columns=(
         NAME,
         Column(name="Status", cell=_cell("status"), description="Whether it is well."),

@@ -1,7 +1,7 @@
 """Build the resource of a definition for the catalog: versions with types, rules, columns and subresources.
 
 Objects are stored in the storage version. Rows that are older than the definition's current form are pruned and
-defaulted by the storage version's schema when they are read (`Resource.present`). Upstream does so on each decode.
+defaulted by the storage version's schema when they are read (`Resource.to_current`). Upstream does so on each decode.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def resource_of(
         custom=True,
         conversion=conversion,
         stored_mark=version_mark(storage) if storage != first else b"",
-        present=_present(coercions[storage], 0 if shared else since) if conversion is None else None,
-        former=_present(coercions[storage], 0) if conversion is None else _as_it_is,
+        to_current=_row_converter(coercions[storage], 0 if shared else since) if conversion is None else None,
+        to_former=_row_converter(coercions[storage], 0) if conversion is None else _as_it_is,
     )
 
 
@@ -310,8 +310,8 @@ def _may_repeat(body: Body) -> bool:
     return not plain or text.count(b'":') != body.encoded.count(b'":')
 
 
-def _present(coercion: Coercion, since: int) -> Callable[[Record], Record]:
-    def present(record: Record) -> Record:
+def _row_converter(coercion: Coercion, since: int) -> Callable[[Record], Record]:
+    def convert(record: Record) -> Record:
         value = remove_mark(record.value)
         if since and record.revision > since:
             return record if value is record.value else record._replace(value=value)
@@ -322,4 +322,4 @@ def _present(coercion: Coercion, since: int) -> Callable[[Record], Record]:
             return record if value is record.value else record._replace(value=value)
         return record._replace(value=encode_stored(Hub(made)))
 
-    return present
+    return convert

@@ -27,7 +27,7 @@ from apiserver.api.validation.compile import At, Rules
 from apiserver.api.validation.formats import FORMATS
 from apiserver.api.validation.internal_values import internal as internal_form
 from apiserver.api.values.networks import canonical_interface
-from apiserver.api.values.times import holds_truncated
+from apiserver.api.values.times import has_truncated
 from apiserver.resources.common.conditions import validate_conditions
 from apiserver.resources.common.node_selectors import validate_node_selector
 from apiserver.resources.devices.bindingconditions import BINDING_CONDITIONS
@@ -215,7 +215,7 @@ def _allocation(at: At) -> list[FieldError]:
     if before is None:
         return at.field("allocation")
     changed = not semantic_equal(TYPES.AllocationResult, allocation, before)
-    if changed or holds_truncated(allocation.get("allocationTimestamp")):
+    if changed or has_truncated(allocation.get("allocationTimestamp")):
         return [
             invalid(at.path / "allocation", internal_form(TYPES.AllocationResult, allocation), "field is immutable")
         ]

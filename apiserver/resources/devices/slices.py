@@ -9,7 +9,7 @@ from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.resource import v1
-from apiserver.api.values.times import holds_truncated
+from apiserver.api.values.times import has_truncated
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Resource
 from apiserver.registry.definition.strategy import Strategy
@@ -32,7 +32,7 @@ class ResourceSliceStrategy(Strategy):
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
         """Increase the generation if the sent spec changed, then drop disabled fields."""
         taints = [device.get("taints") for device in obj["spec"].get("devices") or ()]
-        if not semantic_equal(v1.TYPES.ResourceSliceSpec, obj["spec"], old["spec"]) or holds_truncated(taints):
+        if not semantic_equal(v1.TYPES.ResourceSliceSpec, obj["spec"], old["spec"]) or has_truncated(taints):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         drop_disabled(ctx, obj, old)
 

@@ -9,7 +9,7 @@ from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.types.resource import v1alpha3, v1beta2
 from apiserver.api.validation.compile import At
-from apiserver.api.values.times import holds_truncated, timestamp
+from apiserver.api.values.times import has_truncated, timestamp
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.metadata import keep_metadata_for_status
 from apiserver.registry.definition.resource import Resource, Subresource, prerelease
@@ -48,7 +48,7 @@ class DeviceTaintRuleStrategy(Strategy):
         """Set the time of a taint with a new effect, unless the client sets another time."""
         obj["status"] = old.get("status", {})
         taint, before = obj["spec"]["taint"], old["spec"]["taint"]
-        truncated = holds_truncated(taint)
+        truncated = has_truncated(taint)
         if (
             taint.get("effect") != before.get("effect")
             and taint.get("timeAdded") == before.get("timeAdded")

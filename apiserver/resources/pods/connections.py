@@ -120,7 +120,7 @@ async def log(store: Store, ctx: Context, request: Request) -> Response | Stream
         return await endpoints.log(place, _log_target(pod, container, request), ctx.name, insecure=insecure)
     if not logs.emulated(pod, node, container):
         raise _emulated(ctx.name, "read a log from")
-    return logs.emulated_log(store, pod, container, LogOptions.of(request.params, ctx.now))
+    return logs.emulated_log(store, pod, container, LogOptions.parse(request.params, ctx.now))
 
 
 def _log_target(pod: Json, container: str, request: Request) -> str:

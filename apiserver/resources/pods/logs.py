@@ -35,7 +35,7 @@ def emulated(pod: Json, node: Json | None, name: str) -> bool:
 def emulated_log(store: Store, pod: Json, name: str, options: LogOptions) -> Response | Stream:
     """Return an emulated log. Raise 400 if the container has not run yet."""
     run = _run(pod, name, options.previous)
-    text = options.chosen(_lines(pod, name, run))
+    text = options.select(_lines(pod, name, run))
     if not options.follow or "finishedAt" in run or options.full:
         return Response(200, text, "text/plain")
     stream = Stream(200, "text/plain")
@@ -57,7 +57,7 @@ async def _followed(
             entry = store.cache.get(key)
             now = None if entry is None else _ended(entry.obj, name, run)
             if entry is None or entry.obj["metadata"]["uid"] != pod["metadata"]["uid"] or now is not None:
-                last = options.written(_lines(pod, name, now)[-1:]) if now is not None and not _said(pod, name) else b""
+                last = options.format(_lines(pod, name, now)[-1:]) if now is not None and not _said(pod, name) else b""
                 if last:
                     stream.sent += len(last)
                     yield last

@@ -15,7 +15,7 @@ from apiserver.api.errors.field_errors import (
     invalid,
     not_supported,
 )
-from apiserver.api.helpers.tolerations import CANONICAL, COMPARISONS, integer
+from apiserver.api.helpers.tolerations import CANONICAL, COMPARISONS, parse_integer
 from apiserver.api.objects import Json
 from apiserver.api.types.core.scheduling import (
     NodeAffinity,
@@ -74,7 +74,7 @@ def _number(path: Path, value: str) -> list[FieldError]:
         errors.append(invalid(path, value, words))
     if not _DIGITS.fullmatch(value):
         errors.append(invalid(path, value, f"strconv.ParseInt: parsing {go_quote(value)}: invalid syntax"))
-    elif integer(_plain(value)) is None:
+    elif parse_integer(_plain(value)) is None:
         errors.append(invalid(path, value, f"strconv.ParseInt: parsing {go_quote(value)}: value out of range"))
     return errors
 

@@ -228,11 +228,11 @@ class RevisionLog(Protocol):
         """
         ...
 
-    async def remember(self, name: str, value: bytes) -> bytes:
+    async def get_or_set_meta(self, name: str, value: bytes) -> bytes:
         """Store metadata of the store under a name, permanently. The first value stays and is returned."""
         ...
 
-    async def recall(self, name: str) -> bytes | None:
+    async def get_meta(self, name: str) -> bytes | None:
         """Return the metadata stored under a name, or None."""
         ...
 

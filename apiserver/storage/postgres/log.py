@@ -356,7 +356,7 @@ class PostgresLog:
             await fetch(connection, "SELECT pg_advisory_unlock(%(id)s)", {"id": SWEEP_ID})
         return gone
 
-    async def remember(self, name: str, value: bytes) -> bytes:
+    async def get_or_set_meta(self, name: str, value: bytes) -> bytes:
         async def work(connection: Connection) -> bytes:
             values = {"name": name, "value": value}
             insert = "INSERT INTO meta (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT DO NOTHING"
@@ -367,7 +367,7 @@ class PostgresLog:
         kept: bytes = await self._follower.retry(work)
         return kept
 
-    async def recall(self, name: str) -> bytes | None:
+    async def get_meta(self, name: str) -> bytes | None:
         async def work(connection: Connection) -> bytes | None:
             found = await fetch(connection, "SELECT value FROM meta WHERE name = %(name)s", {"name": name})
             return bytes(found[0][0]) if found else None

@@ -177,7 +177,7 @@ class SqliteLog(Writer):
                 await asyncio.sleep((self._loop.time() - begin) * SWEEP_REST if busy else 0)
             return gone
 
-    async def remember(self, name: str, value: bytes) -> bytes:
+    async def get_or_set_meta(self, name: str, value: bytes) -> bytes:
         def job(connection: Connection) -> bytes:
             connection.execute("INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT DO NOTHING", (name, value))
             ((kept,),) = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchall()
@@ -186,7 +186,7 @@ class SqliteLog(Writer):
         kept: bytes = await self._run(job)
         return kept
 
-    async def recall(self, name: str) -> bytes | None:
+    async def get_meta(self, name: str) -> bytes | None:
         def job(connection: Connection) -> bytes | None:
             found = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
             return None if found is None else bytes(found[0])

@@ -43,7 +43,7 @@ class Findings:
     problems: list[str] = field(default_factory=list)
 
     @property
-    def alive(self) -> list[Record]:
+    def live_rows(self) -> list[Record]:
         """The rows to keep, in revision order."""
         return sorted(record for record in self.newest.values() if not record.deleted)
 
@@ -78,9 +78,9 @@ def _inspect(connection: sqlite3.Connection, directory: Path) -> Findings:
         )
     with closing(CommitMarker(directory, identity)) as mark:
         found.answered, _ = mark.read()
-    _structure(connection, found)
-    _counter(connection, found)
-    _rows(connection, found)
+    _check_structure(connection, found)
+    _check_counter(connection, found)
+    _read_rows(connection, found)
     try:
         found.meta = [(str(name), bytes(value)) for name, value in connection.execute("SELECT name, value FROM meta")]
     except sqlite3.Error as error:
@@ -95,7 +95,7 @@ def _inspect(connection: sqlite3.Connection, directory: Path) -> Findings:
     return found
 
 
-def _structure(connection: sqlite3.Connection, found: Findings) -> None:
+def _check_structure(connection: sqlite3.Connection, found: Findings) -> None:
     try:
         lines = [str(line) for (line,) in connection.execute("PRAGMA integrity_check(20)")]
     except sqlite3.Error as error:
@@ -103,16 +103,16 @@ def _structure(connection: sqlite3.Connection, found: Findings) -> None:
     found.problems += [f"file: {' '.join(line.split())}" for line in lines if line != "ok"]
 
 
-def _counter(connection: sqlite3.Connection, found: Findings) -> None:
+def _check_counter(connection: sqlite3.Connection, found: Findings) -> None:
     try:
         found.revision, _, _ = connection.execute(queries.COUNTER).fetchone()
     except (sqlite3.Error, TypeError):
         found.problems.append("counter: unreadable; the revision is taken from the rows")
 
 
-def _rows(connection: sqlite3.Connection, found: Findings) -> None:
+def _read_rows(connection: sqlite3.Connection, found: Findings) -> None:
     damaged: list[tuple[int, str]] = []
-    for revision in _revisions(connection, max(found.revision, found.answered)):
+    for revision in _list_revisions(connection, max(found.revision, found.answered)):
         try:
             columns = connection.execute(_ROW, (revision,)).fetchone()
             if columns is None:
@@ -130,7 +130,7 @@ def _rows(connection: sqlite3.Connection, found: Findings) -> None:
     found.problems += [_report(found, revision, key) for revision, key in damaged]
 
 
-def _revisions(connection: sqlite3.Connection, newest: int) -> Iterator[int]:
+def _list_revisions(connection: sqlite3.Connection, newest: int) -> Iterator[int]:
     """Yield the revisions that rows may have: those in the index and all up to the newest known one."""
     try:
         listed = [int(revision) for (revision,) in connection.execute(f"{_REVISIONS} ORDER BY revision")]
@@ -165,7 +165,7 @@ def rebuild(directory: Path, found: Findings) -> Path:
     newest = max(found.revision, found.answered)
     with closing(connect(draft, Durability.FULL)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        connection.executemany(INSERT, map(row_of, found.alive))
+        connection.executemany(INSERT, map(row_of, found.live_rows))
         connection.executemany("INSERT INTO meta (name, value) VALUES (?, ?)", found.meta)
         connection.execute("UPDATE counter SET revision = ?, compacted = ?, swept = ?", (newest, newest, newest))
         connection.execute("COMMIT")

@@ -18,7 +18,7 @@ from apiserver.storage.watchcache.index import Index, Terms
 from apiserver.storage.watchcache.keys import SortedKeys, end_of
 from apiserver.storage.watchcache.window import Cursor, Progress, Window
 
-__all__ = ["Cache", "Cursor", "Entry", "Event", "Listing", "Present"]
+__all__ = ["Cache", "Cursor", "Entry", "Event", "Listing", "RowConverter"]
 
 HISTORY_ROWS = 2000
 #: Prefixes whose entries are cached.
@@ -26,7 +26,7 @@ _LISTED = 64
 
 
 #: Converts a row to the current form of its kind.
-Present = Callable[[Record], Record]
+RowConverter = Callable[[Record], Record]
 
 
 class Listing(NamedTuple):
@@ -47,8 +47,8 @@ _NOTHING: tuple[bytes | None, Any] = (None, None)
 class Cache:
     """The keys under one prefix; created by WatchCache.add.
 
-    `present` converts rows stored in an older form of their kind when they are read and returns all others unchanged.
-    The log keeps the stored form.
+    `to_current` converts rows stored in an older form of their kind when they are read and returns all others
+    unchanged. The log keeps the stored form.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class Cache:
         progress: Progress,
         decode: Decode,
         indexes: Mapping[str, Terms],
-        present: Present | None = None,
+        to_current: RowConverter | None = None,
     ) -> None:
         self.prefix = prefix
-        self._present = present
+        self._to_current = to_current
         #: Stored rows whose served form differs, by key.
         self._stored: dict[str, Record] = {}
         self._log = log
@@ -75,13 +75,13 @@ class Cache:
         self._window = Window(progress)
         self._indexes = {name: Index(terms, self._entries, self._window) for name, terms in indexes.items()}
         #: Windows of watches that began before a renewal, and the conversion to their form.
-        self._former: dict[Window, Present] = {}
+        self._former_windows: dict[Window, RowConverter] = {}
         #: Events up to this revision had another form: their watchers have to list again.
-        self._renewed = 0
+        self._form_revision = 0
         self._when_changed: Callable[[bool], object] | None = None
         #: Number of followers in this process that read objects, and the objects handed over for them, by key.
         self.followers = 0
-        self._handed_over: dict[str, tuple[bytes, Any]] = {}
+        self._preloaded: dict[str, tuple[bytes, Any]] = {}
         self._observer: tuple[Callable[[Record], object], Callable[[], object]] | None = None
 
     # The present
@@ -222,7 +222,7 @@ class Cache:
         floor = window.floor
         if since >= floor:
             return
-        if since < self._renewed:
+        if since < self._form_revision:
             raise Expired(since, floor)
         most = min(window.free_slots(), HISTORY_ROWS)
         changes = await self._log.history(self.prefix, since, floor, most + 1)
@@ -240,30 +240,30 @@ class Cache:
         return Event(None if old is None else self._entry(old), new, record.deleted)
 
     def _entry(self, record: Record) -> Entry:
-        return Entry(record if self._present is None else self._present(record), self._decode)
+        return Entry(record if self._to_current is None else self._to_current(record), self._decode)
 
     # Fed by WatchCache
 
-    def hand_over(self, key: str, value: bytes, obj: Any) -> None:
+    def preload(self, key: str, value: bytes, obj: Any) -> None:
         """Pass the object that a writer is about to store as `value`, so that followers need not decode it.
 
-        The object must not change afterwards. Rows that `present` converts are decoded in any case.
+        The object must not change afterwards. Rows that `to_current` converts are decoded in any case.
         """
-        if self.followers and self._present is None:
-            self._handed_over[key] = value, obj
+        if self.followers and self._to_current is None:
+            self._preloaded[key] = value, obj
 
-    def take_back(self, key: str) -> None:
+    def discard_preloaded(self, key: str) -> None:
         """Drop an object that was handed over but not stored."""
-        self._handed_over.pop(key, None)
+        self._preloaded.pop(key, None)
 
     def apply(self, record: Record) -> None:
         """Apply the next row of this prefix."""
         key = record.key
-        if self._former:
+        if self._former_windows:
             self._feed_former_windows(record)
-        entry = Entry(record, self._decode) if self._present is None else self._convert(record)
-        if self._handed_over:
-            value, obj = self._handed_over.pop(key, _NOTHING)
+        entry = Entry(record, self._decode) if self._to_current is None else self._convert(record)
+        if self._preloaded:
+            value, obj = self._preloaded.pop(key, _NOTHING)
             if value is record.value and not record.deleted:
                 entry.prime({**obj, "metadata": {"resourceVersion": str(record.revision), **obj["metadata"]}})
         entries = self._entries
@@ -300,7 +300,7 @@ class Cache:
     def _convert(self, record: Record) -> Entry:
         """Return the current state of a key. Keep its stored row if it differs from what is served."""
         entry = self._entry(record)
-        if self._present is not None:
+        if self._to_current is not None:
             self._stored.pop(record.key, None)
             if not record.deleted and entry.value != record.value:
                 self._stored[record.key] = record
@@ -316,24 +316,27 @@ class Cache:
         stored = self._stored.get(key)
         return stored or Record(entry.revision, key, entry.create_revision, 0, False, entry.value)
 
-    def renew(
-        self, indexes: Mapping[str, Terms], present: Present | None = None, former: Present | None = None
+    def change_form(
+        self,
+        indexes: Mapping[str, Terms],
+        to_current: RowConverter | None = None,
+        to_former: RowConverter | None = None,
     ) -> Callable[[], None]:
         """Serve the same state in another form, with other indexes, and drop everything derived from the entries.
 
-        Watches end immediately. With `former`, which converts any row to the previous form, they end when the returned
-        function is called.
+        Watches end immediately. With `to_former`, which converts any row to the previous form, they end when the
+        returned function is called.
         """
         window = self._window
-        if former is None:
+        if to_former is None:
             window.close()
         else:
-            self._former[window] = former
-        self._renewed = self.revision
+            self._former_windows[window] = to_former
+        self._form_revision = self.revision
         self._listed.clear()
-        if present is not None or self._present is not None:
+        if to_current is not None or self._to_current is not None:
             rows = {key: self._row(key, entry) for key, entry in self._entries.items()}
-            self._present, self._stored = present, {}
+            self._to_current, self._stored = to_current, {}
             for key, row in rows.items():
                 self._entries[key] = self._convert(row)
         self._window = Window(self._progress)
@@ -342,7 +345,7 @@ class Cache:
             entry.drop_derived()
 
         def end() -> None:
-            self._former.pop(window, None)
+            self._former_windows.pop(window, None)
             window.close()
 
         return end
@@ -351,7 +354,7 @@ class Cache:
         """Add the next row to the windows of watches that began before a renewal, in their previous form."""
         entry = self._entries.get(record.key)
         row = None if entry is None else self._row(record.key, entry)
-        for window, form in self._former.items():
+        for window, form in self._former_windows.items():
             old = None if row is None else Entry(form(row), self._decode)
             window.add(Event(old, Entry(form(record), self._decode), record.deleted))
 
@@ -359,11 +362,11 @@ class Cache:
         """Wake the watchers after rows were applied."""
         if self._window.waiters:
             self._window.wake()
-        for window in self._former:
+        for window in self._former_windows:
             window.wake()
 
     def close(self) -> None:
         """End all watches."""
-        for window in (self._window, *self._former):
+        for window in (self._window, *self._former_windows):
             window.close()
-        self._former.clear()
+        self._former_windows.clear()

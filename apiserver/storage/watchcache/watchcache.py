@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from apiserver.storage.log.types import Compacted, Record, RevisionLog, Snapshot
-from apiserver.storage.watchcache.cache import Cache, Present
+from apiserver.storage.watchcache.cache import Cache, RowConverter
 from apiserver.storage.watchcache.entry import Decode
 from apiserver.storage.watchcache.index import Terms
 from apiserver.storage.watchcache.window import Progress
@@ -50,14 +50,16 @@ class WatchCache:
         """Return once the caches have reached a revision; raise FutureRevision after `timeout` seconds."""
         await self._progress.wait_for(revision, timeout)
 
-    def add(self, prefix: str, indexes: Mapping[str, Terms] | None = None, present: Present | None = None) -> Cache:
-        """Add a cache for a prefix, which must end with "/". `present`: see `Cache`.
+    def add(
+        self, prefix: str, indexes: Mapping[str, Terms] | None = None, to_current: RowConverter | None = None
+    ) -> Cache:
+        """Add a cache for a prefix, which must end with "/". `to_current`: see `Cache`.
 
         After `start` the cache is empty until `load` completes.
         """
         if not prefix.endswith("/"):
             raise ValueError(f"a prefix ends with a slash, unlike {prefix!r}")
-        cache = self._caches[prefix] = Cache(prefix, self._log, self._progress, self._decode, indexes or {}, present)
+        cache = self._caches[prefix] = Cache(prefix, self._log, self._progress, self._decode, indexes or {}, to_current)
         self._routes.clear()
         self._loading[cache] = []
         return cache

@@ -1,8 +1,8 @@
 """The recent events of one cache, and the cursors that read them.
 
-All watchers share one list of events. A cursor is a place in it: it costs nothing while it is not read. If its place
-is dropped, the next read raises Expired. Places are counted from the cache's beginning and never change, whatever is
-dropped at the old end or added there from the log.
+All watchers share one list of events. A cursor is a position in it: it costs nothing while it is not read. If its
+position is dropped, the next read raises Expired. Places are counted from the cache's beginning and never change,
+whatever is dropped at the old end or added there from the log.
 
 Invariants: every event of the cache with revision > floor is in the window, in order; places before the first are gone.
 """
@@ -29,7 +29,7 @@ MAX_TOTAL = 48 << 20
 #: Older ones are rebuilt on demand. A decoded object takes five to ten times its stored bytes.
 WARM_EVENTS = 2048
 WARM_BYTES = 4 << 20
-#: Bytes of an event in addition to its state: the event, its key, its place.
+#: Bytes of an event in addition to its state: the event, its key, its position.
 _EVENT_BYTES = 400
 
 _revision = attrgetter("revision")
@@ -77,7 +77,7 @@ class Progress:
     def make_room(self, spared: Window | None = None) -> None:
         """Shrink the largest window by an eighth until the total is below the limit."""
         while self.held > self.max_total:
-            largest = max((window for window in self._windows if window is not spared), key=_held, default=None)
+            largest = max((window for window in self._windows if window is not spared), key=_memory_of, default=None)
             if largest is None or not largest.shrink():
                 return
 
@@ -127,7 +127,7 @@ class Window:
 
     def __init__(self, progress: Progress, max_events: int = MAX_EVENTS, max_bytes: int = MAX_BYTES) -> None:
         self.events: list[Event] = []
-        self.end = 0  # the place after the newest event; every write reads it several times
+        self.end = 0  # the position after the newest event; every write reads it several times
         self.floor = progress.revision
         self.progress = progress
         self.closed = False
@@ -142,7 +142,7 @@ class Window:
 
     @property
     def first(self) -> int:
-        """The place of events[0]."""
+        """The position of events[0]."""
         return self.end - len(self.events)
 
     def add(self, event: Event) -> None:
@@ -218,8 +218,8 @@ class Window:
         self.held = 0
         self.floor = floor
 
-    def place_after(self, revision: int) -> int:
-        """Return the place of the first event after a revision."""
+    def position_after(self, revision: int) -> int:
+        """Return the position of the first event after a revision."""
         if revision < self.floor:
             raise Expired(revision, self.floor)
         if not self.events or revision >= self.events[-1].revision:
@@ -228,16 +228,16 @@ class Window:
 
     def since(self, revision: int) -> list[Event]:
         """Return the events after a revision."""
-        return self.events[self.place_after(revision) - self.first :]
+        return self.events[self.position_after(revision) - self.first :]
 
-    def read(self, place: int, limit: int) -> Batch[Event]:
-        """Return the events from a place on. Readers of the same events get the same batch."""
-        end = min(self.end, place + limit)
+    def read(self, position: int, limit: int) -> Batch[Event]:
+        """Return the events from a position on. Readers of the same events get the same batch."""
+        end = min(self.end, position + limit)
         latest = self._latest
-        if latest is not None and latest[0] == place and latest[1] == end:
+        if latest is not None and latest[0] == position and latest[1] == end:
             return latest[2]
-        made = Batch(self.events[place - self.first : end - self.first])
-        self._latest = (place, end, made)
+        made = Batch(self.events[position - self.first : end - self.first])
+        self._latest = (position, end, made)
         return made
 
     def wake(self, alive: bool = True) -> None:
@@ -254,29 +254,29 @@ class Window:
         self.wake(False)
 
 
-def _held(window: Window) -> int:
+def _memory_of(window: Window) -> int:
     return window.held
 
 
 class Cursor:
-    """A watcher's place. It contains no events and needs no closing.
+    """A watcher's position. It contains no events and needs no closing.
 
     `since` may be in the future: events up to it are skipped when they come.
     """
 
-    __slots__ = ("_interrupted", "_place", "_read", "_waiter", "_window")
+    __slots__ = ("_interrupted", "_position", "_read", "_waiter", "_window")
 
     def __init__(self, window: Window, since: int) -> None:
         self._window = window
         self._waiter: asyncio.Future[bool] | None = None
         self._interrupted = False
-        self._place = window.place_after(since)
+        self._position = window.position_after(since)
         self._read = since
 
     @property
     def pending(self) -> bool:
         """Whether next_batch would advance, or raise."""
-        return self._place != self._window.end
+        return self._position != self._window.end
 
     @property
     def closed(self) -> bool:
@@ -291,11 +291,11 @@ class Cursor:
     def next_batch(self, limit: int = 1000) -> Batch[Event]:
         """Return the next events, maybe none. Raise Expired if the next ones were dropped."""
         window = self._window
-        if self._place < window.first:
+        if self._position < window.first:
             raise Expired(self._read, window.floor)
-        events = window.read(self._place, limit)
+        events = window.read(self._position, limit)
         if events:
-            self._place += len(events)
+            self._position += len(events)
             if events[0].revision <= self._read:
                 events = Batch(event for event in events if event.revision > self._read)
             if events:

@@ -11,7 +11,7 @@ from typing import Final
 
 from apiserver.api.helpers.pod_lifecycle import is_finished
 from apiserver.api.helpers.pod_requests import is_extended
-from apiserver.api.helpers.tolerations import untolerated
+from apiserver.api.helpers.tolerations import has_untolerated
 from apiserver.api.objects import Json
 from apiserver.api.selectors.node_selectors import InvalidNodeSelector
 from controllers.kubelet.pods.sysctls import find_forbidden
@@ -82,7 +82,7 @@ class NodeAdmission:
         evicting = [taint for taint in info.taints if taint["effect"] == "NoExecute"]
         return (
             _predicate_failure(TAINTED)
-            if evicting and untolerated(evicting, wanted.tolerations, self._compares)
+            if evicting and has_untolerated(evicting, wanted.tolerations, self._compares)
             else None
         )
 

@@ -87,7 +87,7 @@ class RunServer:
         what, uid, container = (unquote(part) for part in target.path.strip("/").split("/"))
         params = parse_qs(target.query, keep_blank_values=True)
         found = self._find(uid)
-        options = LogOptions.of(params, clock.now())
+        options = LogOptions.parse(params, clock.now())
         process = None
         if found is not None:
             process = found[1].process(found[0], container, previous=what == "logs" and options.previous)
@@ -110,12 +110,12 @@ async def _respond(writer: asyncio.StreamWriter, status: str, text: str) -> None
 async def _send_log(writer: asyncio.StreamWriter, process: Process, options: LogOptions) -> None:
     """Send the existing lines, and with `follow` also the new ones, until the connection ends."""
     lines, place = process.log.lines()
-    writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + options.chosen(lines))
+    writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + options.select(lines))
     await writer.drain()
     while options.follow and not options.full and not writer.is_closing():
         lines, place = process.log.lines(place)
         if lines:
-            writer.write(options.written(lines))
+            writer.write(options.format(lines))
             await writer.drain()
         elif process.log.closed:
             return

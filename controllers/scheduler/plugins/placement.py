@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.api.helpers.tolerations import tolerated, untolerated
+from apiserver.api.helpers.tolerations import has_untolerated, is_tolerated
 from apiserver.api.objects import Json
 from apiserver.api.selectors.node_selectors import InvalidNodeSelector, NodeSelector, PreferredTerms
 from controllers.scheduler.config.arguments import DEFAULTS, Arguments
@@ -36,7 +36,7 @@ TOLERATIONS = pod_field("spec", "tolerations")
 
 
 def _closed_to(pod: PodInfo, _: None, node: NodeInfo) -> Rejection | None:
-    if node.unschedulable and not tolerated(_UNSCHEDULABLE_TAINT, pod.tolerations, comparing=False):
+    if node.unschedulable and not is_tolerated(_UNSCHEDULABLE_TAINT, pod.tolerations, comparing=False):
         return UNSCHEDULABLE
     return None
 
@@ -46,12 +46,12 @@ def _open_again(pod: PodInfo, event: Event) -> bool:
         return node is None or bool(node.get("spec", {}).get("unschedulable"))
 
     return closed(event.old) and (
-        not closed(event.new) or tolerated(_UNSCHEDULABLE_TAINT, pod.tolerations, comparing=False)
+        not closed(event.new) or is_tolerated(_UNSCHEDULABLE_TAINT, pod.tolerations, comparing=False)
     )
 
 
 def _tolerates_unschedulable(pod: PodInfo, event: Event) -> bool:
-    return is_own(pod, event) and tolerated(
+    return is_own(pod, event) and is_tolerated(
         _UNSCHEDULABLE_TAINT, (event.new or {})["spec"].get("tolerations") or (), comparing=False
     )
 
@@ -91,18 +91,18 @@ def taint_toleration(comparing: bool) -> Plugin:
     """Build the plugin; `comparing`: whether tolerations compare numbers."""
 
     def tainted(pod: PodInfo, _: None, node: NodeInfo) -> Rejection | None:
-        return TAINTED if node.taints and untolerated(node.taints, pod.tolerations, comparing) else None
+        return TAINTED if node.taints and has_untolerated(node.taints, pod.tolerations, comparing) else None
 
     def tolerable_now(pod: PodInfo, event: Event) -> bool:
         def blocked(node: Json | None) -> bool:
             taints = () if node is None else blocking(node.get("spec", {}).get("taints") or ())
-            return node is None or untolerated(taints, pod.tolerations, comparing)
+            return node is None or has_untolerated(taints, pod.tolerations, comparing)
 
         return blocked(event.old) and not blocked(event.new)
 
     def disliked(_: PodInfo, tolerations: list[Json], node: NodeInfo) -> int:
         taints = node.preferring
-        return sum(1 for taint in taints if not tolerated(taint, tolerations, comparing)) if taints else 0
+        return sum(1 for taint in taints if not is_tolerated(taint, tolerations, comparing)) if taints else 0
 
     return Plugin(
         name="TaintToleration",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from apiserver.api.helpers.tolerations import untolerated
+from apiserver.api.helpers.tolerations import has_untolerated
 from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import LabelSelector, SelectorError, from_object
 from controllers.scheduler.framework.events import ClusterEvent, Event, Hints, is_own, is_placed
@@ -49,7 +49,9 @@ class Constraint:
         """Return whether the constraint counts a node for the pod."""
         if self.honors_affinity and not _affine(pod, node):
             return False
-        return not (self.honors_taints and node.taints and untolerated(node.taints, pod.tolerations, self.comparing))
+        return not (
+            self.honors_taints and node.taints and has_untolerated(node.taints, pod.tolerations, self.comparing)
+        )
 
     def counted(self, pod: PodInfo, nodes: list[NodeInfo]) -> list[NodeInfo]:
         """Return the nodes that the constraint counts for the pod."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from apiserver.api.helpers.tolerations import untolerated
+from apiserver.api.helpers.tolerations import has_untolerated
 from apiserver.api.objects import Json
 from apiserver.api.selectors.node_selectors import InvalidNodeSelector, RequiredNodeAffinity
 from controllers.scheduler.state.terms import blocking
@@ -52,10 +52,10 @@ class Eligibility:
         except InvalidNodeSelector:
             return Verdict(run=False, stay=False)
         taints = blocking(node["spec"].get("taints") or ())
-        if not untolerated(taints, self._tolerations, self._comparing):
+        if not has_untolerated(taints, self._tolerations, self._comparing):
             return Verdict(run=True, stay=True)
         evicting = [taint for taint in taints if taint["effect"] == "NoExecute"]
-        return Verdict(run=False, stay=not untolerated(evicting, self._tolerations, self._comparing))
+        return Verdict(run=False, stay=not has_untolerated(evicting, self._tolerations, self._comparing))
 
 
 def tolerations(spec: Json) -> list[Json]:
