@@ -28,28 +28,29 @@ class Family:
             field("parentRef", 1, self.ParentReference, pointer=True, required=True,
                 limits=Limits(required=True, immutable=FIXED),
                 doc="Object that has the address; fixed."),
-        ), doc="IPAddressSpec says who has an address.")
+        ), doc="IPAddressSpec names the object that an address belongs to.")
         self.IPAddress = Struct(prefix + "IPAddress", lambda: (
             TYPE_META,
             field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-            field("spec", 2, self.IPAddressSpec, omit=False, required=True, doc="Who has the address."),
+            field("spec", 2, self.IPAddressSpec, omit=False, required=True,
+                doc="The object that the address belongs to."),
         ), gvk=("networking.k8s.io", version, "IPAddress"),
-            doc="IPAddress is an address that is taken: its name, in canonical form.")
+            doc="IPAddress is an address in use. Its name is the address in canonical form.")
         self.ServiceCIDRSpec = Struct(prefix + "ServiceCIDRSpec", lambda: (
             field("cidrs", 1, ListOf(STRING), keep_empty=True,
                 doc="Ranges in CIDR notation, one or one of each IP family; only a second family may be added later."),
-        ), doc="ServiceCIDRSpec holds ranges of addresses.")
+        ), doc="ServiceCIDRSpec lists ranges of addresses.")
         self.ServiceCIDRStatus = Struct(prefix + "ServiceCIDRStatus", lambda: (
             field("conditions", 1, ListOf(Condition, "map", ("type",), merge_key="type"),
                 doc="Latest conditions, at most one of each type."),
-        ), doc="ServiceCIDRStatus says whether a range is in use.")
+        ), doc="ServiceCIDRStatus reports whether a range is in use.")
         self.ServiceCIDR = Struct(prefix + "ServiceCIDR", lambda: (
             TYPE_META,
             field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
             field("spec", 2, self.ServiceCIDRSpec, omit=False, doc="The ranges."),
             field("status", 3, self.ServiceCIDRStatus, omit=False, doc="Whether they are in use."),
         ), gvk=("networking.k8s.io", version, "ServiceCIDR"),
-            doc="ServiceCIDR holds ranges from which services get their addresses.")
+            doc="ServiceCIDR lists the ranges that service addresses are allocated from.")
         self.IPAddressList = list_of(self.IPAddress)
         self.ServiceCIDRList = list_of(self.ServiceCIDR)
 

@@ -59,30 +59,30 @@ def _schema_or(name: str, fields: Callable[[], tuple[Field, ...]], alternative: 
 
 ValidationRule = Struct(_PREFIX + "ValidationRule", lambda: (
     field("rule", 1, STRING, omit=False, required=True,
-        doc="CEL expression that must be true; self is the value at this place, oldSelf what was stored there."),
-    field("message", 2, STRING, doc="What is said when the rule fails; required when the rule has several lines."),
-    field("messageExpression", 3, STRING, doc="CEL expression whose text is said instead of message."),
+        doc="CEL expression that must be true; self is the value, oldSelf the stored value."),
+    field("message", 2, STRING, doc="Error message when the rule fails; required for a rule of several lines."),
+    field("messageExpression", 3, STRING, doc="CEL expression that returns the error message, instead of message."),
     field("reason", 4, FieldValueErrorReason, pointer=True,
-        doc="Reason that clients see: FieldValueInvalid (the default), FieldValueForbidden, FieldValueRequired or "
+        doc="Reason of the error: FieldValueInvalid (the default), FieldValueForbidden, FieldValueRequired or "
             "FieldValueDuplicate."),
-    field("fieldPath", 5, STRING, doc="Path, relative to this place, of the field that the failure is told of."),
+    field("fieldPath", 5, STRING, doc="Path of the field in the error, relative to this schema."),
     field("optionalOldSelf", 6, BOOL, pointer=True,
-        doc="True to ask a rule that names oldSelf on creation as well; oldSelf is an optional value then."),
+        doc="True to evaluate a rule with oldSelf on creation, too; oldSelf is an optional value then."),
 ), doc="ValidationRule is a condition in CEL that values must meet.")
 ExternalDocumentation = Struct(_PREFIX + "ExternalDocumentation", lambda: (
-    field("description", 1, STRING, doc="What is found there."),
+    field("description", 1, STRING, doc="Description of the documentation."),
     field("url", 2, STRING, doc="Address of the documentation."),
 ), doc="ExternalDocumentation points to documentation elsewhere.")
 JSONSchemaProps: Struct = Struct(_PREFIX + "JSONSchemaProps", lambda: (
     field("id", 1, STRING, doc="Not supported: schemas have no names."),
-    field("$schema", 2, JSONSchemaURL, doc="Not supported: there is one language of schemas."),
-    field("$ref", 3, STRING, pointer=True, doc="Not supported: schemas stand where they are used."),
-    field("description", 4, STRING, doc="What the value means, as kubectl explain shows it."),
+    field("$schema", 2, JSONSchemaURL, doc="Not supported: all schemas have the same language."),
+    field("$ref", 3, STRING, pointer=True, doc="Not supported: schemas cannot be referenced."),
+    field("description", 4, STRING, doc="Description of the value for kubectl explain."),
     field("type", 5, STRING, doc="Type of the value: object, array, string, integer, number or boolean."),
     field("format", 6, STRING,
         doc="Format of strings (date-time, duration, cidr, uuid and others) or numbers; unknown ones are ignored."),
     field("title", 7, STRING, doc="Title of the value."),
-    field("default", 8, JSON, pointer=True, doc="What an object gets that leaves the value out."),
+    field("default", 8, JSON, pointer=True, doc="Default value."),
     field("maximum", 9, FLOAT64, pointer=True, doc="Largest number."),
     field("exclusiveMaximum", 10, BOOL, doc="True when the number must be below maximum."),
     field("minimum", 11, FLOAT64, pointer=True, doc="Smallest number."),
@@ -97,7 +97,7 @@ JSONSchemaProps: Struct = Struct(_PREFIX + "JSONSchemaProps", lambda: (
     field("enum", 20, ListOf(JSON), doc="The only values that are allowed."),
     field("maxProperties", 21, INT64, pointer=True, doc="Most properties of an object."),
     field("minProperties", 22, INT64, pointer=True, doc="Fewest properties of an object."),
-    field("required", 23, ListOf(STRING), doc="Properties that must be there."),
+    field("required", 23, ListOf(STRING), doc="Required properties."),
     field("items", 24, SchemaOrArray, pointer=True, doc="Schema of the items of an array."),
     field("allOf", 25, ListOf(JSONSchemaProps), doc="Schemas that all must hold."),
     field("oneOf", 26, ListOf(JSONSchemaProps), doc="Schemas of which exactly one must hold."),
@@ -105,15 +105,15 @@ JSONSchemaProps: Struct = Struct(_PREFIX + "JSONSchemaProps", lambda: (
     field("not", 28, JSONSchemaProps, pointer=True, doc="Schema that must not hold."),
     field("properties", 29, MapOf(JSONSchemaProps), doc="Schemas of an object's properties by name."),
     field("additionalProperties", 30, SchemaOrBool, pointer=True,
-        doc="Schema of the values of a map, or true for a map of anything."),
+        doc="Schema of the values of a map, or true for a map of any values."),
     field("patternProperties", 31, MapOf(JSONSchemaProps), doc="Not supported: properties are named, or all alike."),
     field("dependencies", 32, MapOf(SchemaOrStrings, go="v1.JSONSchemaDependencies"),
-        doc="Not supported: a rule in x-kubernetes-validations can say such a thing."),
+        doc="Not supported: use a rule in x-kubernetes-validations."),
     field("additionalItems", 33, SchemaOrBool, pointer=True,
         doc="Not supported: all items of an array have one schema."),
     field("definitions", 34, MapOf(JSONSchemaProps, go="v1.JSONSchemaDefinitions"),
-        doc="Not supported: nothing could point to them."),
-    field("externalDocs", 35, ExternalDocumentation, pointer=True, doc="Where more is said."),
+        doc="Not supported: schemas have no shared definitions."),
+    field("externalDocs", 35, ExternalDocumentation, pointer=True, doc="Further documentation."),
     field("example", 36, JSON, pointer=True, doc="An example of the value."),
     field("nullable", 37, BOOL, doc="True when null is a value."),
     field("x-kubernetes-preserve-unknown-fields", 38, BOOL, pointer=True,
@@ -122,7 +122,7 @@ JSONSchemaProps: Struct = Struct(_PREFIX + "JSONSchemaProps", lambda: (
         doc="True when the value is an object of Kubernetes with apiVersion, kind and metadata of its own."),
     field("x-kubernetes-int-or-string", 40, BOOL, doc="True when the value is an integer or a string."),
     field("x-kubernetes-list-map-keys", 41, ListOf(STRING),
-        doc="Properties by which the items of a list of type map are told apart."),
+        doc="Properties that identify the items of a list of type map."),
     field("x-kubernetes-list-type", 42, STRING, pointer=True,
         doc="How server-side apply merges a list: atomic (the default), set or map."),
     field("x-kubernetes-map-type", 43, STRING, pointer=True,
@@ -145,45 +145,45 @@ SchemaOrStrings: Scalar = _schema_or("JSONSchemaPropsOrStringArray", lambda: (
 CustomResourceValidation = Struct(_PREFIX + "CustomResourceValidation", lambda: (
     field("openAPIV3Schema", 1, JSONSchemaProps, pointer=True,
         doc="Schema of the whole object; it must be structural."),
-), doc="CustomResourceValidation says what objects of a version look like.")
+), doc="CustomResourceValidation is the schema of a version.")
 CustomResourceSubresourceStatus = Struct(_PREFIX + "CustomResourceSubresourceStatus", (),
-    doc="CustomResourceSubresourceStatus turns the subresource status on.")
+    doc="CustomResourceSubresourceStatus enables the subresource status.")
 CustomResourceSubresourceScale = Struct(_PREFIX + "CustomResourceSubresourceScale", lambda: (
     field("specReplicasPath", 1, STRING, omit=False, required=True,
-        doc="Path below .spec of the wanted number of replicas, such as .spec.replicas."),
+        doc="Path below .spec of the desired number of replicas, such as .spec.replicas."),
     field("statusReplicasPath", 2, STRING, omit=False, required=True,
-        doc="Path below .status of the present number of replicas."),
+        doc="Path below .status of the actual number of replicas."),
     field("labelSelectorPath", 3, STRING, pointer=True,
         doc="Path below .spec or .status of the selector, as a string, that autoscalers need."),
-), doc="CustomResourceSubresourceScale says where a scale finds its numbers.")
+), doc="CustomResourceSubresourceScale has the paths of the fields that a scale shows.")
 CustomResourceSubresources = Struct(_PREFIX + "CustomResourceSubresources", lambda: (
     field("status", 1, CustomResourceSubresourceStatus, pointer=True,
-        doc="Set to give the object a subresource status, which alone writes .status then."),
-    field("scale", 2, CustomResourceSubresourceScale, pointer=True, doc="Set to give the object a subresource scale."),
-), doc="CustomResourceSubresources says which subresources objects have.")
+        doc="Enables the subresource status; .status can only be written through it then."),
+    field("scale", 2, CustomResourceSubresourceScale, pointer=True, doc="Enables the subresource scale."),
+), doc="CustomResourceSubresources lists the subresources of the objects.")
 CustomResourceColumnDefinition = Struct(_PREFIX + "CustomResourceColumnDefinition", lambda: (
     field("name", 1, STRING, omit=False, required=True, doc="Title of the column."),
     field("type", 2, STRING, omit=False, required=True,
         doc="Type of the cells: string, integer, number, boolean or date."),
     field("format", 3, STRING, doc="Format of the cells, such as byte or date-time."),
-    field("description", 4, STRING, doc="What the column shows."),
+    field("description", 4, STRING, doc="Description of the column."),
     field("priority", 5, INT32, doc="0 for columns that are always shown, more for those that only a wide output has."),
     field("jsonPath", 6, STRING, omit=False, required=True, doc="Path of the value in the object."),
-), doc="CustomResourceColumnDefinition is a column that kubectl get shows.")
+), doc="CustomResourceColumnDefinition is a column of kubectl get.")
 SelectableField = Struct(_PREFIX + "SelectableField", lambda: (
     field("jsonPath", 1, STRING, omit=False, required=True,
         doc="Path of a string, boolean or integer outside of metadata by which objects can be selected."),
-), doc="SelectableField is a field that field selectors may name.")
+), doc="SelectableField is a field for field selectors.")
 CustomResourceDefinitionVersion = Struct(_PREFIX + "CustomResourceDefinitionVersion", lambda: (
     field("name", 1, STRING, omit=False, required=True, doc="Name of the version, such as v1beta1."),
     field("served", 2, BOOL, omit=False, required=True, doc="Whether clients can use the version."),
     field("storage", 3, BOOL, omit=False, required=True, doc="True for the one version in which objects are stored."),
-    field("deprecated", 7, BOOL, doc="True to warn whoever uses the version."),
+    field("deprecated", 7, BOOL, doc="True to warn clients that use the version."),
     field("deprecationWarning", 8, STRING, pointer=True, doc="The warning, instead of the usual one."),
     field("schema", 4, CustomResourceValidation, pointer=True, doc="Schema of objects in this version."),
     field("subresources", 5, CustomResourceSubresources, pointer=True, doc="Subresources in this version."),
     field("additionalPrinterColumns", 6, ListOf(CustomResourceColumnDefinition),
-        doc="Columns of kubectl get; without any, the age alone is shown."),
+        doc="Columns of kubectl get; only the age without any."),
     field("selectableFields", 9, ListOf(SelectableField),
         doc="Fields by which objects can be selected, at most eight."),
 ), doc="CustomResourceDefinitionVersion is one version of a custom resource.")
@@ -205,7 +205,7 @@ WebhookClientConfig = Struct(_PREFIX + "WebhookClientConfig", lambda: (
     field("url", 3, STRING, pointer=True, doc="Address of the webhook, with https; instead of service."),
     field("service", 1, ServiceReference, pointer=True, doc="Service of the webhook; instead of url."),
     field("caBundle", 2, BYTES, doc="Certificates in PEM by which the webhook's own is checked."),
-), doc="WebhookClientConfig says how to call a webhook.")
+), doc="WebhookClientConfig has the address of a webhook and the certificates to verify it.")
 WebhookConversion = Struct(_PREFIX + "WebhookConversion", lambda: (
     field("clientConfig", 2, WebhookClientConfig, pointer=True, doc="How to call the webhook."),
     field("conversionReviewVersions", 3, ListOf(STRING), omit=False, required=True,
@@ -213,15 +213,15 @@ WebhookConversion = Struct(_PREFIX + "WebhookConversion", lambda: (
 ), doc="WebhookConversion converts objects by calling a webhook.")
 CustomResourceConversion = Struct(_PREFIX + "CustomResourceConversion", lambda: (
     field("strategy", 1, ConversionStrategyType, omit=False, required=True,
-        doc="None (apiVersion alone changes) or Webhook."),
+        doc="None (only apiVersion changes) or Webhook."),
     field("webhook", 2, WebhookConversion, pointer=True, doc="The webhook, with strategy Webhook."),
-), doc="CustomResourceConversion says how objects are converted between versions.")
+), doc="CustomResourceConversion defines the conversion of objects between versions.")
 CustomResourceDefinitionSpec = Struct(_PREFIX + "CustomResourceDefinitionSpec", lambda: (
     field("group", 1, STRING, omit=False, required=True, doc="API group of the resource."),
     field("names", 3, CustomResourceDefinitionNames, omit=False, required=True, doc="Its names."),
     field("scope", 4, ResourceScope, omit=False, required=True, doc="Cluster or Namespaced."),
     field("versions", 7, ListOf(CustomResourceDefinitionVersion), omit=False, required=True, doc="Its versions."),
-    field("conversion", 9, CustomResourceConversion, pointer=True, doc="How objects are converted between versions."),
+    field("conversion", 9, CustomResourceConversion, pointer=True, doc="Conversion of objects between versions."),
     field("preserveUnknownFields", 10, BOOL,
         doc="Must be false for new definitions; true keeps unknown fields everywhere."),
 ), doc="CustomResourceDefinitionSpec describes a custom resource.")
@@ -229,24 +229,24 @@ CustomResourceDefinitionCondition = Struct(_PREFIX + "CustomResourceDefinitionCo
     field("type", 1, ConditionType, omit=False, required=True,
         doc="NamesAccepted, Established (served), Terminating, NonStructuralSchema and others."),
     field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
-    field("lastTransitionTime", 3, TIME, omit=False, doc="When the status last changed."),
-    field("reason", 4, STRING, doc="Why the status is what it is, as one CamelCase word for programs."),
-    field("message", 5, STRING, doc="Why the status is what it is, as text for people."),
-    field("observedGeneration", 6, INT64, doc="The metadata.generation that the condition was made for."),
+    field("lastTransitionTime", 3, TIME, omit=False, doc="Time of the last change of status."),
+    field("reason", 4, STRING, doc="Reason for the status as one CamelCase word, for programs."),
+    field("message", 5, STRING, doc="Reason for the status as text, for people."),
+    field("observedGeneration", 6, INT64, doc="metadata.generation that the condition reflects."),
 ), doc="CustomResourceDefinitionCondition is one aspect of a definition's state.")
 CustomResourceDefinitionStatus = Struct(_PREFIX + "CustomResourceDefinitionStatus", lambda: (
     field("conditions", 1, ListOf(CustomResourceDefinitionCondition, "map", ("type",)), omit=False,
         doc="Latest conditions, at most one of each type."),
     field("acceptedNames", 2, CustomResourceDefinitionNames, omit=False,
-        doc="Names that are in use, which may be others than those asked for."),
+        doc="Names in use, which may differ from the requested ones."),
     field("storedVersions", 3, ListOf(STRING), omit=False, doc="Versions in which objects have ever been stored."),
-    field("observedGeneration", 4, INT64, doc="The metadata.generation that this status was made for."),
+    field("observedGeneration", 4, INT64, doc="metadata.generation that this status reflects."),
 ), doc="CustomResourceDefinitionStatus is the state of a definition.")
 CustomResourceDefinition = Struct(_PREFIX + "CustomResourceDefinition", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata; the name is PLURAL.GROUP."),
     field("spec", 2, CustomResourceDefinitionSpec, omit=False, required=True, doc="The resource."),
-    field("status", 3, CustomResourceDefinitionStatus, omit=False, doc="Whether it is served, and under which names."),
+    field("status", 3, CustomResourceDefinitionStatus, omit=False, doc="Served names and conditions."),
 ), gvk=("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
     doc="CustomResourceDefinition adds a kind of object to the API.")
 

@@ -20,35 +20,36 @@ ServiceReference = Struct("io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.Se
     rules=(Required("namespace"), Required("name"), "port"))
 APIServiceSpec = Struct("io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec", lambda: (
     field("service", 1, ServiceReference, pointer=True,
-        doc="The service that serves it; this server itself when not set."),
+        doc="Service of the API server; this server itself when not set."),
     field("group", 2, STRING, limits=Limits(format="subdomain"), doc="The API group."),
     field("version", 3, STRING, limits=Limits(format="dns-1035-label", empty=True), doc="The version of the group."),
-    field("insecureSkipTLSVerify", 4, BOOL, doc="True to take any certificate of the service."),
+    field("insecureSkipTLSVerify", 4, BOOL, doc="True to accept any certificate of the service."),
     field("caBundle", 5, BYTES, atomic=True,
-        doc="Authorities that the service's certificate may be of, in PEM and base64; the system's when not set."),
+        doc="Certificate authorities for the service's certificate, in PEM and base64; the system's when not set."),
     field("groupPriorityMinimum", 7, INT32, omit=False, required=True,
         limits=Limits(least=1, most=20000, words="must be positive and less than 20000"),
-        doc="Where the group stands in lists, at least: the highest first, 1 to 20000."),
+        doc="Least priority of the group in lists, 1 to 20000; the highest is first."),
     field("versionPriority", 8, INT32, omit=False, required=True,
         limits=Limits(least=1, most=1000, words="must be positive and less than 1000"),
-        doc="Where the version stands among those of its group: the highest first, 1 to 1000."),
-), doc="APIServiceSpec says who serves a group and version, and where it stands among others.")
+        doc="Priority of the version in its group, 1 to 1000; the highest is first."),
+), doc="APIServiceSpec names the server of a group and version, and its priority in discovery.")
 APIServiceCondition = Struct("io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceCondition", lambda: (
-    field("type", 1, APIServiceConditionType, omit=False, required=True, doc="What it is about: Available."),
+    field("type", 1, APIServiceConditionType, omit=False, required=True, doc="Aspect: Available."),
     field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
-    field("lastTransitionTime", 3, TIME, omit=False, doc="When status changed last."),
-    field("reason", 4, STRING, doc="Why, as a CamelCase word."),
-    field("message", 5, STRING, doc="Why, for people."),
-), doc="APIServiceCondition says something of an API's state.")
+    field("lastTransitionTime", 3, TIME, omit=False, doc="Time of the last change of status."),
+    field("reason", 4, STRING, doc="Reason as one CamelCase word, for programs."),
+    field("message", 5, STRING, doc="Reason as text, for people."),
+), doc="APIServiceCondition is one aspect of an API's state.")
 APIServiceStatus = Struct("io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceStatus", lambda: (
     field("conditions", 1, ListOf(APIServiceCondition, "map", ("type",), merge_key="type"),
         doc="Latest conditions, at most one of each type."),
-), doc="APIServiceStatus says whether an API is there.")
+), doc="APIServiceStatus reports whether an API is available.")
 APIService = Struct("io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, APIServiceSpec, omit=False, doc="Who serves it."),
-    field("status", 3, APIServiceStatus, omit=False, doc="Whether it is there."),
-), gvk=("apiregistration.k8s.io", "v1", "APIService"), doc="APIService says who serves an API group and version.")
+    field("spec", 2, APIServiceSpec, omit=False, doc="The server of the API."),
+    field("status", 3, APIServiceStatus, omit=False, doc="Availability of the API."),
+), gvk=("apiregistration.k8s.io", "v1", "APIService"), doc="APIService registers the server of an API group and "
+    "version.")
 
 APIServiceList = list_of(APIService)

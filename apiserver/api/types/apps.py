@@ -38,12 +38,12 @@ RollingUpdateStatefulSetStrategy = Struct("io.k8s.api.apps.v1.RollingUpdateState
         limits=Limits(least=0, format="percent"),
         doc="How many pods may be unavailable during the update, as a number or a percentage of replicas; 1 when not "
             "set."),
-), doc="RollingUpdateStatefulSetStrategy says how pods are replaced one after the other.")
+), doc="RollingUpdateStatefulSetStrategy has the settings of a rolling update.")
 StatefulSetUpdateStrategy = Struct("io.k8s.api.apps.v1.StatefulSetUpdateStrategy", lambda: (
     field("type", 1, StatefulSetUpdateStrategyType,
-        doc="RollingUpdate (the default) replaces pods, OnDelete waits until somebody deletes them."),
+        doc="RollingUpdate (the default) replaces pods, OnDelete waits until they are deleted."),
     field("rollingUpdate", 2, RollingUpdateStatefulSetStrategy, pointer=True, doc="Settings for RollingUpdate."),
-), doc="StatefulSetUpdateStrategy says how pods are brought to a new revision.")
+), doc="StatefulSetUpdateStrategy defines the update of pods to a new revision.")
 StatefulSetPersistentVolumeClaimRetentionPolicy = Struct(
     "io.k8s.api.apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy", lambda: (
     field("whenDeleted", 1, PersistentVolumeClaimRetentionPolicyType, fills="Retain",
@@ -52,14 +52,14 @@ StatefulSetPersistentVolumeClaimRetentionPolicy = Struct(
     field("whenScaled", 2, PersistentVolumeClaimRetentionPolicyType, fills="Retain",
         limits=Limits(empty=True, values=("Retain", "Delete")),
         doc="Retain (the default) or Delete for the claims of pods that are removed by scaling down."),
-), doc="StatefulSetPersistentVolumeClaimRetentionPolicy says what becomes of claims that are no longer used.")
+), doc="StatefulSetPersistentVolumeClaimRetentionPolicy decides whether unused claims are kept or deleted.")
 StatefulSetOrdinals = Struct("io.k8s.api.apps.v1.StatefulSetOrdinals", lambda: (
     field("start", 1, INT32, omit=False, limits=Limits(least=0),
         doc="Ordinal of the first pod; 0 when not set."),
-), doc="StatefulSetOrdinals says how pods are numbered.")
+), doc="StatefulSetOrdinals has the settings for the numbers of pods.")
 StatefulSetSpec = Struct("io.k8s.api.apps.v1.StatefulSetSpec", lambda: (
     field("replicas", 1, INT32, pointer=True, fills=1, limits=Limits(least=0),
-        doc="Number of pods that are wanted; 1 when not set."),
+        doc="Desired number of pods; 1 when not set."),
     field("selector", 2, LabelSelector, omit=False, pointer=True, required=True, limits=Limits(required=True),
         doc="Labels of the pods that belong to the set; must match the template and is fixed."),
     field("template", 3, PodTemplateSpec, omit=False, required=True,
@@ -70,27 +70,26 @@ StatefulSetSpec = Struct("io.k8s.api.apps.v1.StatefulSetSpec", lambda: (
         doc="Headless Service that gives the pods their DNS names; fixed."),
     field("podManagementPolicy", 6, PodManagementPolicyType, fills="OrderedReady",
         doc="OrderedReady (the default) starts and stops pods one after the other, Parallel all together; fixed."),
-    field("updateStrategy", 7, StatefulSetUpdateStrategy, omit=False, doc="How pods are brought to a new revision."),
+    field("updateStrategy", 7, StatefulSetUpdateStrategy, omit=False, doc="Update of pods to a new revision."),
     field("revisionHistoryLimit", 8, INT32, pointer=True, fills=10,
         doc="How many old revisions are kept for rolling back; 10 when not set."),
     field("minReadySeconds", 9, INT32, limits=Limits(least=0),
         doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
     field("persistentVolumeClaimRetentionPolicy", 10, StatefulSetPersistentVolumeClaimRetentionPolicy, pointer=True,
         fills={},
-        doc="What becomes of claims that are no longer used; they are retained when not set."),
+        doc="Retention of unused claims; they are kept when not set."),
     field("ordinals", 11, StatefulSetOrdinals, pointer=True, doc="How pods are numbered; from 0 when not set."),
-), doc="StatefulSetSpec says which pods are wanted, how many, and with which claims.")
+), doc="StatefulSetSpec describes the desired pods, their number and their claims.")
 StatefulSetCondition = Struct("io.k8s.api.apps.v1.StatefulSetCondition", lambda: (
     field("type", 1, StatefulSetConditionType, omit=False, required=True, doc="Aspect that the condition is about."),
     field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
-    field("lastTransitionTime", 3, TIME, omit=False, doc="When status last changed."),
-    field("reason", 4, STRING, doc="Why the status is what it is, as one CamelCase word for programs."),
-    field("message", 5, STRING, doc="Why the status is what it is, as text for people."),
+    field("lastTransitionTime", 3, TIME, omit=False, doc="Time of the last change of status."),
+    field("reason", 4, STRING, doc="Reason for the status as one CamelCase word, for programs."),
+    field("message", 5, STRING, doc="Reason for the status as text, for people."),
 ), doc="StatefulSetCondition is one aspect of a StatefulSet's state.")
 StatefulSetStatus = Struct("io.k8s.api.apps.v1.StatefulSetStatus", lambda: (
     field("observedGeneration", 1, INT64, limits=Limits(least=0),
-        doc="The metadata.generation that this status was made for; a smaller one than the object has now means it is "
-            "stale."),
+        doc="metadata.generation that this status reflects; it is outdated if smaller than the object's."),
     field("replicas", 2, INT32, omit=False, required=True, limits=Limits(least=0),
         doc="Number of pods."),
     field("readyReplicas", 3, INT32, limits=Limits(least=0),
@@ -103,17 +102,17 @@ StatefulSetStatus = Struct("io.k8s.api.apps.v1.StatefulSetStatus", lambda: (
         doc="Revision that pods had before the update; equal to updateRevision when it is complete."),
     field("updateRevision", 7, STRING, doc="Revision that pods are brought to."),
     field("collisionCount", 9, INT32, pointer=True, limits=Limits(least=0),
-        doc="How often a revision's name was taken already; it makes the next name another one."),
+        doc="Number of name collisions of revisions; part of the hash of the next name."),
     field("conditions", 10, ListOf(StatefulSetCondition, "map", ("type",), merge_key="type"),
         doc="Latest conditions, at most one of each type."),
     field("availableReplicas", 11, INT32, omit=False, limits=Limits(least=0),
         doc="Number of pods that have been ready for minReadySeconds."),
-), doc="StatefulSetStatus counts the pods that there are.")
+), doc="StatefulSetStatus counts the existing pods.")
 StatefulSet = Struct("io.k8s.api.apps.v1.StatefulSet", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, StatefulSetSpec, omit=False, doc="The wanted pods and claims."),
-    field("status", 3, StatefulSetStatus, omit=False, doc="The pods that there are."),
+    field("spec", 2, StatefulSetSpec, omit=False, doc="The desired pods and claims."),
+    field("status", 3, StatefulSetStatus, omit=False, doc="The existing pods."),
 ), gvk=("apps", "v1", "StatefulSet"), doc="StatefulSet runs pods that each have a lasting name and storage.")
 RollingUpdateDeployment = Struct("io.k8s.api.apps.v1.RollingUpdateDeployment", lambda: (
     field("maxUnavailable", 1, INT_OR_STRING, pointer=True, limits=Limits(least=0, format="percent"),
@@ -121,16 +120,16 @@ RollingUpdateDeployment = Struct("io.k8s.api.apps.v1.RollingUpdateDeployment", l
     field("maxSurge", 2, INT_OR_STRING, pointer=True, limits=Limits(least=0, format="percent"),
         doc="How many pods there may be in excess of replicas, as a number or a percentage, rounded up; 25% when not "
             "set."),
-), doc="RollingUpdateDeployment says how many pods may be missing or extra during an update.")
+), doc="RollingUpdateDeployment limits the missing and extra pods during an update.")
 DeploymentStrategy = Struct("io.k8s.api.apps.v1.DeploymentStrategy", lambda: (
     field("type", 1, DeploymentStrategyType, fills="RollingUpdate",
         doc="RollingUpdate (the default) replaces pods step by step, Recreate deletes all old pods first."),
     field("rollingUpdate", 2, RollingUpdateDeployment, pointer=True,
         doc="Settings for RollingUpdate; not allowed with Recreate."),
-), doc="DeploymentStrategy says how old pods are replaced by new ones.")
+), doc="DeploymentStrategy defines the replacement of old pods by new ones.")
 DeploymentSpec = Struct("io.k8s.api.apps.v1.DeploymentSpec", lambda: (
     field("replicas", 1, INT32, pointer=True, fills=1, limits=Limits(least=0),
-        doc="Number of pods that are wanted; 1 when not set."),
+        doc="Desired number of pods; 1 when not set."),
     field("selector", 2, LabelSelector, omit=False, pointer=True, required=True,
         limits=Limits(required=True, immutable=FIXED),
         doc="Labels of the pods that belong to the deployment; must match the template and is fixed."),
@@ -145,20 +144,19 @@ DeploymentSpec = Struct("io.k8s.api.apps.v1.DeploymentSpec", lambda: (
     field("paused", 7, BOOL, doc="True to hold back updates of the pods; false when not set."),
     field("progressDeadlineSeconds", 9, INT32, pointer=True, fills=600, limits=Limits(least=0),
         doc="Seconds without progress after which the condition Progressing turns False; 600 when not set."),
-), doc="DeploymentSpec says which pods are wanted, how many, and how they are updated.")
+), doc="DeploymentSpec describes the desired pods, their number and their updates.")
 DeploymentCondition = Struct("io.k8s.api.apps.v1.DeploymentCondition", lambda: (
     field("type", 1, DeploymentConditionType, omit=False, required=True,
         doc="Aspect: Available, Progressing or ReplicaFailure."),
     field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
-    field("lastUpdateTime", 6, TIME, omit=False, doc="When the condition last changed in any way."),
-    field("lastTransitionTime", 7, TIME, omit=False, doc="When status last changed."),
-    field("reason", 4, STRING, doc="Why the status is what it is, as one CamelCase word for programs."),
-    field("message", 5, STRING, doc="Why the status is what it is, as text for people."),
+    field("lastUpdateTime", 6, TIME, omit=False, doc="Time of the last change of the condition."),
+    field("lastTransitionTime", 7, TIME, omit=False, doc="Time of the last change of status."),
+    field("reason", 4, STRING, doc="Reason for the status as one CamelCase word, for programs."),
+    field("message", 5, STRING, doc="Reason for the status as text, for people."),
 ), doc="DeploymentCondition is one aspect of a Deployment's state.")
 DeploymentStatus = Struct("io.k8s.api.apps.v1.DeploymentStatus", lambda: (
     field("observedGeneration", 1, INT64, limits=Limits(least=0),
-        doc="The metadata.generation that this status was made for; a smaller one than the object has now means it is "
-            "stale."),
+        doc="metadata.generation that this status reflects; it is outdated if smaller than the object's."),
     field("replicas", 2, INT32, limits=Limits(least=0),
         doc="Number of pods, without those that are being deleted."),
     field("updatedReplicas", 3, INT32, limits=Limits(least=0),
@@ -175,13 +173,13 @@ DeploymentStatus = Struct("io.k8s.api.apps.v1.DeploymentStatus", lambda: (
     field("conditions", 6, ListOf(DeploymentCondition, "map", ("type",), merge_key="type"),
         doc="Latest conditions, at most one of each type."),
     field("collisionCount", 8, INT32, pointer=True, limits=Limits(least=0),
-        doc="How often a ReplicaSet's name was taken already; it makes the next name another one."),
-), doc="DeploymentStatus counts the pods that there are.")
+        doc="Number of name collisions of ReplicaSets; part of the hash of the next name."),
+), doc="DeploymentStatus counts the existing pods.")
 Deployment = Struct("io.k8s.api.apps.v1.Deployment", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, DeploymentSpec, omit=False, doc="The wanted pods and how they are updated."),
-    field("status", 3, DeploymentStatus, omit=False, doc="The pods that there are."),
+    field("spec", 2, DeploymentSpec, omit=False, doc="The desired pods and their updates."),
+    field("status", 3, DeploymentStatus, omit=False, doc="The existing pods."),
 ), gvk=("apps", "v1", "Deployment"), doc="Deployment runs equal pods and updates them step by step.")
 RollingUpdateDaemonSet = Struct("io.k8s.api.apps.v1.RollingUpdateDaemonSet", lambda: (
     field("maxUnavailable", 1, INT_OR_STRING, pointer=True, limits=Limits(least=0, format="percent"),
@@ -190,30 +188,30 @@ RollingUpdateDaemonSet = Struct("io.k8s.api.apps.v1.RollingUpdateDaemonSet", lam
     field("maxSurge", 2, INT_OR_STRING, pointer=True, limits=Limits(least=0, format="percent"),
         doc="On how many nodes the new pod may run beside the old one, as a number or a percentage, rounded up; 0 when "
             "not set."),
-), doc="RollingUpdateDaemonSet says how many pods may be missing or extra during an update.")
+), doc="RollingUpdateDaemonSet limits the missing and extra pods during an update.")
 DaemonSetUpdateStrategy = Struct("io.k8s.api.apps.v1.DaemonSetUpdateStrategy", lambda: (
     field("type", 1, DaemonSetUpdateStrategyType, fills="RollingUpdate",
-        doc="RollingUpdate (the default) replaces pods, OnDelete waits until somebody deletes them."),
+        doc="RollingUpdate (the default) replaces pods, OnDelete waits until they are deleted."),
     field("rollingUpdate", 2, RollingUpdateDaemonSet, pointer=True, doc="Settings for RollingUpdate."),
-), doc="DaemonSetUpdateStrategy says how old pods are replaced by new ones.")
+), doc="DaemonSetUpdateStrategy defines the replacement of old pods by new ones.")
 DaemonSetSpec = Struct("io.k8s.api.apps.v1.DaemonSetSpec", lambda: (
     field("selector", 1, LabelSelector, omit=False, pointer=True, required=True, limits=Limits(immutable=FIXED),
         doc="Labels of the pods that belong to the set; must match the template and is fixed."),
     field("template", 2, PodTemplateSpec, omit=False, required=True,
-        doc="Pattern of the pods; its node selector and affinity say on which nodes. restartPolicy must be Always."),
+        doc="Template of the pods; its node selector and affinity choose the nodes. restartPolicy must be Always."),
     field("updateStrategy", 3, DaemonSetUpdateStrategy, omit=False,
         doc="How the pod of each node is replaced by a new one."),
     field("minReadySeconds", 4, INT32, limits=Limits(least=0),
         doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
     field("revisionHistoryLimit", 6, INT32, pointer=True, fills=10, limits=Limits(least=0),
         doc="How many old revisions are kept for rolling back; 10 when not set."),
-), doc="DaemonSetSpec says which pod runs on every node.")
+), doc="DaemonSetSpec describes the pod of every node.")
 DaemonSetCondition = Struct("io.k8s.api.apps.v1.DaemonSetCondition", lambda: (
     field("type", 1, DaemonSetConditionType, omit=False, required=True, doc="Aspect that the condition is about."),
     field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
-    field("lastTransitionTime", 3, TIME, omit=False, doc="When status last changed."),
-    field("reason", 4, STRING, doc="Why the status is what it is, as one CamelCase word for programs."),
-    field("message", 5, STRING, doc="Why the status is what it is, as text for people."),
+    field("lastTransitionTime", 3, TIME, omit=False, doc="Time of the last change of status."),
+    field("reason", 4, STRING, doc="Reason for the status as one CamelCase word, for programs."),
+    field("message", 5, STRING, doc="Reason for the status as text, for people."),
 ), doc="DaemonSetCondition is one aspect of a DaemonSet's state.")
 DaemonSetStatus = Struct("io.k8s.api.apps.v1.DaemonSetStatus", lambda: (
     field("currentNumberScheduled", 1, INT32, omit=False, required=True, limits=Limits(least=0),
@@ -225,8 +223,7 @@ DaemonSetStatus = Struct("io.k8s.api.apps.v1.DaemonSetStatus", lambda: (
     field("numberReady", 4, INT32, omit=False, required=True, limits=Limits(least=0),
         doc="Number of nodes that should have a pod and have a ready one."),
     field("observedGeneration", 5, INT64, limits=Limits(least=0),
-        doc="The metadata.generation that this status was made for; a smaller one than the object has now means it is "
-            "stale."),
+        doc="metadata.generation that this status reflects; it is outdated if smaller than the object's."),
     field("updatedNumberScheduled", 6, INT32, limits=Limits(least=0),
         doc="Number of nodes whose pod is made from the present template."),
     field("numberAvailable", 7, INT32, limits=Limits(least=0),
@@ -234,34 +231,34 @@ DaemonSetStatus = Struct("io.k8s.api.apps.v1.DaemonSetStatus", lambda: (
     field("numberUnavailable", 8, INT32, limits=Limits(least=0),
         doc="Number of nodes that should have a pod and have no available one."),
     field("collisionCount", 9, INT32, pointer=True, limits=Limits(least=0),
-        doc="How often a revision's name was taken already; it makes the next name another one."),
+        doc="Number of name collisions of revisions; part of the hash of the next name."),
     field("conditions", 10, ListOf(DaemonSetCondition, "map", ("type",), merge_key="type"),
         doc="Latest conditions, at most one of each type."),
-), doc="DaemonSetStatus counts the nodes by the pods that they have.")
+), doc="DaemonSetStatus counts the nodes by the state of their pods.")
 DaemonSet = Struct("io.k8s.api.apps.v1.DaemonSet", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, DaemonSetSpec, omit=False, doc="The wanted pod and how it is updated."),
-    field("status", 3, DaemonSetStatus, omit=False, doc="The nodes, counted by the pods that they have."),
+    field("spec", 2, DaemonSetSpec, omit=False, doc="The desired pod and its updates."),
+    field("status", 3, DaemonSetStatus, omit=False, doc="The nodes, counted by the state of their pods."),
 ), gvk=("apps", "v1", "DaemonSet"),
     doc="DaemonSet runs one pod on every node, or on every node that its template selects.")
 ReplicaSetSpec = Struct("io.k8s.api.apps.v1.ReplicaSetSpec", lambda: (
     field("replicas", 1, INT32, pointer=True, fills=1, limits=Limits(least=0),
-        doc="Number of pods that are wanted; 1 when not set."),
+        doc="Desired number of pods; 1 when not set."),
     field("minReadySeconds", 4, INT32, limits=Limits(least=0),
         doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
     field("selector", 2, LabelSelector, omit=False, pointer=True, required=True,
         limits=Limits(required=True, immutable=FIXED),
         doc="Labels of the pods that belong to the set; must match the template and is fixed."),
     field("template", 3, PodTemplateSpec, omit=False, doc="Pattern of the pods; restartPolicy must be Always."),
-), doc="ReplicaSetSpec says which pods are wanted, and how many.")
+), doc="ReplicaSetSpec describes the desired pods and their number.")
 ReplicaSetCondition = Struct("io.k8s.api.apps.v1.ReplicaSetCondition", lambda: (
     field("type", 1, ReplicaSetConditionType, omit=False, required=True,
         doc="Aspect: ReplicaFailure, when pods cannot be created or deleted."),
     field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
-    field("lastTransitionTime", 3, TIME, omit=False, doc="When status last changed."),
-    field("reason", 4, STRING, doc="Why the status is what it is, as one CamelCase word for programs."),
-    field("message", 5, STRING, doc="Why the status is what it is, as text for people."),
+    field("lastTransitionTime", 3, TIME, omit=False, doc="Time of the last change of status."),
+    field("reason", 4, STRING, doc="Reason for the status as one CamelCase word, for programs."),
+    field("message", 5, STRING, doc="Reason for the status as text, for people."),
 ), doc="ReplicaSetCondition is one aspect of a ReplicaSet's state.")
 ReplicaSetStatus = Struct("io.k8s.api.apps.v1.ReplicaSetStatus", lambda: (
     field("replicas", 1, INT32, omit=False, required=True, limits=Limits(least=0),
@@ -276,16 +273,15 @@ ReplicaSetStatus = Struct("io.k8s.api.apps.v1.ReplicaSetStatus", lambda: (
         limits=Limits(least=0),
         doc="Number of pods that are being deleted."),
     field("observedGeneration", 3, INT64, limits=Limits(least=0),
-        doc="The metadata.generation that this status was made for; a smaller one than the object has now means it is "
-            "stale."),
+        doc="metadata.generation that this status reflects; it is outdated if smaller than the object's."),
     field("conditions", 6, ListOf(ReplicaSetCondition, "map", ("type",), merge_key="type"),
         doc="Latest conditions, at most one of each type."),
-), doc="ReplicaSetStatus counts the pods that there are.")
+), doc="ReplicaSetStatus counts the existing pods.")
 ReplicaSet = Struct("io.k8s.api.apps.v1.ReplicaSet", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, ReplicaSetSpec, omit=False, doc="The wanted pods."),
-    field("status", 3, ReplicaSetStatus, omit=False, doc="The pods that there are."),
+    field("spec", 2, ReplicaSetSpec, omit=False, doc="The desired pods."),
+    field("status", 3, ReplicaSetStatus, omit=False, doc="The existing pods."),
 ), gvk=("apps", "v1", "ReplicaSet"),
     doc="ReplicaSet keeps a number of equal pods running; usually a Deployment makes it.")
 ControllerRevision = Struct("io.k8s.api.apps.v1.ControllerRevision", lambda: (

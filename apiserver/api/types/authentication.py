@@ -13,13 +13,13 @@ BoundObjectReference = Struct("io.k8s.api.authentication.v1.BoundObjectReference
 ), doc="BoundObjectReference points to the object that a token is bound to.")
 TokenRequestSpec = Struct("io.k8s.api.authentication.v1.TokenRequestSpec", lambda: (
     field("audiences", 1, ListOf(STRING), omit=False,
-        doc="Servers that the token is for, any other must refuse it; the API server when empty."),
+        doc="Audiences of the token; any other server must reject it. The API server when empty."),
     field("expirationSeconds", 4, INT64, omit=False, pointer=True,
         doc="Lifetime of the token in seconds, at least 600; the server may choose another. 3600 (1 hour) when not "
             "set."),
     field("boundObjectRef", 3, BoundObjectReference, omit=False, pointer=True,
         doc="Object without which the token is not valid; it ends when the object is deleted."),
-), doc="TokenRequestSpec says which token is wanted.")
+), doc="TokenRequestSpec describes the requested token.")
 TokenRequestStatus = Struct("io.k8s.api.authentication.v1.TokenRequestStatus", lambda: (
     field("token", 1, STRING, omit=False, doc="The token, opaque to clients."),
     field("expirationTimestamp", 2, TIME, omit=False, doc="When the token expires."),
@@ -27,41 +27,41 @@ TokenRequestStatus = Struct("io.k8s.api.authentication.v1.TokenRequestStatus", l
 TokenRequest = Struct("io.k8s.api.authentication.v1.TokenRequest", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, TokenRequestSpec, omit=False, doc="The wanted token."),
+    field("spec", 2, TokenRequestSpec, omit=False, doc="The requested token."),
     field("status", 3, TokenRequestStatus, omit=False, doc="The token."),
 ), gvk=("authentication.k8s.io", "v1", "TokenRequest"),
-    doc="TokenRequest asks for a token of a service account; it is the body of the subresource token.")
+    doc="TokenRequest requests a token of a service account; it is the body of the subresource token.")
 
 ExtraValue = ListOf(STRING, go="v1.ExtraValue")
 UserInfo = Struct("io.k8s.api.authentication.v1.UserInfo", lambda: (
-    field("username", 1, STRING, doc="Name that tells the user from all others."),
-    field("uid", 2, STRING, doc="Identity of the user that outlives a reuse of the name."),
+    field("username", 1, STRING, doc="Unique name of the user."),
+    field("uid", 2, STRING, doc="Unique ID of the user, different if the name is reused."),
     field("groups", 3, ListOf(STRING), doc="Groups that the user belongs to."),
-    field("extra", 4, MapOf(ExtraValue), doc="Further facts that the authenticator knows, by key."),
-), doc="UserInfo says who a user is.")
+    field("extra", 4, MapOf(ExtraValue), doc="Further facts from the authenticator, by key."),
+), doc="UserInfo describes a user.")
 TokenReviewSpec = Struct("io.k8s.api.authentication.v1.TokenReviewSpec", lambda: (
     field("token", 1, STRING, required=True, doc="The bearer token."),
     field("audiences", 2, ListOf(STRING),
-        doc="Audiences as which the asking server sees itself; the API server when empty."),
-), doc="TokenReviewSpec is the token in question.")
+        doc="Audiences of the server that sends the review; the API server when empty."),
+), doc="TokenReviewSpec is the token to review.")
 TokenReviewStatus = Struct("io.k8s.api.authentication.v1.TokenReviewStatus", lambda: (
     field("authenticated", 1, BOOL, doc="True when the token is valid for a known user."),
-    field("user", 2, UserInfo, omit=False, doc="Whose token it is."),
+    field("user", 2, UserInfo, omit=False, doc="User of the token."),
     field("audiences", 4, ListOf(STRING), doc="Audiences of the request for which the token is valid."),
-    field("error", 3, STRING, doc="Why the token could not be checked."),
-), doc="TokenReviewStatus says whether a token is valid, and whose it is.")
+    field("error", 3, STRING, doc="Reason that the token could not be verified."),
+), doc="TokenReviewStatus reports whether a token is valid, and its user.")
 TokenReview = Struct("io.k8s.api.authentication.v1.TokenReview", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, TokenReviewSpec, omit=False, required=True, doc="The token in question."),
+    field("spec", 2, TokenReviewSpec, omit=False, required=True, doc="The token to review."),
     field("status", 3, TokenReviewStatus, omit=False, doc="The answer, filled in by the server."),
-), gvk=("authentication.k8s.io", "v1", "TokenReview"), doc="TokenReview asks whose a bearer token is.")
+), gvk=("authentication.k8s.io", "v1", "TokenReview"), doc="TokenReview requests the user of a bearer token.")
 SelfSubjectReviewStatus = Struct("io.k8s.api.authentication.v1.SelfSubjectReviewStatus", lambda: (
     field("userInfo", 1, UserInfo, omit=False, doc="The user that sent the request."),
-), doc="SelfSubjectReviewStatus says who sent the request.")
+), doc="SelfSubjectReviewStatus is the user that sent the request.")
 SelfSubjectReview = Struct("io.k8s.api.authentication.v1.SelfSubjectReview", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("status", 2, SelfSubjectReviewStatus, omit=False, doc="The answer, filled in by the server."),
 ), gvk=("authentication.k8s.io", "v1", "SelfSubjectReview"),
-    doc="SelfSubjectReview asks who the server takes the sender for, as kubectl auth whoami does.")
+    doc="SelfSubjectReview requests the user that the server has authenticated, as kubectl auth whoami does.")

@@ -19,12 +19,12 @@ FieldSelectorAttributes = Struct("io.k8s.api.authorization.v1.FieldSelectorAttri
     field("rawSelector", 1, STRING, doc="The selector as text, as in the parameter fieldSelector."),
     field("requirements", 2, ListOf(FieldSelectorRequirement),
         doc="The selector as single conditions, all of which hold."),
-), doc="FieldSelectorAttributes is the field selector of a request in question; exactly one field is set.")
+), doc="FieldSelectorAttributes is the field selector of a reviewed request; exactly one field is set.")
 LabelSelectorAttributes = Struct("io.k8s.api.authorization.v1.LabelSelectorAttributes", lambda: (
     field("rawSelector", 1, STRING, doc="The selector as text, as in the parameter labelSelector."),
     field("requirements", 2, ListOf(LabelSelectorRequirement),
         doc="The selector as single conditions, all of which hold."),
-), doc="LabelSelectorAttributes is the label selector of a request in question; exactly one field is set.")
+), doc="LabelSelectorAttributes is the label selector of a reviewed request; exactly one field is set.")
 ResourceAttributes = Struct("io.k8s.api.authorization.v1.ResourceAttributes", lambda: (
     field("namespace", 1, STRING,
         doc="Namespace of the request; empty for all namespaces, or for resources of the whole cluster."),
@@ -52,26 +52,26 @@ SubjectAccessReviewSpec = Struct("io.k8s.api.authorization.v1.SubjectAccessRevie
     field("groups", 4, ListOf(STRING), doc="Groups of the user."),
     field("extra", 5, MapOf(ExtraValue), doc="Further facts about the user, by key."),
     field("uid", 6, STRING, doc="Identity of the user."),
-), doc="SubjectAccessReviewSpec is a request in question and the user that would make it.")
+), doc="SubjectAccessReviewSpec is the reviewed request and its user.")
 SelfSubjectAccessReviewSpec = Struct("io.k8s.api.authorization.v1.SelfSubjectAccessReviewSpec", lambda: (
     field("resourceAttributes", 1, ResourceAttributes, pointer=True,
         doc="A request for a resource; exactly one of this and nonResourceAttributes is set."),
     field("nonResourceAttributes", 2, NonResourceAttributes, pointer=True,
         doc="A request for another path; exactly one of this and resourceAttributes is set."),
-), doc="SelfSubjectAccessReviewSpec is a request in question.")
+), doc="SelfSubjectAccessReviewSpec is the reviewed request.")
 SubjectAccessReviewStatus = Struct("io.k8s.api.authorization.v1.SubjectAccessReviewStatus", lambda: (
     field("allowed", 1, BOOL, omit=False, required=True, doc="True when the request is allowed."),
     field("denied", 4, BOOL,
-        doc="True when the request is forbidden whatever other authorizers say; never together with allowed."),
-    field("reason", 2, STRING, doc="Why the request is allowed or not, as text for people."),
-    field("evaluationError", 3, STRING, doc="What went wrong while deciding; the decision may stand nevertheless."),
-), doc="SubjectAccessReviewStatus says whether a request is allowed.")
+        doc="True when the request is denied regardless of other authorizers; never together with allowed."),
+    field("reason", 2, STRING, doc="Reason for the decision as text, for people."),
+    field("evaluationError", 3, STRING, doc="Error during the evaluation; the decision may be valid nevertheless."),
+), doc="SubjectAccessReviewStatus reports whether a request is allowed.")
 SubjectAccessReview = Struct("io.k8s.api.authorization.v1.SubjectAccessReview", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, SubjectAccessReviewSpec, omit=False, required=True, doc="The request and the user."),
     field("status", 3, SubjectAccessReviewStatus, omit=False, doc="The answer, filled in by the server."),
-), gvk=(_GROUP, "v1", "SubjectAccessReview"), doc="SubjectAccessReview asks whether a user may make a request.")
+), gvk=(_GROUP, "v1", "SubjectAccessReview"), doc="SubjectAccessReview checks whether a user may make a request.")
 LocalSubjectAccessReview = Struct("io.k8s.api.authorization.v1.LocalSubjectAccessReview", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
@@ -79,14 +79,14 @@ LocalSubjectAccessReview = Struct("io.k8s.api.authorization.v1.LocalSubjectAcces
         doc="The request and the user; its namespace must be that of the review."),
     field("status", 3, SubjectAccessReviewStatus, omit=False, doc="The answer, filled in by the server."),
 ), gvk=(_GROUP, "v1", "LocalSubjectAccessReview"),
-    doc="LocalSubjectAccessReview asks whether a user may make a request in one namespace.")
+    doc="LocalSubjectAccessReview checks whether a user may make a request in one namespace.")
 SelfSubjectAccessReview = Struct("io.k8s.api.authorization.v1.SelfSubjectAccessReview", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, SelfSubjectAccessReviewSpec, omit=False, required=True, doc="The request in question."),
+    field("spec", 2, SelfSubjectAccessReviewSpec, omit=False, required=True, doc="The reviewed request."),
     field("status", 3, SubjectAccessReviewStatus, omit=False, doc="The answer, filled in by the server."),
 ), gvk=(_GROUP, "v1", "SelfSubjectAccessReview"),
-    doc="SelfSubjectAccessReview asks whether the sender may make a request, as kubectl auth can-i does.")
+    doc="SelfSubjectAccessReview checks whether the sender may make a request, as kubectl auth can-i does.")
 ResourceRule = Struct("io.k8s.api.authorization.v1.ResourceRule", lambda: (
     field("verbs", 1, ListOf(STRING), omit=False, required=True, doc="Verbs that are allowed; * for all."),
     field("apiGroups", 2, ListOf(STRING), doc="API groups of the resources; * for all."),
@@ -101,20 +101,20 @@ NonResourceRule = Struct("io.k8s.api.authorization.v1.NonResourceRule", lambda: 
 ), doc="NonResourceRule lists verbs that are allowed for paths.")
 SubjectRulesReviewStatus = Struct("io.k8s.api.authorization.v1.SubjectRulesReviewStatus", lambda: (
     field("resourceRules", 1, ListOf(ResourceRule), omit=False, required=True,
-        doc="What is allowed for resources; order means nothing, and rules may overlap."),
+        doc="Allowed requests for resources, in no order; rules may overlap."),
     field("nonResourceRules", 2, ListOf(NonResourceRule), omit=False, required=True,
-        doc="What is allowed for other paths; order means nothing, and rules may overlap."),
+        doc="Allowed requests for other paths, in no order; rules may overlap."),
     field("incomplete", 3, BOOL, omit=False, required=True,
         doc="True when more may be allowed than is listed, because an authorizer cannot list its rules."),
-    field("evaluationError", 4, STRING, doc="What went wrong while rules were gathered."),
-), doc="SubjectRulesReviewStatus lists what is allowed, as far as the authorizers can say.")
+    field("evaluationError", 4, STRING, doc="Error while the rules were collected."),
+), doc="SubjectRulesReviewStatus lists the allowed requests that the authorizers can enumerate.")
 SelfSubjectRulesReviewSpec = Struct("io.k8s.api.authorization.v1.SelfSubjectRulesReviewSpec", lambda: (
-    field("namespace", 1, STRING, doc="Namespace whose rules are wanted; required."),
-), doc="SelfSubjectRulesReviewSpec says where rules are asked for.")
+    field("namespace", 1, STRING, doc="Namespace of the requested rules; required."),
+), doc="SelfSubjectRulesReviewSpec has the namespace of the requested rules.")
 SelfSubjectRulesReview = Struct("io.k8s.api.authorization.v1.SelfSubjectRulesReview", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, SelfSubjectRulesReviewSpec, omit=False, required=True, doc="The namespace in question."),
+    field("spec", 2, SelfSubjectRulesReviewSpec, omit=False, required=True, doc="The namespace."),
     field("status", 3, SubjectRulesReviewStatus, omit=False, doc="The answer, filled in by the server."),
 ), gvk=(_GROUP, "v1", "SelfSubjectRulesReview"),
-    doc="SelfSubjectRulesReview asks for all that the sender may do in a namespace, as kubectl auth can-i --list does.")
+    doc="SelfSubjectRulesReview requests all rules of the sender in a namespace, as kubectl auth can-i --list does.")

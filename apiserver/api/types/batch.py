@@ -30,7 +30,7 @@ def _one_of(*values: str) -> str:
 
 PodFailurePolicyOnExitCodesRequirement = Struct("io.k8s.api.batch.v1.PodFailurePolicyOnExitCodesRequirement", lambda: (
     field("containerName", 1, STRING, pointer=True,
-        doc="Container whose exit code is looked at; any container of the pod when not set."),
+        doc="Container whose exit code is compared; any container of the pod when not set."),
     field("operator", 2, PodFailurePolicyOnExitCodesOperator, omit=False, required=True,
         limits=Limits(required=_one_of("In", "NotIn")),
         doc="In when one of the values matches, NotIn when none does."),
@@ -47,12 +47,12 @@ PodFailurePolicyOnPodConditionsPattern = Struct("io.k8s.api.batch.v1.PodFailureP
 PodFailurePolicyRule = Struct("io.k8s.api.batch.v1.PodFailurePolicyRule", lambda: (
     field("action", 1, PodFailurePolicyAction, omit=False, required=True,
         limits=Limits(required=_one_of(*PodFailurePolicyAction.enum)),
-        doc="FailJob, FailIndex, Ignore (not counted and made anew) or Count (as without a policy)."),
+        doc="FailJob, FailIndex, Ignore (the pod is replaced and not counted) or Count (as without a policy)."),
     field("onExitCodes", 2, PodFailurePolicyOnExitCodesRequirement, pointer=True, doc="Condition on exit codes."),
     field("onPodConditions", 3, ListOf(PodFailurePolicyOnPodConditionsPattern),
         limits=Limits(items=20, all_items=True),
         doc="Conditions of the pod, any of which is enough; at most 20."),
-), doc="PodFailurePolicyRule says what a failed pod means for its job; exactly one of the two conditions is set.",
+), doc="PodFailurePolicyRule defines the effect of a failed pod on its job; exactly one of the two conditions is set.",
     rules=(
     "action",
     Invalid("action", _NOT_PER_INDEX, when=(equals("action", "FailIndex"), knows(lambda env: not env.per_index))),
@@ -65,19 +65,19 @@ PodFailurePolicy = Struct("io.k8s.api.batch.v1.PodFailurePolicy", lambda: (
     field("rules", 1, ListOf(PodFailurePolicyRule), omit=False, required=True,
         limits=Limits(items=20, all_items=True),
         doc="Rules, at most 20; the first one that matches counts, and if none does the failure is counted as usual."),
-), doc="PodFailurePolicy says what failed pods mean for their job.")
+), doc="PodFailurePolicy defines the effects of failed pods on their job.")
 SuccessPolicyRule = Struct("io.k8s.api.batch.v1.SuccessPolicyRule", lambda: (
     field("succeededIndexes", 1, STRING, pointer=True, limits=Limits(length=64 * 1024),
         doc="Indexes that must have succeeded, such as 0,2-4."),
     field("succeededCount", 2, INT32, pointer=True, limits=Limits(least=0),
-        doc="How many indexes must have succeeded, of succeededIndexes if they are set, else of all."),
-), doc="SuccessPolicyRule says when a job is done early; with both fields set both must hold.")
+        doc="Number of indexes that must have succeeded, of succeededIndexes if they are set, else of all."),
+), doc="SuccessPolicyRule is a condition for the early success of a job; with both fields set both must hold.")
 SuccessPolicy = Struct("io.k8s.api.batch.v1.SuccessPolicy", lambda: (
     field("rules", 1, ListOf(SuccessPolicyRule), omit=False, required=True,
         limits=Limits(required="at least one rules must be specified when the successPolicy is specified", items=20,
             all_items=True),
         doc="Rules, at most 20; the first one that holds makes the job succeed."),
-), doc="SuccessPolicy says when a job is done before all its indexes have succeeded.")
+), doc="SuccessPolicy has the conditions for the success of a job before all its indexes have succeeded.")
 JobSpec = Struct("io.k8s.api.batch.v1.JobSpec", lambda: (
     field("parallelism", 1, INT32, pointer=True, limits=Limits(least=0),
         doc="How many pods may run together; 1 when not set."),
@@ -86,9 +86,9 @@ JobSpec = Struct("io.k8s.api.batch.v1.JobSpec", lambda: (
     field("activeDeadlineSeconds", 3, INT64, pointer=True, limits=Limits(least=0),
         doc="Seconds after its start at which the job fails; no limit when not set."),
     field("podFailurePolicy", 11, PodFailurePolicy, pointer=True, limits=Limits(immutable=FIXED),
-        doc="What failed pods mean for the job; needs restartPolicy Never. Each failure counts when not set."),
+        doc="Effects of failed pods on the job; needs restartPolicy Never. Each failure counts when not set."),
     field("successPolicy", 16, SuccessPolicy, pointer=True, limits=Limits(immutable=FIXED),
-        doc="When the job is done before all indexes have succeeded; only for completionMode Indexed."),
+        doc="Conditions for success before all indexes have succeeded; only for completionMode Indexed."),
     field("backoffLimit", 7, INT32, pointer=True, limits=Limits(least=0),
         doc="How many failures of pods are retried before the job fails; 6 when not set, and no limit with "
             "backoffLimitPerIndex."),
@@ -100,7 +100,7 @@ JobSpec = Struct("io.k8s.api.batch.v1.JobSpec", lambda: (
     field("selector", 4, LabelSelector, pointer=True, limits=Limits(immutable=FIXED),
         doc="Labels of the job's pods; set by the server unless manualSelector is true."),
     field("manualSelector", 5, BOOL, pointer=True,
-        doc="True to choose the selector and the labels of the pods oneself; false when not set."),
+        doc="True if the client chooses the selector and the labels of the pods; false when not set."),
     field("template", 6, PodTemplateSpec, omit=False, required=True,
         doc="Pattern of the pods; restartPolicy must be Never or OnFailure."),
     field("ttlSecondsAfterFinished", 8, INT32, pointer=True, limits=Limits(least=0),
@@ -118,7 +118,7 @@ JobSpec = Struct("io.k8s.api.batch.v1.JobSpec", lambda: (
             "podFailurePolicy."),
     field("managedBy", 15, STRING, pointer=True, gate=gated("JobManagedBy", "create"), limits=Limits(immutable=FIXED),
         doc="Controller that runs the job, as example.com/name; the built-in one when not set. Fixed."),
-), doc="JobSpec says which pods must run to their end, and how often.")
+), doc="JobSpec describes the pods of a job and the number that must succeed.")
 UncountedTerminatedPods = Struct("io.k8s.api.batch.v1.UncountedTerminatedPods", lambda: (
     field("succeeded", 1, ListOf(UID, "set"), doc="UIDs of pods that succeeded."),
     field("failed", 2, ListOf(UID, "set"), doc="UIDs of pods that failed."),
@@ -127,10 +127,10 @@ JobCondition = Struct("io.k8s.api.batch.v1.JobCondition", lambda: (
     field("type", 1, JobConditionType, omit=False, required=True,
         doc="Aspect: Complete, Failed, Suspended, SuccessCriteriaMet or FailureTarget."),
     field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
-    field("lastProbeTime", 3, TIME, omit=False, doc="When the condition was last checked."),
-    field("lastTransitionTime", 4, TIME, omit=False, doc="When status last changed."),
-    field("reason", 5, STRING, doc="Why the status is what it is, as one CamelCase word for programs."),
-    field("message", 6, STRING, doc="Why the status is what it is, as text for people."),
+    field("lastProbeTime", 3, TIME, omit=False, doc="Time of the last check of the condition."),
+    field("lastTransitionTime", 4, TIME, omit=False, doc="Time of the last change of status."),
+    field("reason", 5, STRING, doc="Reason for the status as one CamelCase word, for programs."),
+    field("message", 6, STRING, doc="Reason for the status as text, for people."),
 ), doc="JobCondition is one aspect of a Job's state.")
 JobStatus = Struct("io.k8s.api.batch.v1.JobStatus", lambda: (
     field("conditions", 1, ListOf(JobCondition, merge_key="type"), doc="Latest conditions, at most one of each type."),
@@ -149,29 +149,29 @@ JobStatus = Struct("io.k8s.api.batch.v1.JobStatus", lambda: (
     field("uncountedTerminatedPods", 8, UncountedTerminatedPods, pointer=True,
         doc="Ended pods that the counters do not have yet."),
     field("ready", 9, INT32, pointer=True, limits=Limits(least=0), doc="Number of active pods that are ready."),
-), doc="JobStatus says how far a job is.")
+), doc="JobStatus is the progress of a job.")
 Job = Struct("io.k8s.api.batch.v1.Job", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, JobSpec, omit=False, doc="The pods to run, and how often."),
-    field("status", 3, JobStatus, omit=False, doc="How far the job is."),
+    field("spec", 2, JobSpec, omit=False, doc="The pods and the number that must succeed."),
+    field("status", 3, JobStatus, omit=False, doc="Progress of the job."),
 ), gvk=("batch", "v1", "Job"), doc="Job runs pods until enough of them have succeeded.")
 JobTemplateSpec = Struct("io.k8s.api.batch.v1.JobTemplateSpec", lambda: (
     field("metadata", 1, ObjectMeta, omit=False, doc="Labels and annotations of the jobs."),
     field("spec", 2, JobSpec, omit=False, doc="Spec of the jobs."),
-), doc="JobTemplateSpec is the pattern that jobs are made from.")
+), doc="JobTemplateSpec is the template of jobs.")
 CronJobSpec = Struct("io.k8s.api.batch.v1.CronJobSpec", lambda: (
     field("schedule", 1, STRING, omit=False, required=True, limits=Limits(required=True),
-        doc="When jobs are made, as five fields of cron or a word such as @hourly."),
+        doc="Schedule: five fields of cron or a word such as @hourly."),
     field("timeZone", 8, STRING, pointer=True,
         doc="Name of the time zone of the schedule, such as Europe/Berlin; that of the controller when not set."),
     field("startingDeadlineSeconds", 2, INT64, pointer=True, limits=Limits(least=0),
-        doc="How late a job may be made, in seconds, before it counts as missed; no limit when not set."),
+        doc="Greatest delay of a job in seconds before it counts as missed; no limit when not set."),
     field("concurrencyPolicy", 3, ConcurrencyPolicy, fills="Allow", limits=Limits(required=True),
-        doc="What happens when the job before is still running: Allow (the default), Forbid skips, Replace deletes the "
-            "running one."),
+        doc="Action if the previous job still runs: Allow (the default) runs both, Forbid skips, Replace deletes the "
+            "running job."),
     field("suspend", 4, BOOL, pointer=True, fills=False,
-        doc="True to make no further jobs; those that run are not affected. False when not set."),
+        doc="True to create no further jobs; running jobs are not affected. False when not set."),
     field("jobTemplate", 5, JobTemplateSpec, omit=False, required=True,
         ungated=("JobManagedBy", "JobPodReplacementPolicy"),
         doc="Pattern of the jobs."),
@@ -179,18 +179,18 @@ CronJobSpec = Struct("io.k8s.api.batch.v1.CronJobSpec", lambda: (
         doc="How many successful jobs are kept; 3 when not set."),
     field("failedJobsHistoryLimit", 7, INT32, pointer=True, fills=1, limits=Limits(least=0),
         doc="How many failed jobs are kept; 1 when not set."),
-), doc="CronJobSpec says when jobs are made, and which.")
+), doc="CronJobSpec has a schedule and the template of its jobs.")
 CronJobStatus = Struct("io.k8s.api.batch.v1.CronJobStatus", lambda: (
     field("active", 1, ListOf(ObjectReference), doc="Jobs that are running."),
-    field("lastScheduleTime", 4, TIME, pointer=True, doc="When a job was last made."),
-    field("lastSuccessfulTime", 5, TIME, pointer=True, doc="When a job last succeeded."),
-), doc="CronJobStatus says what a schedule has led to.")
+    field("lastScheduleTime", 4, TIME, pointer=True, doc="Time of the last created job."),
+    field("lastSuccessfulTime", 5, TIME, pointer=True, doc="Time of the last success."),
+), doc="CronJobStatus lists the running jobs of a schedule and its last times.")
 CronJob = Struct("io.k8s.api.batch.v1.CronJob", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, CronJobSpec, omit=False, required=True, doc="When jobs are made, and which."),
-    field("status", 3, CronJobStatus, omit=False, doc="What the schedule has led to."),
-), gvk=("batch", "v1", "CronJob"), doc="CronJob makes jobs at set times.")
+    field("spec", 2, CronJobSpec, omit=False, required=True, doc="Schedule and template."),
+    field("status", 3, CronJobStatus, omit=False, doc="Running jobs and last times."),
+), gvk=("batch", "v1", "CronJob"), doc="CronJob creates jobs on a schedule.")
 
 
 JobList = list_of(Job)

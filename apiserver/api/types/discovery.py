@@ -31,7 +31,7 @@ APIResourceDiscovery = Struct("io.k8s.api.apidiscovery.v2.APIResourceDiscovery",
 APIVersionDiscovery = Struct("io.k8s.api.apidiscovery.v2.APIVersionDiscovery", lambda: (
     field("version", 1, STRING, omit=False, doc="The version, such as v1."),
     field("resources", 2, ListOf(APIResourceDiscovery), doc="Resources of the version."),
-    field("freshness", 3, STRING, doc="Current, or Stale when the server of the version could not be asked."),
+    field("freshness", 3, STRING, doc="Current, or Stale when the server of the version could not be reached."),
 ), doc="APIVersionDiscovery describes a version of an API group.")
 APIGroupDiscovery = Struct("io.k8s.api.apidiscovery.v2.APIGroupDiscovery", lambda: (
     TYPE_META,

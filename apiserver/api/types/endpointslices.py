@@ -17,8 +17,8 @@ EndpointConditions = Struct("io.k8s.api.discovery.v1.EndpointConditions", lambda
             "publishes it anyway. Not set means true."),
     field("serving", 2, BOOL, pointer=True,
         doc="Whether the endpoint can take traffic, even while it is terminating. Not set means true."),
-    field("terminating", 3, BOOL, pointer=True, doc="Whether the endpoint is about to go. Not set means false."),
-), doc="EndpointConditions says whether an endpoint takes traffic.")
+    field("terminating", 3, BOOL, pointer=True, doc="Whether the endpoint is terminating. Not set means false."),
+), doc="EndpointConditions reports whether an endpoint takes traffic.")
 ForZone = Struct("io.k8s.api.discovery.v1.ForZone", lambda: (
     field("name", 1, STRING, omit=False, required=True, doc="Name of the zone."),
 ), doc="ForZone names a zone.")
@@ -30,7 +30,7 @@ EndpointHints = Struct("io.k8s.api.discovery.v1.EndpointHints", lambda: (
         doc="Zones whose traffic the endpoint should get, at most 8."),
     field("forNodes", 2, ListOf(ForNode), limits=Limits(items=8), gate=gated("PreferSameTrafficDistribution", "object"),
         doc="Nodes whose traffic the endpoint should get, at most 8."),
-), doc="EndpointHints says from where an endpoint should get its traffic.")
+), doc="EndpointHints has the zones and nodes whose traffic an endpoint should get.")
 Endpoint = Struct("io.k8s.api.discovery.v1.Endpoint", lambda: (
     field("addresses", 1, ListOf(STRING, "set"), omit=False, required=True,
         limits=Limits(required="must contain at least 1 address", items=100),
@@ -40,10 +40,10 @@ Endpoint = Struct("io.k8s.api.discovery.v1.Endpoint", lambda: (
         doc="Host name of the endpoint, for records in DNS."),
     field("targetRef", 4, ObjectReference, pointer=True, doc="Object that the endpoint belongs to, usually a pod."),
     field("deprecatedTopology", 5, MapOf(STRING),
-        doc="Labels of where the endpoint is, from an API version that is gone; what is written to it is dropped."),
-    field("nodeName", 6, STRING, pointer=True, limits=Limits(format="subdomain"), doc="Node on which the endpoint is."),
-    field("zone", 7, STRING, pointer=True, doc="Zone in which the endpoint is."),
-    field("hints", 8, EndpointHints, pointer=True, doc="Who should send traffic to the endpoint."),
+        doc="Topology labels of the endpoint, from a removed API version; writes to it are dropped."),
+    field("nodeName", 6, STRING, pointer=True, limits=Limits(format="subdomain"), doc="Node of the endpoint."),
+    field("zone", 7, STRING, pointer=True, doc="Zone of the endpoint."),
+    field("hints", 8, EndpointHints, pointer=True, doc="Zones and nodes that should send traffic to the endpoint."),
 ), doc="Endpoint is one destination of a service's traffic.")
 EndpointPort = Struct("io.k8s.api.discovery.v1.EndpointPort", lambda: (
     field("name", 1, STRING, pointer=True, fills="",
@@ -51,16 +51,16 @@ EndpointPort = Struct("io.k8s.api.discovery.v1.EndpointPort", lambda: (
     field("protocol", 2, Protocol, pointer=True, fills="TCP", doc="TCP (the default), UDP or SCTP."),
     field("port", 3, INT32, pointer=True, doc="Port number of the endpoints; all ports when not set."),
     field("appProtocol", 4, STRING, pointer=True, limits=Limits(format="label-key"),
-        doc="Protocol that is spoken on the port, such as http or kubernetes.io/h2c."),
+        doc="Application protocol of the port, such as http or kubernetes.io/h2c."),
 ), atomic=True, doc="EndpointPort is a port of every endpoint of a slice.")
 EndpointSlice = Struct("io.k8s.api.discovery.v1.EndpointSlice", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("addressType", 4, AddressType, omit=False, required=True, limits=Limits(required=True, immutable=FIXED),
-        doc="What the addresses are: IPv4, IPv6, or FQDN (deprecated); fixed."),
+        doc="Type of the addresses: IPv4, IPv6, or FQDN (deprecated); fixed."),
     field("endpoints", 2, ListOf(Endpoint), omit=False, limits=Limits(items=1000), doc="Endpoints, at most 1000."),
     field("ports", 3, ListOf(EndpointPort), omit=False, limits=Limits(items=20000),
         doc="Ports of every endpoint, each with a name of its own."),
-), gvk=("discovery.k8s.io", "v1", "EndpointSlice"), doc="EndpointSlice holds some of the endpoints of a service.")
+), gvk=("discovery.k8s.io", "v1", "EndpointSlice"), doc="EndpointSlice has some of the endpoints of a service.")
 
 EndpointSliceList = list_of(EndpointSlice)

@@ -43,7 +43,7 @@ Subject = Struct("io.k8s.api.flowcontrol.v1.Subject", lambda: (
     field("group", 3, GroupSubject, pointer=True, doc="For kind Group."),
     field("serviceAccount", 4, ServiceAccountSubject, pointer=True, doc="For kind ServiceAccount."),
 ), union=("kind", ("group", "serviceAccount", "user")),
-    doc="Subject says who asks: the field of its kind is set, and no other.", rules=(
+    doc="Subject is a user, a group or a service account; only the field of its kind is set.", rules=(
     Enum("kind", ("Group", "ServiceAccount", "User")),
     *(Required(field, f"{field} is required when subject kind is '{kind}'", when=equals("kind", kind))
         for kind, field in _SUBJECTS.items()),
@@ -54,30 +54,30 @@ Subject = Struct("io.k8s.api.flowcontrol.v1.Subject", lambda: (
     )),
 ))
 ResourcePolicyRule = Struct("io.k8s.api.flowcontrol.v1.ResourcePolicyRule", lambda: (
-    field("verbs", 1, ListOf(STRING, "set"), omit=False, required=True, limits=_VERBS, doc="Verbs; * alone for all."),
+    field("verbs", 1, ListOf(STRING, "set"), omit=False, required=True, limits=_VERBS, doc="Verbs; only * for all."),
     field("apiGroups", 2, ListOf(STRING, "set"), omit=False, required=True,
         limits=Limits(required="resource rules must supply at least one api group"),
-        doc="API groups; * alone for all."),
+        doc="API groups; only * for all."),
     field("resources", 3, ListOf(STRING, "set"), omit=False, required=True,
         limits=Limits(required="resource rules must supply at least one resource"),
-        doc="Resources in the plural, with their subresources as in pods/status; * alone for all."),
+        doc="Resources in the plural, with their subresources as in pods/status; only * for all."),
     field("clusterScope", 4, BOOL, doc="True to match requests that name no namespace."),
-    field("namespaces", 5, ListOf(STRING, "set"), omit=False, doc="Namespaces; * alone for all."),
+    field("namespaces", 5, ListOf(STRING, "set"), omit=False, doc="Namespaces; only * for all."),
 ), doc="ResourcePolicyRule matches requests for resources.")
 NonResourcePolicyRule = Struct("io.k8s.api.flowcontrol.v1.NonResourcePolicyRule", lambda: (
-    field("verbs", 1, ListOf(STRING, "set"), omit=False, required=True, limits=_VERBS, doc="Verbs; * alone for all."),
+    field("verbs", 1, ListOf(STRING, "set"), omit=False, required=True, limits=_VERBS, doc="Verbs; only * for all."),
     field("nonResourceURLs", 6, ListOf(STRING, "set"), omit=False, required=True,
         limits=Limits(required="nonResourceURLs must contain at least one value"),
-        doc="Paths such as /healthz or /healthz/*; * alone for all."),
+        doc="Paths such as /healthz or /healthz/*; only * for all."),
 ), doc="NonResourcePolicyRule matches requests for paths that are no resources.")
 PolicyRulesWithSubjects = Struct("io.k8s.api.flowcontrol.v1.PolicyRulesWithSubjects", lambda: (
     field("subjects", 1, ListOf(Subject), omit=False, required=True,
         limits=Limits(required="subjects must contain at least one value"),
-        doc="Who asks, any of them; at least one."),
-    field("resourceRules", 2, ListOf(ResourcePolicyRule), doc="Resources that are asked for, by any of the rules."),
+        doc="Users, groups and service accounts, any of which matches; at least one."),
+    field("resourceRules", 2, ListOf(ResourcePolicyRule), doc="Requested resources, any of which matches."),
     field("nonResourceRules", 3, ListOf(NonResourcePolicyRule),
-        doc="Other paths that are asked for, by any of the rules."),
-), doc="PolicyRulesWithSubjects matches requests by who asks and what for.", rules=(
+        doc="Other requested paths, any of which matches."),
+), doc="PolicyRulesWithSubjects matches requests by their user and target.", rules=(
     "subjects",
     Union(("resourceRules", "nonResourceRules"),
         none=Required("", "at least one of resourceRules and nonResourceRules has to be non-empty")),
@@ -86,7 +86,7 @@ PolicyRulesWithSubjects = Struct("io.k8s.api.flowcontrol.v1.PolicyRulesWithSubje
 ))
 FlowDistinguisherMethod = Struct("io.k8s.api.flowcontrol.v1.FlowDistinguisherMethod", lambda: (
     field("type", 1, FlowDistinguisherMethodType, omit=False, required=True, doc="ByUser or ByNamespace."),
-), doc="FlowDistinguisherMethod says how requests of a schema are told apart.")
+), doc="FlowDistinguisherMethod divides the requests of a schema into flows.")
 PriorityLevelConfigurationReference = Struct("io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationReference", lambda: (
     field("name", 1, STRING, omit=False, required=True,
         limits=Limits(required="must reference a priority level", format="subdomain"),
@@ -104,23 +104,23 @@ FlowSchemaSpec = Struct("io.k8s.api.flowcontrol.v1.FlowSchemaSpec", lambda: (
         doc="How the requests are divided into flows; one flow when not set."),
     field("rules", 4, ListOf(PolicyRulesWithSubjects),
         doc="Requests that match, by any of the rules; none when empty."),
-), doc="FlowSchemaSpec says which requests belong to which priority level.")
+), doc="FlowSchemaSpec assigns matching requests to a priority level.")
 FlowSchemaCondition = Struct("io.k8s.api.flowcontrol.v1.FlowSchemaCondition", lambda: (
-    field("type", 1, FlowSchemaConditionType, doc="What it is about: Dangling."),
+    field("type", 1, FlowSchemaConditionType, doc="Aspect: Dangling."),
     field("status", 2, ConditionStatus, doc="True, False or Unknown."),
-    field("lastTransitionTime", 3, TIME, omit=False, doc="When status changed last."),
-    field("reason", 4, STRING, doc="Why, as a CamelCase word."),
-    field("message", 5, STRING, doc="Why, for people."),
-), doc="FlowSchemaCondition says something of a schema's state.")
+    field("lastTransitionTime", 3, TIME, omit=False, doc="Time of the last change of status."),
+    field("reason", 4, STRING, doc="Reason as one CamelCase word, for programs."),
+    field("message", 5, STRING, doc="Reason as text, for people."),
+), doc="FlowSchemaCondition is one aspect of a schema's state.")
 FlowSchemaStatus = Struct("io.k8s.api.flowcontrol.v1.FlowSchemaStatus", lambda: (
     field("conditions", 1, ListOf(FlowSchemaCondition, "map", ("type",), merge_key="type"),
         doc="Latest conditions, at most one of each type."),
-), doc="FlowSchemaStatus says how a schema is.")
+), doc="FlowSchemaStatus is the state of a schema.")
 FlowSchema = Struct("io.k8s.api.flowcontrol.v1.FlowSchema", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, FlowSchemaSpec, omit=False, doc="Which requests, and which level."),
-    field("status", 3, FlowSchemaStatus, omit=False, doc="How the schema is."),
+    field("spec", 2, FlowSchemaSpec, omit=False, doc="Requests and their level."),
+    field("status", 3, FlowSchemaStatus, omit=False, doc="State of the schema."),
 ), gvk=("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema"), doc="FlowSchema assigns requests to a priority level.")
 QueuingConfiguration = Struct("io.k8s.api.flowcontrol.v1.QueuingConfiguration", lambda: (
     field("queues", 1, INT32, omit=False, fills=64,
@@ -128,15 +128,15 @@ QueuingConfiguration = Struct("io.k8s.api.flowcontrol.v1.QueuingConfiguration", 
             most_words="must not be greater than 10000000"),
         doc="Number of queues, 64 when not set."),
     field("handSize", 2, INT32, omit=False, fills=8, limits=Limits(least=1, words="must be positive"),
-        doc="Queues among which a flow takes the shortest, 8 when not set, at most as many as there are."),
+        doc="Number of queues from which a flow takes the shortest, 8 when not set, at most the value of queues."),
     field("queueLengthLimit", 3, INT32, omit=False, fills=50, limits=Limits(least=1, words="must be positive"),
         doc="Requests that may wait in one queue, 50 when not set."),
-), doc="QueuingConfiguration says how requests wait.")
+), doc="QueuingConfiguration has the settings of the queues.")
 LimitResponse = Struct("io.k8s.api.flowcontrol.v1.LimitResponse", lambda: (
     field("type", 1, LimitResponseType, omit=False, required=True, limits=Limits(values=("Queue", "Reject")),
         doc="Queue or Reject."),
-    field("queuing", 2, QueuingConfiguration, pointer=True, doc="How they wait, for type Queue."),
-), union=("type", ("queuing",)), doc="LimitResponse says what becomes of requests that cannot be served at once.",
+    field("queuing", 2, QueuingConfiguration, pointer=True, doc="Queue settings, for type Queue."),
+), union=("type", ("queuing",)), doc="LimitResponse decides about requests that cannot be served immediately.",
     rules=(
     UntilError((
         "type",
@@ -148,42 +148,42 @@ LimitResponse = Struct("io.k8s.api.flowcontrol.v1.LimitResponse", lambda: (
 LimitedPriorityLevelConfiguration = Struct("io.k8s.api.flowcontrol.v1.LimitedPriorityLevelConfiguration", lambda: (
     field("nominalConcurrencyShares", 1, INT32, omit=False, pointer=True, fills=30, limits=_SHARES,
         doc="Share of the server's seats, beside those of other levels; 30 when not set."),
-    field("limitResponse", 2, LimitResponse, omit=False, doc="What becomes of further requests."),
+    field("limitResponse", 2, LimitResponse, omit=False, doc="Treatment of further requests."),
     field("lendablePercent", 3, INT32, pointer=True, fills=0, limits=between(0, 100),
         doc="Percent of its seats that other levels may borrow, 0 to 100."),
     field("borrowingLimitPercent", 4, INT32, pointer=True,
         limits=Limits(least=0, words="if specified, must be a non-negative integer"),
         doc="Percent of its seats that it may borrow at most; without a bound when not set."),
-), doc="LimitedPriorityLevelConfiguration bounds how many requests of a level are served at once.")
+), doc="LimitedPriorityLevelConfiguration limits the concurrent requests of a level.")
 ExemptPriorityLevelConfiguration = Struct("io.k8s.api.flowcontrol.v1.ExemptPriorityLevelConfiguration", lambda: (
     field("nominalConcurrencyShares", 1, INT32, pointer=True, fills=0, limits=_SHARES,
         doc="Share of the server's seats that is set aside, 0 when not set."),
     field("lendablePercent", 2, INT32, pointer=True, fills=0, limits=between(0, 100),
         doc="Percent of these seats that other levels may borrow, 0 to 100."),
-), doc="ExemptPriorityLevelConfiguration says which seats an exempt level lends.")
+), doc="ExemptPriorityLevelConfiguration has the seats that an exempt level lends.")
 PriorityLevelConfigurationSpec = Struct("io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec", lambda: (
     field("type", 1, PriorityLevelEnablement, omit=False, required=True,
-        doc="Limited or Exempt, which is that of the level exempt alone."),
+        doc="Limited, or Exempt, which only the level exempt has."),
     field("limited", 2, LimitedPriorityLevelConfiguration, pointer=True, doc="For type Limited."),
     field("exempt", 3, ExemptPriorityLevelConfiguration, pointer=True, doc="For type Exempt."),
 ), union=("type", ("exempt", "limited")),
-    doc="PriorityLevelConfigurationSpec says how requests of a level are treated.")
+    doc="PriorityLevelConfigurationSpec has the limits of a level.")
 PriorityLevelConfigurationCondition = Struct("io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationCondition", lambda: (
-    field("type", 1, PriorityLevelConfigurationConditionType, doc="What it is about."),
+    field("type", 1, PriorityLevelConfigurationConditionType, doc="Aspect that the condition is about."),
     field("status", 2, ConditionStatus, doc="True, False or Unknown."),
-    field("lastTransitionTime", 3, TIME, omit=False, doc="When status changed last."),
-    field("reason", 4, STRING, doc="Why, as a CamelCase word."),
-    field("message", 5, STRING, doc="Why, for people."),
-), doc="PriorityLevelConfigurationCondition says something of a level's state.")
+    field("lastTransitionTime", 3, TIME, omit=False, doc="Time of the last change of status."),
+    field("reason", 4, STRING, doc="Reason as one CamelCase word, for programs."),
+    field("message", 5, STRING, doc="Reason as text, for people."),
+), doc="PriorityLevelConfigurationCondition is one aspect of a level's state.")
 PriorityLevelConfigurationStatus = Struct("io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationStatus", lambda: (
     field("conditions", 1, ListOf(PriorityLevelConfigurationCondition, "map", ("type",), merge_key="type"),
         doc="Latest conditions, at most one of each type."),
-), doc="PriorityLevelConfigurationStatus says how a level is.")
+), doc="PriorityLevelConfigurationStatus is the state of a level.")
 PriorityLevelConfiguration = Struct("io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, PriorityLevelConfigurationSpec, omit=False, doc="How its requests are treated."),
-    field("status", 3, PriorityLevelConfigurationStatus, omit=False, doc="How the level is."),
+    field("spec", 2, PriorityLevelConfigurationSpec, omit=False, doc="Limits of the level."),
+    field("status", 3, PriorityLevelConfigurationStatus, omit=False, doc="State of the level."),
 ), gvk=("flowcontrol.apiserver.k8s.io", "v1", "PriorityLevelConfiguration"),
     doc="PriorityLevelConfiguration is a priority level.")
 

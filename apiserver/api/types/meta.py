@@ -37,14 +37,14 @@ Verbs = ListOf(STRING, "", go="v1.Verbs")
 
 ShardInfo = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.ShardInfo", lambda: (
     field("selector", 1, STRING, omit=False, required=True, doc="The shard selector of the request."),
-), doc="ShardInfo says which part of a list a response is.")
+), doc="ShardInfo identifies the shard of a list.")
 TypeMeta = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.TypeMeta", lambda: (
     field("kind", 1, STRING,
         doc="Kind of the object, in CamelCase; the server infers it from the path when it is not given."),
     field("apiVersion", 2, STRING,
         doc="APIVersion defines the group and version of this representation of the object, such as apps/v1; without a "
             "group for the core group."),
-), doc="TypeMeta says what an object is.")
+), doc="TypeMeta has the kind and API version of an object.")
 #: The first fields of every top-level kind. Protobuf carries them outside of the object, so they have no number.
 TYPE_META: Field = field("", 0, TypeMeta, inline=True)
 
@@ -79,7 +79,7 @@ ManagedFieldsEntry = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsE
     field("fieldsV1", 7, FIELDS_V1, pointer=True,
         doc="The fields as a tree, with f: before names, k: before keys of list items and v: before values of sets."),
     field("subresource", 8, STRING, doc="Subresource through which the fields were set; empty for the object itself."),
-), doc="ManagedFieldsEntry says which fields one manager has set, in one way and version.")
+), doc="ManagedFieldsEntry lists the fields that one manager has set, by operation and version.")
 ObjectMeta = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", lambda: (
     field("name", 1, STRING, limits=Limits(immutable=FIXED),
         doc="Name of the object, unique among objects of its kind in the namespace, or in the cluster; fixed."),
@@ -90,7 +90,7 @@ ObjectMeta = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", lambda: (
             "cluster. Fixed."),
     field("selfLink", 4, STRING, doc="Deprecated: always empty."),
     field("uid", 5, UID, limits=Limits(immutable=FIXED),
-        doc="Identity of this object among all there ever are; set by the server."),
+        doc="Unique ID of the object over all time; set by the server."),
     field("resourceVersion", 6, STRING,
         doc="Version of the object. Compare it only for equality; when it is sent with an update, the update fails if "
             "the object has changed."),
@@ -98,7 +98,7 @@ ObjectMeta = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", lambda: (
     field("creationTimestamp", 8, TIME, limits=Limits(immutable=FIXED),
         doc="CreationTimestamp is a timestamp of the object's creation; set by the server."),
     field("deletionTimestamp", 9, TIME, pointer=True, limits=Limits(immutable=FIXED),
-        doc="When the object is due to be gone, after its grace period; set by the server when a deletion has begun."),
+        doc="Time at which the grace period ends; set by the server when a deletion begins."),
     field("deletionGracePeriodSeconds", 10, INT64, pointer=True, limits=Limits(immutable=FIXED),
         doc="Seconds of grace that the deletion gives; set together with deletionTimestamp."),
     field("labels", 11, MapOf(STRING), doc="Keys and values by which objects can be selected."),
@@ -110,7 +110,7 @@ ObjectMeta = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", lambda: (
         doc="Names that must all be removed before a deleted object is gone; controllers add them to do something "
             "first."),
     field("managedFields", 17, ListOf(ManagedFieldsEntry),
-        doc="Which manager has set which fields; kept by the server, for server-side apply."),
+        doc="Managers of the fields, for server-side apply; maintained by the server."),
 ), doc="ObjectMeta is the metadata that every object has.")
 IN_NEEDS_VALUES = "must be specified when `operator` is 'In' or 'NotIn'"
 EXISTS_HAS_NO_VALUES = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
@@ -139,13 +139,12 @@ Condition = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.Condition", lambda: (
         doc="Aspect that the condition is about, in CamelCase or as example.com/CamelCase; unique in the list."),
     field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
     field("observedGeneration", 3, INT64,
-        doc="The metadata.generation that the condition was set for; a smaller one than the object has now means it is "
-            "stale."),
-    field("lastTransitionTime", 4, TIME, omit=False, required=True, doc="When status last changed."),
+        doc="metadata.generation that the condition reflects; it is outdated if smaller than the object's."),
+    field("lastTransitionTime", 4, TIME, omit=False, required=True, doc="Time of the last change of status."),
     field("reason", 5, STRING, omit=False, required=True,
-        doc="Why the status is what it is, as one CamelCase word for programs."),
+        doc="Reason for the status as one CamelCase word, for programs."),
     field("message", 6, STRING, omit=False, required=True,
-        doc="Why the status is what it is, as text for people; may be empty."),
+        doc="Reason for the status as text, for people; may be empty."),
 ), doc="Condition is one aspect of an object's state.")
 Preconditions = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.Preconditions", lambda: (
     field("uid", 1, UID, pointer=True, doc="UID that the object must have."),
@@ -156,17 +155,17 @@ DeleteOptions = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", lam
     field("gracePeriodSeconds", 1, INT64, pointer=True,
         doc="Seconds until the object is gone, where its kind has a grace period; 0 for no delay, the object's own "
             "period when not set."),
-    field("preconditions", 2, Preconditions, pointer=True, doc="What must hold for the deletion."),
+    field("preconditions", 2, Preconditions, pointer=True, doc="Preconditions of the deletion."),
     field("orphanDependents", 3, BOOL, pointer=True,
         doc="Deprecated: true is propagationPolicy Orphan, false is Background; not allowed together with it."),
     field("propagationPolicy", 4, DeletionPropagation, pointer=True,
-        doc="What becomes of dependents: Orphan keeps them, Background deletes them afterwards, Foreground before the "
+        doc="Treatment of dependents: Orphan keeps them, Background deletes them afterwards, Foreground before the "
             "object itself."),
     field("dryRun", 5, ListOf(STRING), doc="With the value All everything is checked, but nothing is deleted."),
     field("ignoreStoreReadErrorWithClusterBreakingPotential", 6, BOOL, pointer=True,
         doc="True to delete an object that can no longer be read from the store, without finalizers and preconditions; "
             "false when not set."),
-), doc="DeleteOptions says how an object is deleted.")
+), doc="DeleteOptions are the options of a deletion.")
 StatusCause = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.StatusCause", lambda: (
     field("reason", 1, CauseType, doc="Cause as one CamelCase word for programs, such as FieldValueRequired."),
     field("message", 2, STRING, doc="Cause as text for people."),
@@ -184,7 +183,7 @@ Status = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.Status", lambda: (
     TYPE_META,
     field("metadata", 1, ListMeta, omit=False, doc="Standard list metadata."),
     field("status", 2, STRING, doc="Success or Failure."),
-    field("message", 3, STRING, doc="What happened, as text for people."),
+    field("message", 3, STRING, doc="Description as text, for people."),
     field("reason", 4, StatusReason,
         doc="Why the request failed, as one CamelCase word for programs, such as NotFound; empty for success."),
     field("details", 5, StatusDetails, pointer=True, doc="Facts about the failure."),
@@ -194,10 +193,10 @@ ServerAddressByClientCIDR = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.ServerA
     field("clientCIDR", 1, STRING, omit=False, required=True, doc="Address range of the clients, in CIDR notation."),
     field("serverAddress", 2, STRING, omit=False, required=True,
         doc="Address for these clients, as a host name or address with or without a port."),
-), doc="ServerAddressByClientCIDR says under which address some clients reach the server.")
+), doc="ServerAddressByClientCIDR is the address of the server for a range of clients.")
 GroupVersionForDiscovery = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.GroupVersionForDiscovery", lambda: (
     field("groupVersion", 1, STRING, omit=False, required=True, doc="Group and version, as group/version."),
-    field("version", 2, STRING, omit=False, required=True, doc="The version alone."),
+    field("version", 2, STRING, omit=False, required=True, doc="The version without the group."),
 ), doc="GroupVersionForDiscovery is one version of an API group.")
 APIGroup = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.APIGroup", lambda: (
     TYPE_META,
@@ -244,21 +243,21 @@ TableColumnDefinition = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.TableColumn
     field("type", 0, STRING, omit=False, doc="OpenAPI type of the cells: string, integer, number, boolean or date."),
     field("format", 0, STRING, omit=False,
         doc="OpenAPI format of the cells; name marks the column with the object's name."),
-    field("description", 0, STRING, omit=False, doc="What the column shows."),
+    field("description", 0, STRING, omit=False, doc="Description of the column."),
     field("priority", 0, INT32, omit=False,
         doc="0 for columns that are always shown, more for those that only a wide output has."),
 ), doc="TableColumnDefinition describes a column of a table.")
 TableRowCondition = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.TableRowCondition", lambda: (
     field("type", 0, RowConditionType, omit=False, doc="Aspect: Completed, for objects that have run to their end."),
     field("status", 0, ConditionStatus, omit=False, doc="True, False or Unknown."),
-    field("reason", 0, STRING, doc="Why the status is what it is, as one CamelCase word for programs."),
-    field("message", 0, STRING, doc="Why the status is what it is, as text for people."),
-), doc="TableRowCondition says how a row is to be shown.")
+    field("reason", 0, STRING, doc="Reason for the status as one CamelCase word, for programs."),
+    field("message", 0, STRING, doc="Reason for the status as text, for people."),
+), doc="TableRowCondition is a hint for showing a row.")
 TableRow = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.TableRow", lambda: (
     field("cells", 0, ListOf(ANY), omit=False, doc="Values of the row, one for each column."),
-    field("conditions", 0, ListOf(TableRowCondition), doc="How the row is to be shown."),
+    field("conditions", 0, ListOf(TableRowCondition), doc="Hints for showing the row."),
     field("object", 0, RAW, omit=False,
-        doc="The object: only its metadata, all of it, or nothing, as the parameter includeObject says."),
+        doc="The object: its metadata, all of it, or nothing, according to the parameter includeObject."),
 ), doc="TableRow shows one object.")
 Table = Struct("io.k8s.apimachinery.pkg.apis.meta.v1.Table", lambda: (
     TYPE_META,

@@ -29,31 +29,32 @@ NetworkPolicyPeer = Struct("io.k8s.api.networking.v1.NetworkPolicyPeer", lambda:
     field("namespaceSelector", 2, LabelSelector, pointer=True,
         doc="Labels of namespaces, all of whose pods are meant unless podSelector chooses among them."),
     field("ipBlock", 3, IPBlock, pointer=True, doc="Addresses, usually outside of the cluster."),
-), doc="NetworkPolicyPeer is who may send or get traffic; ipBlock stands alone.")
+), doc="NetworkPolicyPeer selects sources or destinations of traffic; ipBlock excludes the other fields.")
 NetworkPolicyIngressRule = Struct("io.k8s.api.networking.v1.NetworkPolicyIngressRule", lambda: (
-    field("ports", 1, ListOf(NetworkPolicyPort), doc="Ports that may be reached; all when empty."),
-    field("from", 2, ListOf(NetworkPolicyPeer), doc="Who may send; everybody when empty."),
-), doc="NetworkPolicyIngressRule allows traffic to pods: what matches both ports and from.")
+    field("ports", 1, ListOf(NetworkPolicyPort), doc="Allowed ports; all when empty."),
+    field("from", 2, ListOf(NetworkPolicyPeer), doc="Allowed sources; all when empty."),
+), doc="NetworkPolicyIngressRule allows traffic to pods that matches both ports and from.")
 NetworkPolicyEgressRule = Struct("io.k8s.api.networking.v1.NetworkPolicyEgressRule", lambda: (
-    field("ports", 1, ListOf(NetworkPolicyPort), doc="Ports that may be sent to; all when empty."),
-    field("to", 2, ListOf(NetworkPolicyPeer), doc="Who may be sent to; everybody when empty."),
-), doc="NetworkPolicyEgressRule allows traffic from pods: what matches both ports and to.")
+    field("ports", 1, ListOf(NetworkPolicyPort), doc="Allowed ports; all when empty."),
+    field("to", 2, ListOf(NetworkPolicyPeer), doc="Allowed destinations; all when empty."),
+), doc="NetworkPolicyEgressRule allows traffic from pods that matches both ports and to.")
 NetworkPolicySpec = Struct("io.k8s.api.networking.v1.NetworkPolicySpec", lambda: (
     field("podSelector", 1, LabelSelector, omit=False,
-        doc="Labels of the pods that the policy is about; all pods of the namespace when empty."),
+        doc="Labels of the affected pods; all pods of the namespace when empty."),
     field("ingress", 2, ListOf(NetworkPolicyIngressRule),
-        doc="What may come in, by any of the rules; nothing when empty."),
+        doc="Rules for incoming traffic, any of which allows it; none is allowed when empty."),
     field("egress", 3, ListOf(NetworkPolicyEgressRule),
-        doc="What may go out, by any of the rules; nothing when empty, if policyTypes has Egress."),
+        doc="Rules for outgoing traffic, any of which allows it; none is allowed when empty, if policyTypes has "
+            "Egress."),
     field("policyTypes", 4, ListOf(PolicyType),
-        doc="Ingress, Egress or both; Ingress, and Egress if there are rules for it, when not set."),
-), doc="NetworkPolicySpec says which traffic of which pods is allowed.")
+        doc="Ingress, Egress or both; when not set, Ingress, and Egress if it has rules."),
+), doc="NetworkPolicySpec selects pods and their allowed traffic.")
 NetworkPolicy = Struct("io.k8s.api.networking.v1.NetworkPolicy", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, NetworkPolicySpec, omit=False, doc="Which traffic is allowed."),
+    field("spec", 2, NetworkPolicySpec, omit=False, doc="Allowed traffic."),
 ), gvk=("networking.k8s.io", "v1", "NetworkPolicy"),
-    doc="NetworkPolicy says which network traffic of a namespace's pods is allowed.")
+    doc="NetworkPolicy limits the network traffic of a namespace's pods.")
 ServiceBackendPort = Struct("io.k8s.api.networking.v1.ServiceBackendPort", lambda: (
     field("name", 1, STRING, doc="Name of the port."),
     field("number", 2, INT32, doc="Number of the port."),
@@ -66,39 +67,39 @@ IngressBackend = Struct("io.k8s.api.networking.v1.IngressBackend", lambda: (
     field("service", 4, IngressServiceBackend, pointer=True, doc="The service."),
     field("resource", 3, TypedLocalObjectReference, pointer=True,
         doc="Another object of the ingress's namespace, for the ingress's controller to understand."),
-), doc="IngressBackend is what gets requests: either a service or another object.")
+), doc="IngressBackend is the receiver of requests: either a service or another object.")
 HTTPIngressPath = Struct("io.k8s.api.networking.v1.HTTPIngressPath", lambda: (
     field("path", 1, STRING,
         doc="Path of the request, beginning with a slash; all paths when empty, with pathType ImplementationSpecific."),
     field("pathType", 3, PathType, omit=False, pointer=True, required=True,
         doc="Exact, Prefix (by whole elements of the path) or ImplementationSpecific."),
-    field("backend", 2, IngressBackend, omit=False, required=True, doc="What gets the requests."),
+    field("backend", 2, IngressBackend, omit=False, required=True, doc="Receiver of the requests."),
 ), doc="HTTPIngressPath sends the requests of a path to a backend.")
 HTTPIngressRuleValue = Struct("io.k8s.api.networking.v1.HTTPIngressRuleValue", lambda: (
     field("paths", 1, ListOf(HTTPIngressPath), omit=False, required=True, keep_empty=True, doc="Paths, at least one."),
 ), doc="HTTPIngressRuleValue lists the paths of a host.")
 IngressRuleValue = Struct("io.k8s.api.networking.v1.IngressRuleValue", lambda: (
     field("http", 1, HTTPIngressRuleValue, pointer=True, doc="Paths and their backends."),
-), doc="IngressRuleValue is what a rule does with the requests of its host.")
+), doc="IngressRuleValue has the paths of a host.")
 IngressRule = Struct("io.k8s.api.networking.v1.IngressRule", lambda: (
     field("host", 1, STRING, doc="Name of the host, such as foo.example.com or *.example.com; all hosts when empty."),
     field("", 2, IngressRuleValue, inline=True),
-), doc="IngressRule is about the requests for one host.")
+), doc="IngressRule has the paths and backends of one host.")
 IngressTLS = Struct("io.k8s.api.networking.v1.IngressTLS", lambda: (
     field("hosts", 1, ListOf(STRING), doc="Hosts of the certificate; those of the ingress's controller when empty."),
     field("secretName", 2, STRING, doc="Secret with the certificate and its key."),
-), doc="IngressTLS is about the certificate of some hosts.")
+), doc="IngressTLS names the certificate of some hosts.")
 IngressSpec = Struct("io.k8s.api.networking.v1.IngressSpec", lambda: (
     field("ingressClassName", 4, STRING, pointer=True,
         doc="IngressClass whose controller handles the ingress; the default class when not set."),
-    field("defaultBackend", 1, IngressBackend, pointer=True, doc="What gets the requests that no rule matches."),
+    field("defaultBackend", 1, IngressBackend, pointer=True, doc="Receiver of the requests that no rule matches."),
     field("tls", 2, ListOf(IngressTLS), doc="Certificates for the hosts."),
     field("rules", 3, ListOf(IngressRule), keep_empty=True, doc="Rules by host."),
-), doc="IngressSpec says which requests from outside go where.")
+), doc="IngressSpec routes requests from outside the cluster.")
 IngressPortStatus = Struct("io.k8s.api.networking.v1.IngressPortStatus", lambda: (
     field("port", 1, INT32, omit=False, required=True, doc="Port number of the load balancer."),
     field("protocol", 2, Protocol, omit=False, required=True, doc="TCP, UDP or SCTP."),
-    field("error", 3, STRING, pointer=True, doc="Why the port does not work, as a CamelCase word or example.com/Word."),
+    field("error", 3, STRING, pointer=True, doc="Error of the port as a CamelCase word or example.com/Word."),
 ), doc="IngressPortStatus reports on a port of a load balancer.")
 IngressLoadBalancerIngress = Struct("io.k8s.api.networking.v1.IngressLoadBalancerIngress", lambda: (
     field("ip", 1, STRING, doc="Address of the load balancer, if it is known by address."),
@@ -107,15 +108,15 @@ IngressLoadBalancerIngress = Struct("io.k8s.api.networking.v1.IngressLoadBalance
 ), doc="IngressLoadBalancerIngress is one address of a load balancer.")
 IngressLoadBalancerStatus = Struct("io.k8s.api.networking.v1.IngressLoadBalancerStatus", lambda: (
     field("ingress", 1, ListOf(IngressLoadBalancerIngress), doc="Addresses of the load balancer."),
-), doc="IngressLoadBalancerStatus says where a load balancer is reached.")
+), doc="IngressLoadBalancerStatus lists the addresses of a load balancer.")
 IngressStatus = Struct("io.k8s.api.networking.v1.IngressStatus", lambda: (
-    field("loadBalancer", 1, IngressLoadBalancerStatus, omit=False, doc="Where the ingress is reached."),
-), doc="IngressStatus says what became of an ingress.")
+    field("loadBalancer", 1, IngressLoadBalancerStatus, omit=False, doc="Addresses of the ingress."),
+), doc="IngressStatus has the addresses of an ingress.")
 Ingress = Struct("io.k8s.api.networking.v1.Ingress", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, IngressSpec, omit=False, doc="Which requests go where."),
-    field("status", 3, IngressStatus, omit=False, doc="What became of the ingress."),
+    field("spec", 2, IngressSpec, omit=False, doc="Rules and backends."),
+    field("status", 3, IngressStatus, omit=False, doc="Addresses in use."),
 ), gvk=("networking.k8s.io", "v1", "Ingress"),
     doc="Ingress sends HTTP requests from outside the cluster to services inside.")
 IngressClassParametersReference = Struct("io.k8s.api.networking.v1.IngressClassParametersReference", lambda: (
@@ -127,7 +128,7 @@ IngressClassParametersReference = Struct("io.k8s.api.networking.v1.IngressClassP
         doc="Name of the object."),
     field("scope", 4, STRING, omit=False, pointer=True, fills="Cluster", doc="Cluster (the default) or Namespace."),
     field("namespace", 5, STRING, pointer=True, limits=Limits(format="dns-label"),
-        doc="Namespace of the object, for scope Namespace alone."),
+        doc="Namespace of the object, only for scope Namespace."),
 ), doc="IngressClassParametersReference names an object with parameters of a class.", rules=(
     "apiGroup",
     "kind",
@@ -145,11 +146,11 @@ IngressClassSpec = Struct("io.k8s.api.networking.v1.IngressClassSpec", lambda: (
         doc="Controller that handles ingresses of the class, such as acme.io/ingress-controller; fixed."),
     field("parameters", 2, IngressClassParametersReference, pointer=True,
         doc="Object with further parameters for the controller."),
-), doc="IngressClassSpec says who handles a class.")
+), doc="IngressClassSpec names the controller of a class.")
 IngressClass = Struct("io.k8s.api.networking.v1.IngressClass", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, IngressClassSpec, omit=False, doc="Who handles ingresses of this class."),
+    field("spec", 2, IngressClassSpec, omit=False, doc="Controller of the class and its parameters."),
 ), gvk=("networking.k8s.io", "v1", "IngressClass"),
     doc="IngressClass names a kind of ingress controller that ingresses may choose.")
 

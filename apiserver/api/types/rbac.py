@@ -36,7 +36,7 @@ Subject = Struct("io.k8s.api.rbac.v1.Subject", lambda: (
     field("name", 3, STRING, omit=False, required=True, limits=Limits(required=True, format="subdomain"),
         doc="Name of the user, group or service account."),
     field("namespace", 4, STRING, doc="Namespace of a service account; must be empty for users and groups."),
-), atomic=True, doc="Subject is who gets the rights of a role.", rules=(
+), atomic=True, doc="Subject is a user, a group or a service account that gets the rights of a role.", rules=(
     If(
         equals("kind", "ServiceAccount"),
         ("name", Enum("apiGroup", ("",)), Required("namespace", when=knows(lambda env: not env.namespaced))),
@@ -50,7 +50,7 @@ RoleRef = Struct("io.k8s.api.rbac.v1.RoleRef", lambda: (
     field("kind", 2, STRING, omit=False, required=True, doc="Role or ClusterRole."),
     field("name", 3, STRING, omit=False, required=True, limits=Limits(required=True, format="path-segment"),
         doc="Name of the role."),
-), atomic=True, doc="RoleRef names the role whose rights are given.", rules=(
+), atomic=True, doc="RoleRef names the granted role.", rules=(
     Enum("apiGroup", (_GROUP,)),
     Enum("kind", ("Role", "ClusterRole"), when=knows(lambda env: env.namespaced)),
     Enum("kind", ("ClusterRole",), when=knows(lambda env: not env.namespaced)),
@@ -63,33 +63,33 @@ AggregationRule = Struct("io.k8s.api.rbac.v1.AggregationRule", lambda: (
 Role = Struct("io.k8s.api.rbac.v1.Role", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("rules", 2, ListOf(PolicyRule), omit=False, doc="What is allowed; nothing is when empty."),
+    field("rules", 2, ListOf(PolicyRule), omit=False, doc="Allowed requests; none when empty."),
 ), gvk=(_GROUP, "v1", "Role"), doc="Role is a set of rights within a namespace.")
 ClusterRole = Struct("io.k8s.api.rbac.v1.ClusterRole", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("rules", 2, ListOf(PolicyRule), omit=False,
-        doc="What is allowed; nothing is when empty. With an aggregationRule a controller fills it in."),
+        doc="Allowed requests; none when empty. With an aggregationRule a controller fills them in."),
     field("aggregationRule", 3, AggregationRule, pointer=True, doc="Other ClusterRoles whose rules make up this one."),
 ), gvk=(_GROUP, "v1", "ClusterRole"),
     doc="ClusterRole is a set of rights in the whole cluster, or in a namespace when a RoleBinding refers to it.")
 RoleBinding = Struct("io.k8s.api.rbac.v1.RoleBinding", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("subjects", 2, ListOf(Subject), doc="Who gets the rights."),
+    field("subjects", 2, ListOf(Subject), doc="Users, groups and service accounts that get the role."),
     field("roleRef", 3, RoleRef, omit=False, required=True,
         limits=Limits(immutable=Immutable(words="cannot change roleRef")),
         doc="A Role of the namespace or a ClusterRole; fixed."),
-), gvk=(_GROUP, "v1", "RoleBinding"), doc="RoleBinding gives the rights of a role to subjects, within a namespace.")
+), gvk=(_GROUP, "v1", "RoleBinding"), doc="RoleBinding grants a role to subjects within a namespace.")
 ClusterRoleBinding = Struct("io.k8s.api.rbac.v1.ClusterRoleBinding", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("subjects", 2, ListOf(Subject), doc="Who gets the rights."),
+    field("subjects", 2, ListOf(Subject), doc="Users, groups and service accounts that get the role."),
     field("roleRef", 3, RoleRef, omit=False, required=True,
         limits=Limits(immutable=Immutable(words="cannot change roleRef")),
         doc="The ClusterRole; fixed."),
 ), gvk=(_GROUP, "v1", "ClusterRoleBinding"),
-    doc="ClusterRoleBinding gives the rights of a ClusterRole to subjects, in the whole cluster.")
+    doc="ClusterRoleBinding grants a ClusterRole to subjects in the whole cluster.")
 
 RoleList = list_of(Role)
 ClusterRoleList = list_of(ClusterRole)

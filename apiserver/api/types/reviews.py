@@ -15,30 +15,30 @@ def _admission(version: str) -> Struct:
     prefix = f"io.k8s.api.admission.{version}."
     response = Struct(prefix + "AdmissionResponse", lambda: (
         field("uid", 1, STRING, omit=False, doc="The uid of the request."),
-        field("allowed", 2, BOOL, omit=False, doc="Whether the request may go on."),
-        field("status", 3, Status, pointer=True, doc="Why it may not."),
-        field("patch", 4, BYTES, doc="What is changed of the object."),
-        field("patchType", 5, STRING, pointer=True, doc="JSONPatch, where there is a patch."),
-        field("auditAnnotations", 6, MapOf(STRING), doc="What the audit log notes."),
-        field("warnings", 7, ListOf(STRING), doc="What the client is warned of."),
+        field("allowed", 2, BOOL, omit=False, doc="Whether the request is allowed."),
+        field("status", 3, Status, pointer=True, doc="Reason for a refusal."),
+        field("patch", 4, BYTES, doc="Patch of the object."),
+        field("patchType", 5, STRING, pointer=True, doc="JSONPatch, if there is a patch."),
+        field("auditAnnotations", 6, MapOf(STRING), doc="Annotations for the audit log."),
+        field("warnings", 7, ListOf(STRING), doc="Warnings for the client."),
     ), doc="AdmissionResponse is a webhook's answer to a request.")  # fmt: skip
     return Struct(prefix + "AdmissionReview", lambda: (
         TYPE_META,
         field("response", 2, response, pointer=True, doc="The webhook's answer."),
-    ), doc="AdmissionReview asks a webhook about a request.")  # fmt: skip
+    ), doc="AdmissionReview is a request to an admission webhook, and its response.")  # fmt: skip
 
 
 def _conversion(version: str) -> Struct:
     prefix = f"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.{version}."
     response = Struct(prefix + "ConversionResponse", lambda: (
         field("uid", 1, STRING, omit=False, doc="The uid of the request."),
-        field("convertedObjects", 2, ListOf(RAW), omit=False, doc="The objects in the version asked for."),
-        field("result", 3, Status, omit=False, doc="Whether they could be converted."),
+        field("convertedObjects", 2, ListOf(RAW), omit=False, doc="The objects in the requested version."),
+        field("result", 3, Status, omit=False, doc="Success, or the reason for a failure."),
     ), doc="ConversionResponse is a webhook's answer to a request.")  # fmt: skip
     return Struct(prefix + "ConversionReview", lambda: (
         TYPE_META,
         field("response", 2, response, pointer=True, doc="The webhook's answer."),
-    ), doc="ConversionReview asks a webhook to convert objects.")  # fmt: skip
+    ), doc="ConversionReview is a request to a conversion webhook, and its response.")  # fmt: skip
 
 
 #: By apiVersion.

@@ -22,11 +22,11 @@ PriorityClass = Struct(_V1 + "PriorityClass", lambda: (
         limits=Limits(most=HIGHEST_PRIORITY,
             immutable=Immutable(words="may not be changed in an update.", forbids=True)),
         doc="The priority that pods of the class get; more is served first."),
-    field("globalDefault", 3, BOOL, doc="Whether pods without a class are of this one; at most one class says so."),
-    field("description", 4, STRING, doc="What the class is for."),
+    field("globalDefault", 3, BOOL, doc="True for the class of pods without a class; at most one class has it."),
+    field("description", 4, STRING, doc="Purpose of the class."),
     field("preemptionPolicy", 5, PreemptionPolicy, pointer=True, fills="PreemptLowerPriority",
         limits=Limits(immutable=FIXED, required=True, values=("PreemptLowerPriority", "Never")),
-        doc="Whether pods of the class may take the place of others: Never or PreemptLowerPriority."),
+        doc="Whether pods of the class may preempt others: Never or PreemptLowerPriority."),
 ), gvk=(GROUP, "v1", "PriorityClass"), doc="PriorityClass names a priority.")
 PriorityClassList = list_of(PriorityClass)
 
@@ -36,7 +36,7 @@ BasicSchedulingPolicy = Struct(_ALPHA + "BasicSchedulingPolicy", (),
     doc="BasicSchedulingPolicy schedules the pods of a group one by one.")
 GangSchedulingPolicy = Struct(_ALPHA + "GangSchedulingPolicy", lambda: (
     field("minCount", 1, INT32, omit=False, required=True, limits=Limits(required=True, least=1),
-        doc="Number of pods that must be schedulable at once."),
+        doc="Number of pods that must be schedulable at the same time."),
 ), doc="GangSchedulingPolicy schedules enough pods of a group, or none.")
 PodGroupSchedulingPolicy = Struct(_ALPHA + "PodGroupSchedulingPolicy", lambda: (
     field("basic", 1, BasicSchedulingPolicy, pointer=True, doc="Pods are scheduled one by one."),
@@ -51,7 +51,7 @@ TopologyConstraint = Struct(_ALPHA + "TopologyConstraint", lambda: (
 ), doc="TopologyConstraint keeps the pods of a group in one domain.")
 PodGroupSchedulingConstraints = Struct(_ALPHA + "PodGroupSchedulingConstraints", lambda: (
     field("topology", 1, ListOf(TopologyConstraint), limits=Limits(items=1), doc="Domains that the group stays in."),
-), doc="PodGroupSchedulingConstraints says where the pods of a group may go.")
+), doc="PodGroupSchedulingConstraints limits the placement of the pods of a group.")
 PodGroupResourceClaim = Struct(_ALPHA + "PodGroupResourceClaim", lambda: (
     field("name", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="short-name"),
         doc="Name of the entry, unique in the group; pods that use it have an equal entry."),
@@ -69,8 +69,8 @@ _CLAIMS = ListOf(PodGroupResourceClaim, "map", ("name",), merge_key="name", stra
 PodGroupResourceClaimStatus = Struct(_ALPHA + "PodGroupResourceClaimStatus", lambda: (
     field("name", 1, STRING, omit=False, required=True, doc="Name of the entry in the spec."),
     field("resourceClaimName", 2, STRING, pointer=True, limits=Limits(format="long-name"),
-        doc="The claim that was made; none means that none was needed."),
-), doc="PodGroupResourceClaimStatus tells the claim that was made from a template.")
+        doc="The created claim; not set if none was needed."),
+), doc="PodGroupResourceClaimStatus names the claim that was created from a template.")
 WorkloadPodGroupTemplateReference = Struct(_ALPHA + "WorkloadPodGroupTemplateReference", lambda: (
     field("workloadName", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="long-name"),
         doc="The Workload."),
@@ -97,10 +97,10 @@ PodGroupTemplate = Struct(_ALPHA + "PodGroupTemplate", lambda: (
     field("name", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="short-name"),
         doc="Name of the template, unique in the Workload."),
     field("schedulingPolicy", 2, PodGroupSchedulingPolicy, omit=False, required=True,
-        doc="How pods of such a group are scheduled."),
+        doc="Scheduling policy of such a group."),
     field("schedulingConstraints", 3, PodGroupSchedulingConstraints, omit=False, pointer=True,
         gate=gated("TopologyAwareWorkloadScheduling", "place"),
-        doc="Where they may go."),
+        doc="Limits of the placement."),
     field("resourceClaims", 4, _CLAIMS, gate=gated("DRAWorkloadResourceClaims", "place"),
         limits=Limits(items=4, unique="name", whole=True),
         doc="Claims that they share."),
@@ -108,23 +108,23 @@ PodGroupTemplate = Struct(_ALPHA + "PodGroupTemplate", lambda: (
         doc="Whether they are preempted one by one (Pod) or together (PodGroup)."),
     field("priorityClassName", 6, STRING, gate=gated("WorkloadAwarePreemption", "place"),
         limits=Limits(format="long-name"),
-        doc="Class that the priority of such groups comes from."),
+        doc="PriorityClass of such groups."),
     field("priority", 7, INT32, pointer=True, gate=gated("WorkloadAwarePreemption", "place"),
         limits=Limits(most=HIGHEST_PRIORITY),
         doc="Priority of such groups."),
-), doc="PodGroupTemplate is what groups of one sort have in common.")
+), doc="PodGroupTemplate is the template of pod groups.")
 WorkloadSpec = Struct(_ALPHA + "WorkloadSpec", lambda: (
     field("controllerRef", 1, TypedLocalObjectReference, pointer=True, limits=Limits(immutable=FIXED_UNSHOWN),
         doc="The object that the workload belongs to (a Job)."),
     field("podGroupTemplates", 2, ListOf(PodGroupTemplate, "map", ("name",)), omit=False, required=True,
         limits=Limits(required=True, items=8, unique="name", whole=True, immutable=FIXED_UNSHOWN),
-        doc="The sorts of groups."),
-), doc="WorkloadSpec lists the sorts of groups that a workload consists of.")
+        doc="Templates of the groups."),
+), doc="WorkloadSpec lists the templates of the groups of a workload.")
 Workload = Struct(_ALPHA + "Workload", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, WorkloadSpec, omit=False, required=True, doc="What the workload consists of."),
-), gvk=(GROUP, "v1alpha2", "Workload"), doc="Workload says how groups of pods are to be scheduled.")
+    field("spec", 2, WorkloadSpec, omit=False, required=True, doc="Owner and group templates."),
+), gvk=(GROUP, "v1alpha2", "Workload"), doc="Workload has the scheduling rules of groups of pods.")
 WorkloadList = list_of(Workload)
 
 PodGroupSpec = Struct(_ALPHA + "PodGroupSpec", lambda: (
@@ -133,10 +133,10 @@ PodGroupSpec = Struct(_ALPHA + "PodGroupSpec", lambda: (
         doc="The template that the group was made from."),
     field("schedulingPolicy", 2, PodGroupSchedulingPolicy, omit=False, required=True,
         limits=Limits(immutable=FIXED_UNSHOWN),
-        doc="How the pods are scheduled."),
+        doc="Scheduling policy."),
     field("schedulingConstraints", 3, PodGroupSchedulingConstraints, pointer=True,
         gate=gated("TopologyAwareWorkloadScheduling", "place"), limits=Limits(immutable=FIXED_UNSHOWN),
-        doc="Where they may go."),
+        doc="Limits of the placement."),
     field("resourceClaims", 4, _CLAIMS, gate=gated("DRAWorkloadResourceClaims", "object"),
         limits=Limits(items=4, unique="name", whole=True, immutable=FIXED_UNSHOWN),
         doc="Claims that the pods share."),
@@ -145,23 +145,23 @@ PodGroupSpec = Struct(_ALPHA + "PodGroupSpec", lambda: (
         doc="Whether the pods are preempted one by one (Pod) or together (PodGroup)."),
     field("priorityClassName", 6, STRING, gate=gated("WorkloadAwarePreemption", "place"),
         limits=Limits(format="long-name", immutable=FIXED_UNSHOWN),
-        doc="Class that the priority comes from."),
+        doc="PriorityClass of the group."),
     field("priority", 7, INT32, pointer=True, gate=gated("WorkloadAwarePreemption", "place"),
         limits=Limits(most=HIGHEST_PRIORITY, immutable=FIXED_UNSHOWN),
         doc="Priority of the group, by its class."),
-), doc="PodGroupSpec says how the pods of a group are scheduled, and what they share.")
+), doc="PodGroupSpec has the scheduling rules and the shared claims of a group of pods.")
 PodGroupStatus = Struct(_ALPHA + "PodGroupStatus", lambda: (
     field("conditions", 1, ListOf(Condition, "map", ("type",), merge_key="type"),
         doc="PodGroupScheduled, DisruptionTarget."),
     field("resourceClaimStatuses", 2, ListOf(PodGroupResourceClaimStatus, "map", ("name",), merge_key="name",
         strategy="merge,retainKeys"), gate=gated("DRAWorkloadResourceClaims", "object", counts=False),
         limits=Limits(items=4, unique="name", whole=True),
-        doc="Claims that were made from templates."),
-), doc="PodGroupStatus tells what became of a group.")
+        doc="Claims that were created from templates."),
+), doc="PodGroupStatus is the state of a group.")
 PodGroup = Struct(_ALPHA + "PodGroup", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, PodGroupSpec, omit=False, required=True, doc="How the pods are scheduled, and what they share."),
-    field("status", 3, PodGroupStatus, omit=False, doc="What became of the group."),
+    field("spec", 2, PodGroupSpec, omit=False, required=True, doc="Scheduling rules and shared claims."),
+    field("status", 3, PodGroupStatus, omit=False, doc="State of the group."),
 ), gvk=(GROUP, "v1alpha2", "PodGroup"), doc="PodGroup is a group of pods that are scheduled together.")
 PodGroupList = list_of(PodGroup)

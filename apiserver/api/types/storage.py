@@ -44,15 +44,15 @@ StorageClass = Struct("io.k8s.api.storage.v1.StorageClass", lambda: (
         doc="Parameters for the provisioner, as its documentation lists them; at most 512, and fixed."),
     field("reclaimPolicy", 4, PersistentVolumeReclaimPolicy, pointer=True, fills="Delete",
         limits=Limits(immutable=FIXED, values=("Delete", "Retain"), empty=False),
-        doc="What becomes of a volume when its claim is deleted: Delete (the default) or Retain; fixed."),
+        doc="Treatment of a volume when its claim is deleted: Delete (the default) or Retain; fixed."),
     field("mountOptions", 5, ListOf(STRING), doc="Options for mount of the volumes, such as ro; they are not checked."),
-    field("allowVolumeExpansion", 6, BOOL, pointer=True, doc="True when claims of the class may ask for more later."),
+    field("allowVolumeExpansion", 6, BOOL, pointer=True, doc="True when claims of the class can be expanded."),
     field("volumeBindingMode", 7, VolumeBindingMode, pointer=True, fills="Immediate", limits=Limits(immutable=FIXED),
-        doc="When a volume is made: Immediate (the default), or WaitForFirstConsumer once a pod is being scheduled; "
+        doc="Time of provisioning: Immediate (the default), or WaitForFirstConsumer once a pod is being scheduled; "
             "fixed."),
     field("allowedTopologies", 8, ListOf(TopologySelectorTerm),
-        doc="Domains in which volumes may be made; anywhere when empty."),
-), gvk=("storage.k8s.io", "v1", "StorageClass"), doc="StorageClass says how volumes are made for claims.")
+        doc="Domains in which volumes may be provisioned; all when empty."),
+), gvk=("storage.k8s.io", "v1", "StorageClass"), doc="StorageClass defines the provisioning of volumes for claims.")
 VolumeAttachmentSource = Struct("io.k8s.api.storage.v1.VolumeAttachmentSource", lambda: (
     field("persistentVolumeName", 1, STRING, pointer=True, limits=Limits(format="subdomain"),
         doc="Name of a PersistentVolume."),
@@ -66,10 +66,10 @@ VolumeAttachmentSpec = Struct("io.k8s.api.storage.v1.VolumeAttachmentSpec", lamb
     field("source", 2, VolumeAttachmentSource, omit=False, required=True, doc="The volume to attach."),
     field("nodeName", 3, STRING, omit=False, required=True, limits=Limits(format="subdomain"),
         doc="Node to which the volume is attached."),
-), doc="VolumeAttachmentSpec says what is to be attached where.")
+), doc="VolumeAttachmentSpec has the volume, the node and the driver of an attachment.")
 VolumeError = Struct("io.k8s.api.storage.v1.VolumeError", lambda: (
-    field("time", 1, TIME, omit=False, doc="When the operation failed."),
-    field("message", 2, STRING, doc="What went wrong, as text for people."),
+    field("time", 1, TIME, omit=False, doc="Time of the failure."),
+    field("message", 2, STRING, doc="Error as text, for people."),
     field("errorCode", 3, INT32, pointer=True, gate=gated("MutableCSINodeAllocatableCount", "place"),
         limits=Limits(least=0, words="must be between 0 and 2147483647, inclusive"),
         doc="gRPC code of the failure, such as 8 for exhausted resources."),
@@ -80,20 +80,21 @@ VolumeAttachmentStatus = Struct("io.k8s.api.storage.v1.VolumeAttachmentStatus", 
     field("attachmentMetadata", 2, MapOf(STRING), doc="Facts from the driver that are needed to mount the volume."),
     field("attachError", 3, VolumeError, pointer=True, doc="Last failure of attaching."),
     field("detachError", 4, VolumeError, pointer=True, doc="Last failure of detaching."),
-), doc="VolumeAttachmentStatus says whether a volume is attached.")
+), doc="VolumeAttachmentStatus reports whether a volume is attached.")
 VolumeAttachment = Struct("io.k8s.api.storage.v1.VolumeAttachment", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, VolumeAttachmentSpec, omit=False, required=True, limits=Limits(immutable=FIXED),
-        doc="What is to be attached where; fixed."),
+        doc="Volume, node and driver; fixed."),
     field("status", 3, VolumeAttachmentStatus, omit=False, doc="Whether the volume is attached."),
-), gvk=("storage.k8s.io", "v1", "VolumeAttachment"), doc="VolumeAttachment asks for a volume to be attached to a node.")
+), gvk=("storage.k8s.io", "v1", "VolumeAttachment"), doc="VolumeAttachment requests the attachment of a volume to a "
+    "node.")
 TokenRequest = Struct("io.k8s.api.storage.v1.TokenRequest", lambda: (
-    field("audience", 1, STRING, omit=False, required=True, doc="Who the token is for; the API server when empty."),
+    field("audience", 1, STRING, omit=False, required=True, doc="Audience of the token; the API server when empty."),
     field("expirationSeconds", 2, INT64, pointer=True,
         limits=Limits(least=600, most=1 << 32, words=TOO_SHORT_A_LIFE, most_words=TOO_LONG_A_LIFE),
         doc="Lifetime of the token in seconds, at least 600; 3600 (1 hour) when not set."),
-), doc="TokenRequest says which token of a pod's service account a driver wants.")
+), doc="TokenRequest describes a token of a pod's service account for a driver.")
 CSIDriverSpec = Struct("io.k8s.api.storage.v1.CSIDriverSpec", lambda: (
     field("attachRequired", 1, BOOL, pointer=True, fills=True,
         limits=Limits(immutable=Immutable(name="attachedRequired")),
@@ -105,7 +106,7 @@ CSIDriverSpec = Struct("io.k8s.api.storage.v1.CSIDriverSpec", lambda: (
         limits=Limits(immutable=FIXED, values=("Persistent", "Ephemeral")),
         doc="How volumes may be used: Persistent (the default) through claims, Ephemeral in pods; fixed."),
     field("storageCapacity", 4, BOOL, pointer=True, fills=False,
-        doc="True when the scheduler looks at CSIStorageCapacity objects before it places pods; false when not set."),
+        doc="True when the scheduler checks CSIStorageCapacity objects before it places pods; false when not set."),
     field("fsGroupPolicy", 5, FSGroupPolicy, pointer=True, fills="ReadWriteOnceWithFSType",
         limits=Limits(values=("File", "None", "ReadWriteOnceWithFSType")),
         doc="When files get the pod's fsGroup: ReadWriteOnceWithFSType (the default), File for always, None for "
@@ -113,38 +114,38 @@ CSIDriverSpec = Struct("io.k8s.api.storage.v1.CSIDriverSpec", lambda: (
     field("tokenRequests", 6, ListOf(TokenRequest),
         doc="Tokens of the pod's service account that the driver gets for mounting; each has an audience of its own."),
     field("requiresRepublish", 7, BOOL, pointer=True, fills=False,
-        doc="True when the driver is called again and again for mounted volumes, to renew what is in them; false when "
-            "not set."),
+        doc="True when the driver is called periodically for mounted volumes, to refresh their content; false when not "
+            "set."),
     field("seLinuxMount", 8, BOOL, pointer=True, gate=gated("SELinuxMountReadWriteOncePod", "place"), fills=False,
         doc="True when the driver can mount volumes with the option context of SELinux; false when not set."),
     field("nodeAllocatableUpdatePeriodSeconds", 9, INT64, pointer=True,
         gate=gated("MutableCSINodeAllocatableCount", "place"),
         limits=Limits(least=10, words="must be greater than or equal to 10 seconds"),
-        doc="Seconds between two updates of how many volumes a node can have, at least 10; no updates when not set."),
+        doc="Seconds between updates of a node's volume limit, at least 10; no updates when not set."),
     field("serviceAccountTokenInSecrets", 10, BOOL, pointer=True, gate=gated("CSIServiceAccountTokenSecrets", "place"),
         doc="True when tokens come in the secrets of the call, instead of its volume context. Needs tokenRequests."),
     field("preventPodSchedulingIfMissing", 11, BOOL, pointer=True, gate=gated("VolumeLimitScaling", "place"),
         doc="True to keep pods with volumes of the driver away from nodes where it is not registered; false when not "
             "set."),
-), doc="CSIDriverSpec says what a CSI driver needs and supports.")
+), doc="CSIDriverSpec lists the requirements and capabilities of a CSI driver.")
 CSIDriver = Struct("io.k8s.api.storage.v1.CSIDriver", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, CSIDriverSpec, omit=False, required=True, doc="What the driver needs and supports."),
+    field("spec", 2, CSIDriverSpec, omit=False, required=True, doc="Requirements and capabilities of the driver."),
 ), gvk=("storage.k8s.io", "v1", "CSIDriver"),
     doc="CSIDriver describes a CSI driver that the cluster has; its name is the driver's.")
 VolumeNodeResources = Struct("io.k8s.api.storage.v1.VolumeNodeResources", lambda: (
     field("count", 1, INT32, pointer=True, limits=Limits(least=0),
         doc="Greatest number of volumes of the driver that can be used on the node; no limit is known when not set."),
-), doc="VolumeNodeResources says how many volumes a node can have.")
+), doc="VolumeNodeResources limits the number of volumes of a node.")
 CSINodeDriver = Struct("io.k8s.api.storage.v1.CSINodeDriver", lambda: (
     field("name", 1, STRING, omit=False, required=True, limits=Limits(required=True, length=63, format="driver-name"),
         doc="Name of a CSI driver, unique in the list."),
     field("nodeID", 2, STRING, omit=False, required=True, limits=Limits(required=True),
         doc="Identity of the node at the driver."),
     field("topologyKeys", 3, ListOf(STRING), omit=False,
-        doc="Labels of the node that the driver has set to tell domains."),
-    field("allocatable", 4, VolumeNodeResources, pointer=True, doc="How many volumes of the driver the node can have."),
+        doc="Keys of the node labels that the driver has set as topology domains."),
+    field("allocatable", 4, VolumeNodeResources, pointer=True, doc="Limit of volumes of the driver on the node."),
 ), doc="CSINodeDriver is one CSI driver on a node.")
 CSINodeSpec = Struct("io.k8s.api.storage.v1.CSINodeSpec", lambda: (
     field("drivers", 1, ListOf(CSINodeDriver, "map", ("name",), merge_key="name"), omit=False, required=True,
@@ -154,7 +155,7 @@ CSINode = Struct("io.k8s.api.storage.v1.CSINode", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, CSINodeSpec, omit=False, required=True, doc="The CSI drivers of the node."),
-), gvk=("storage.k8s.io", "v1", "CSINode"), doc="CSINode says which CSI drivers a node has; its name is the node's.")
+), gvk=("storage.k8s.io", "v1", "CSINode"), doc="CSINode lists the CSI drivers of a node; its name is the node's.")
 CSIStorageCapacity = Struct("io.k8s.api.storage.v1.CSIStorageCapacity", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
@@ -163,11 +164,11 @@ CSIStorageCapacity = Struct("io.k8s.api.storage.v1.CSIStorageCapacity", lambda: 
     field("storageClassName", 3, STRING, omit=False, required=True, limits=Limits(immutable=FIXED, format="subdomain"),
         doc="StorageClass that the figures are for; fixed."),
     field("capacity", 4, QUANTITY, pointer=True, limits=Limits(least=0),
-        doc="How much storage is left; not known when not set."),
+        doc="Free storage; unknown when not set."),
     field("maximumVolumeSize", 5, QUANTITY, pointer=True,
-        doc="Greatest size that one volume can have; not known when not set."),
+        doc="Greatest size of one volume; unknown when not set."),
 ), gvk=("storage.k8s.io", "v1", "CSIStorageCapacity"),
-    doc="CSIStorageCapacity says how much storage of a class is left in a part of the cluster.")
+    doc="CSIStorageCapacity is the free storage of a class in a part of the cluster.")
 
 
 def _attributes_class(version: str) -> Struct:
@@ -183,7 +184,7 @@ def _attributes_class(version: str) -> Struct:
             limits=Limits(immutable=Immutable(words="updates to parameters are forbidden.", forbids=True)),
             doc="Attributes for the driver, such as its performance tier; at most 512, and fixed."),
     ), gvk=("storage.k8s.io", version, "VolumeAttributesClass"),
-        doc="VolumeAttributesClass says which attributes of a volume a claim gets, and can be changed to later.")
+        doc="VolumeAttributesClass is a set of volume attributes that claims can select and change later.")
 
 
 VolumeAttributesClass = _attributes_class("v1")

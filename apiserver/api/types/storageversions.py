@@ -16,29 +16,29 @@ ServerStorageVersion = Struct("io.k8s.api.apiserverinternal.v1alpha1.ServerStora
     field("decodableVersions", 3, ListOf(STRING, "set"), required=True,
         doc="Versions that it can read; encodingVersion is among them."),
     field("servedVersions", 4, ListOf(STRING, "set"), doc="Versions that it serves, all of which it can read."),
-), doc="ServerStorageVersion says in which versions one server stores and reads a resource.")
+), doc="ServerStorageVersion has the versions in which one server stores and reads a resource.")
 StorageVersionCondition = Struct("io.k8s.api.apiserverinternal.v1alpha1.StorageVersionCondition", lambda: (
     field("type", 1, StorageVersionConditionType, omit=False, required=True,
-        doc="What it is about, such as AllEncodingVersionsEqual."),
+        doc="Aspect, such as AllEncodingVersionsEqual."),
     field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
-    field("observedGeneration", 3, INT64, doc="Generation of the spec that it is about."),
-    field("lastTransitionTime", 4, TIME, omit=False, doc="When status changed last."),
-    field("reason", 5, STRING, omit=False, required=True, doc="Why, as a CamelCase word."),
-    field("message", 6, STRING, required=True, doc="Why, for people."),
-), doc="StorageVersionCondition says something of the state of a StorageVersion.")
+    field("observedGeneration", 3, INT64, doc="metadata.generation that the condition reflects."),
+    field("lastTransitionTime", 4, TIME, omit=False, doc="Time of the last change of status."),
+    field("reason", 5, STRING, omit=False, required=True, doc="Reason as one CamelCase word, for programs."),
+    field("message", 6, STRING, required=True, doc="Reason as text, for people."),
+), doc="StorageVersionCondition is one aspect of the state of a StorageVersion.")
 StorageVersionStatus = Struct("io.k8s.api.apiserverinternal.v1alpha1.StorageVersionStatus", lambda: (
-    field("storageVersions", 1, ListOf(ServerStorageVersion, "map", ("apiServerID",)), doc="What each server says."),
+    field("storageVersions", 1, ListOf(ServerStorageVersion, "map", ("apiServerID",)), doc="Versions of each server."),
     field("commonEncodingVersion", 2, STRING, pointer=True,
         doc="Version in which all of them store it; not set when they differ."),
     field("conditions", 3, ListOf(StorageVersionCondition, "map", ("type",)),
         doc="Latest conditions, at most one of each type."),
-), doc="StorageVersionStatus says how the servers of a cluster store a resource.")
+), doc="StorageVersionStatus has the versions in which the servers of a cluster store a resource.")
 StorageVersion = Struct("io.k8s.api.apiserverinternal.v1alpha1.StorageVersion", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, required=True, doc="Standard object's metadata."),
-    field("spec", 2, StorageVersionSpec, omit=False, doc="Nothing."),
-    field("status", 3, StorageVersionStatus, omit=False, doc="How the servers store it."),
+    field("spec", 2, StorageVersionSpec, omit=False, doc="Empty."),
+    field("status", 3, StorageVersionStatus, omit=False, doc="Versions of the servers."),
 ), gvk=("internal.apiserver.k8s.io", "v1alpha1", "StorageVersion"),
-    doc="StorageVersion says in which version a resource is stored; its name is GROUP.RESOURCE.")
+    doc="StorageVersion has the stored versions of a resource; its name is GROUP.RESOURCE.")
 
 StorageVersionList = list_of(StorageVersion)

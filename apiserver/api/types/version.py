@@ -25,4 +25,4 @@ Info = Struct("io.k8s.apimachinery.pkg.version.Info", lambda: (
     field("compiler", 12, STRING, omit=False, required=True, doc="Compiler that the server was built with."),
     field("platform", 13, STRING, omit=False, required=True,
         doc="Operating system and processor architecture, such as linux/amd64."),
-), doc="Info says which release a server is.")
+), doc="Info is the release of a server.")

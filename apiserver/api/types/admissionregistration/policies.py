@@ -68,7 +68,7 @@ class Policies:
             field("expression", 1, STRING, omit=False, required=True,
                 doc="CEL expression that must be true; it may use object, oldObject, request, params, namespaceObject, "
                     "variables and authorizer."),
-            field("message", 2, STRING, doc="What a refused client is told; one line."),
+            field("message", 2, STRING, doc="Error message for the client; one line."),
             field("reason", 3, string("v1.StatusReason"), pointer=True,
                 doc="Reason of the refusal, which decides its status code: Unauthorized, Forbidden, Invalid (the "
                     "default) or RequestEntityTooLarge."),
@@ -102,14 +102,14 @@ class Policies:
                 doc="Labels of the parameters; the policy is evaluated for each of them."),
             field("parameterNotFoundAction", 4, self.ParameterNotFoundActionType, pointer=True,
                 fills=self._parameter_not_found,
-                doc="What happens where no parameter is found: Allow, or Deny, by which the failurePolicy decides."),
+                doc="Action if no parameter is found: Allow, or Deny to apply the failurePolicy."),
         ), "ParamRef says where the parameters of a binding are.", atomic=True)
 
     def _kind(self, name: str, spec: Struct, doc: str, *more: Field, required: bool = False) -> Struct:
         return self._struct(name, lambda: (
             TYPE_META,
             field("metadata", 1, ObjectMeta, omit=False, doc="Standard object metadata; the kind has no namespace."),
-            field("spec", 2, spec, omit=False, required=required, doc="What is asked for."),
+            field("spec", 2, spec, omit=False, required=required, doc="The request."),
             *more,
         ), doc, kind=True)
 
@@ -117,12 +117,12 @@ class Policies:
         """Return paramKind, matchConstraints, failurePolicy and matchConditions, common to both kinds of policies."""
         return (
             field("paramKind", 1, self.ParamKind, pointer=True, doc="Kind of parameters; none when not set."),
-            field("matchConstraints", 2, self.MatchResources, pointer=True, doc="Requests that the policy is about."),
+            field("matchConstraints", 2, self.MatchResources, pointer=True, doc="Requests that the policy applies to."),
             field("failurePolicy", failure, self.FailurePolicyType, pointer=True, fills="Fail",
-                doc="What happens where an expression cannot be evaluated: Fail (the default) refuses the request, "
-                    "Ignore lets it pass."),
+                doc="Action if an expression cannot be evaluated: Fail (the default) refuses the request, Ignore "
+                    "allows it."),
             field("matchConditions", 6, ListOf(self.MatchCondition, "map", ("name",), merge_key="name"),
-                doc="Conditions that must hold besides; if one is false the policy is not about the request."),
+                doc="Further conditions; if one is false the policy does not apply to the request."),
         )
 
     def _validating(self) -> None:
@@ -139,7 +139,7 @@ class Policies:
         ), "ValidatingAdmissionPolicySpec says which requests are checked, and how.")
         self.ExpressionWarning = self._struct("ExpressionWarning", lambda: (
             field("fieldRef", 2, STRING, omit=False, required=True, doc="Path of the field with the expression."),
-            field("warning", 3, STRING, omit=False, required=True, doc="What is wrong with its types."),
+            field("warning", 3, STRING, omit=False, required=True, doc="Type errors of the expression."),
         ), "ExpressionWarning is what type checking found in an expression.")
         self.TypeChecking = self._struct("TypeChecking", lambda: (
             field("expressionWarnings", 1, ListOf(self.ExpressionWarning), doc="Findings by expression."),
@@ -159,8 +159,8 @@ class Policies:
             *self._binding(required=True),
             field("validationActions", 4,
                 ListOf(string(f"{self.version}.ValidationAction", "Audit", "Deny", "Warn"), "set"), required=True,
-                doc="What a failed rule does: Deny refuses the request, Warn warns the client, Audit notes it in the "
-                    "record of the request. Deny and Warn exclude each other."),
+                doc="Actions of a failed rule: Deny refuses the request, Warn warns the client, Audit adds an "
+                    "annotation to the audit event. Deny and Warn exclude each other."),
         ), "ValidatingAdmissionPolicyBindingSpec says where a policy applies, with which parameters and effect.")
         self.ValidatingAdmissionPolicyBinding = self._kind(
             "ValidatingAdmissionPolicyBinding", self.ValidatingAdmissionPolicyBindingSpec,
@@ -173,9 +173,9 @@ class Policies:
         return (
             field("policyName", 1, STRING, required=required,
                 doc="Name of the policy; one that does not exist (yet) has no effect."),
-            field("paramRef", 2, self.ParamRef, pointer=True, doc="Where the parameters are."),
+            field("paramRef", 2, self.ParamRef, pointer=True, doc="Reference to the parameters."),
             field("matchResources", 3, self.MatchResources, pointer=True,
-                doc="Requests that the binding is about, among those of the policy; all of them when not set."),
+                doc="Requests that the binding applies to, among those of the policy; all of them when not set."),
         )
 
     def _computed(self, name: str, what: str) -> Struct:
@@ -189,7 +189,7 @@ class Policies:
         self.JSONPatch = self._computed("JSONPatch", "a list of JSONPatch operations")
         self.Mutation = self._struct("Mutation", lambda: (
             field("patchType", 2, string(f"{self.version}.PatchType", "ApplyConfiguration", "JSONPatch"),
-                omit=False, required=True, doc="Which of the two it is: ApplyConfiguration or JSONPatch."),
+                omit=False, required=True, doc="Type of the patch: ApplyConfiguration or JSONPatch."),
             field("applyConfiguration", 3, self.ApplyConfiguration, pointer=True,
                 doc="Fields that are merged into the object, as server-side apply does."),
             field("jsonPatch", 4, self.JSONPatch, pointer=True, doc="Operations of a JSON patch."),
@@ -201,7 +201,7 @@ class Policies:
             field("mutations", 4, ListOf(self.Mutation), doc="Changes, one after the other."),
             failure, conditions,
             field("reinvocationPolicy", 7, string("v1.ReinvocationPolicyType", "IfNeeded", "Never"),
-                doc="IfNeeded to apply the policy once more when others have changed the object since, or Never."),
+                doc="IfNeeded to apply the policy again if later plugins changed the object, or Never."),
         ), "MutatingAdmissionPolicySpec says which requests are changed, and how.")
         self.MutatingAdmissionPolicy = self._kind(
             "MutatingAdmissionPolicy", self.MutatingAdmissionPolicySpec,

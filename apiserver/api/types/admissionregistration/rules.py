@@ -19,8 +19,9 @@ OperationType = string("v1.OperationType", "*", "CONNECT", "CREATE", "DELETE", "
 ScopeType = string("v1.ScopeType", "*", "Cluster", "Namespaced")
 
 _RULE = (
-    field("apiGroups", 1, ListOf(STRING), doc="API groups; * alone means all of them, an empty text the core group."),
-    field("apiVersions", 2, ListOf(STRING), doc="API versions; * alone means all of them."),
+    field("apiGroups", 1, ListOf(STRING),
+        doc="API groups; only * for all of them, the empty string for the core group."),
+    field("apiVersions", 2, ListOf(STRING), doc="API versions; only * for all of them."),
     field("resources", 3, ListOf(STRING),
         doc="Resources, as pods, pods/status, pods/* (its subresources), */scale, * (all resources, no subresource) or "
             "*/* (everything)."),
@@ -32,6 +33,6 @@ Rule = Struct("io.k8s.api.admissionregistration.v1.Rule", _RULE,
     doc="Rule names resources by group, version, name and scope.")
 RuleWithOperations = Struct("io.k8s.api.admissionregistration.v1.RuleWithOperations", lambda: (
     field("operations", 1, ListOf(OperationType),
-        doc="Operations: CREATE, UPDATE, DELETE, CONNECT, or * alone for all of them."),
+        doc="Operations: CREATE, UPDATE, DELETE, CONNECT, or only * for all of them."),
     field("", 2, Rule, inline=True),
 ), doc="RuleWithOperations names operations on resources.")

@@ -36,7 +36,7 @@ WebhookClientConfig = Struct(_PREFIX + "WebhookClientConfig", lambda: (
     field("service", 1, ServiceReference, pointer=True, doc="Service of the webhook; instead of url."),
     field("caBundle", 2, BYTES, doc="Certificates in PEM by which the webhook's own is checked; those of the system "
         "without any."),
-), doc="WebhookClientConfig says how to call a webhook.")  # fmt: skip
+), doc="WebhookClientConfig has the address of a webhook and the certificates to verify it.")  # fmt: skip
 
 
 def _shared(object_selector: int, match_conditions: int) -> tuple[tuple[Field, ...], tuple[Field, ...]]:
@@ -47,7 +47,7 @@ def _shared(object_selector: int, match_conditions: int) -> tuple[tuple[Field, .
         field("clientConfig", 2, WebhookClientConfig, omit=False, required=True, doc="How to call it."),
         field("rules", 3, ListOf(RuleWithOperations), doc="Operations and resources that it is called for."),
         field("failurePolicy", 4, FailurePolicyType, pointer=True, fills="Fail",
-            doc="What happens to a request where the webhook cannot be asked: Fail (the default) or Ignore."),
+            doc="Treatment of a request if the webhook cannot be called: Fail (the default) or Ignore."),
         field("matchPolicy", 9, MatchPolicyType, pointer=True, fills="Equivalent",
             doc="Equivalent (the default) also calls it, with the object converted, for requests in other versions of "
                 "a resource that a rule names; Exact does not."),
@@ -56,8 +56,8 @@ def _shared(object_selector: int, match_conditions: int) -> tuple[tuple[Field, .
         field("objectSelector", object_selector, LabelSelector, pointer=True, fills={},
             doc="Objects, by their labels before or after the request, that it is called for; all by default."),
         field("sideEffects", 6, SideEffectClass, omit=False, pointer=True, required=True,
-            doc="What calling it does besides answering: None, or NoneOnDryRun where it spares dry runs."),
-        field("timeoutSeconds", 7, INT32, pointer=True, fills=10, doc="Seconds that it has, 1 to 30; 10 by default."),
+            doc="Side effects of a call: None, or NoneOnDryRun if dry runs have none."),
+        field("timeoutSeconds", 7, INT32, pointer=True, fills=10, doc="Timeout in seconds, 1 to 30; 10 by default."),
         field("admissionReviewVersions", 8, ListOf(STRING), omit=False, required=True,
             doc="Versions of AdmissionReview that it understands, the preferred one first."),
     )  # fmt: skip
@@ -76,7 +76,7 @@ def _mutating() -> tuple[Field, ...]:
         ReinvocationPolicyType,
         pointer=True,
         fills="Never",
-        doc="IfNeeded calls it once more where others changed the object after it; Never (the default) does not.",
+        doc="IfNeeded calls it again if later plugins changed the object; Never (the default) does not.",
     )
     return (*before, policy, *after)
 

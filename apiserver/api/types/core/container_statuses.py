@@ -12,8 +12,8 @@ ResourceHealthStatus = string("v1.ResourceHealthStatus")
 
 ContainerStateWaiting = Struct("io.k8s.api.core.v1.ContainerStateWaiting", lambda: (
     field("reason", 1, STRING,
-        doc="Why the container does not run yet, as one word, such as ContainerCreating or CrashLoopBackOff."),
-    field("message", 2, STRING, doc="Why the container does not run yet, as text for people."),
+        doc="Reason for waiting as one word, such as ContainerCreating or CrashLoopBackOff."),
+    field("message", 2, STRING, doc="Reason for waiting as text, for people."),
 ), doc="ContainerStateWaiting is the state of a container that is not started yet.")
 ContainerStateRunning = Struct("io.k8s.api.core.v1.ContainerStateRunning", lambda: (
     field("startedAt", 1, TIME, omit=False, doc="When the container was started."),
@@ -21,7 +21,7 @@ ContainerStateRunning = Struct("io.k8s.api.core.v1.ContainerStateRunning", lambd
 ContainerStateTerminated = Struct("io.k8s.api.core.v1.ContainerStateTerminated", lambda: (
     field("exitCode", 1, INT32, omit=False, required=True, doc="Exit code of the container's process."),
     field("signal", 2, INT32, doc="Number of the signal that ended the container; 0 when none did."),
-    field("reason", 3, STRING, doc="Why the container ended, as one word, such as Completed, Error or OOMKilled."),
+    field("reason", 3, STRING, doc="Reason for the end as one word, such as Completed, Error or OOMKilled."),
     field("message", 4, STRING, doc="Last message of the container."),
     field("startedAt", 5, TIME, omit=False, doc="When the container had been started."),
     field("finishedAt", 6, TIME, omit=False, doc="When the container ended."),
@@ -31,7 +31,7 @@ ContainerState = Struct("io.k8s.api.core.v1.ContainerState", lambda: (
     field("waiting", 1, ContainerStateWaiting, pointer=True, doc="Set while the container waits to start."),
     field("running", 2, ContainerStateRunning, pointer=True, doc="Set while the container runs."),
     field("terminated", 3, ContainerStateTerminated, pointer=True, doc="Set when the container has ended."),
-), doc="ContainerState is what a container does; exactly one field is set, and waiting is meant when none is.")
+), doc="ContainerState is the state of a container; exactly one field is set, and none means waiting.")
 ImageVolumeStatus = Struct("io.k8s.api.core.v1.ImageVolumeStatus", lambda: (
     field("imageRef", 1, STRING, required=True,
         doc="Reference of the mounted image, with its digest; at most 256 characters."),
@@ -71,7 +71,7 @@ ResourceStatus = Struct("io.k8s.api.core.v1.ResourceStatus", lambda: (
 ), doc="ResourceStatus has the health of the devices of one resource of a container.")
 ContainerStatus = Struct("io.k8s.api.core.v1.ContainerStatus", lambda: (
     field("name", 1, STRING, omit=False, required=True, doc="Name of the container in the spec."),
-    field("state", 2, ContainerState, omit=False, doc="What the container does now."),
+    field("state", 2, ContainerState, omit=False, doc="Current state of the container."),
     field("lastState", 3, ContainerState, omit=False,
         doc="How the container ended before its last restart; empty when it was never restarted."),
     field("ready", 4, BOOL, omit=False, required=True,

@@ -62,7 +62,7 @@ EnvVarSource = Struct("io.k8s.api.core.v1.EnvVarSource", lambda: (
     field("secretKeyRef", 4, SecretKeySelector, pointer=True, doc="A key of a Secret."),
     field("fileKeyRef", 5, FileKeySelector, pointer=True, gate="EnvFiles",
         doc="A variable of a file in an emptyDir volume, which an init container wrote."),
-), doc="EnvVarSource says where the value of an environment variable comes from; exactly one field is set.")
+), doc="EnvVarSource is the source of the value of an environment variable; exactly one field is set.")
 EnvVar = Struct("io.k8s.api.core.v1.EnvVar", lambda: (
     field("name", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="env-var-name"),
         doc="Name of the variable; any printable ASCII characters but `=`."),
@@ -155,8 +155,8 @@ GRPCAction = Struct("io.k8s.api.core.v1.GRPCAction", lambda: (
     field("port", 1, INT32, omit=False, required=True, limits=between(1, 65535),
         doc="Port of the gRPC server, 1 to 65535."),
     field("service", 2, STRING, omit=False, pointer=True, default="",
-        doc="Service name in the health request; empty when not set, which asks for the server as a whole."),
-), doc="GRPCAction asks the standard gRPC health service.")
+        doc="Service name in the health request; empty when not set, for the server as a whole."),
+), doc="GRPCAction calls the standard gRPC health service.")
 SleepAction = Struct("io.k8s.api.core.v1.SleepAction", lambda: (
     field("seconds", 1, INT64, omit=False, required=True,
         doc="How long to wait, in seconds; not longer than the termination grace period."),
@@ -165,7 +165,7 @@ ProbeHandler = Struct("io.k8s.api.core.v1.ProbeHandler", lambda: (
     field("exec", 1, ExecAction, pointer=True, doc="Run a command in the container."),
     field("httpGet", 2, HTTPGetAction, pointer=True, doc="Send an HTTP request."),
     field("tcpSocket", 3, TCPSocketAction, pointer=True, doc="Open a TCP connection."),
-    field("grpc", 4, GRPCAction, pointer=True, doc="Ask the gRPC health service."),
+    field("grpc", 4, GRPCAction, pointer=True, doc="Call the gRPC health service."),
 ), doc="ProbeHandler is the check that a probe makes; exactly one field is set.")
 Probe = Struct("io.k8s.api.core.v1.Probe", lambda: (
     field("", 1, ProbeHandler, inline=True),
@@ -184,7 +184,7 @@ Probe = Struct("io.k8s.api.core.v1.Probe", lambda: (
         limits=Limits(least=1, words="must be greater than 0"),
         doc="Seconds to shut down after this probe has failed, at least 1; the pod's own period when not set. Not for "
             "readiness probes."),
-), doc="Probe checks a container again and again.")
+), doc="Probe checks a container periodically.")
 LifecycleHandler = Struct("io.k8s.api.core.v1.LifecycleHandler", lambda: (
     field("exec", 1, ExecAction, pointer=True, doc="Run a command in the container."),
     field("httpGet", 2, HTTPGetAction, pointer=True, doc="Send an HTTP request."),
@@ -192,7 +192,7 @@ LifecycleHandler = Struct("io.k8s.api.core.v1.LifecycleHandler", lambda: (
         doc="Not supported: a handler with it fails. It is kept so that old objects stay valid."),
     field("sleep", 4, SleepAction, pointer=True, gate=gated("PodLifecycleSleepAction", prunes=True),
         doc="Wait for some seconds."),
-), doc="LifecycleHandler is what is done at a point of a container's life; exactly one field is set.")
+), doc="LifecycleHandler is an action at a point of a container's life; exactly one field is set.")
 Lifecycle = Struct("io.k8s.api.core.v1.Lifecycle", lambda: (
     field("postStart", 1, LifecycleHandler, pointer=True,
         doc="Done right after the start; the container is killed when it fails. It may run before the container's own "
@@ -203,14 +203,14 @@ Lifecycle = Struct("io.k8s.api.core.v1.Lifecycle", lambda: (
     field("stopSignal", 3, Signal, pointer=True, gate=gated("ContainerStopSignals", prunes=True),
         doc="Signal that stops the container, such as SIGTERM; the image's or the runtime's when not set. Needs "
             "spec.os.name."),
-), doc="Lifecycle has what is done when a container starts and stops.")
+), doc="Lifecycle has the actions at the start and the stop of a container.")
 ContainerResizePolicy = Struct("io.k8s.api.core.v1.ContainerResizePolicy", lambda: (
     field("resourceName", 1, ResourceName, omit=False, required=True, limits=Limits(values=("cpu", "memory")),
         doc="The resource: cpu or memory."),
     field("restartPolicy", 2, ResourceResizeRestartPolicy, omit=False, required=True,
         limits=Limits(values=("NotRequired", "RestartContainer")),
         doc="NotRequired (the default) changes it while the container runs, RestartContainer restarts the container."),
-), doc="ContainerResizePolicy says what a change of a resource does to a running container.")
+), doc="ContainerResizePolicy decides whether a change of a resource restarts the container.")
 ContainerRestartRuleOnExitCodes = Struct("io.k8s.api.core.v1.ContainerRestartRuleOnExitCodes", lambda: (
     field("operator", 1, ContainerRestartRuleOnExitCodesOperator, required=True,
         limits=Limits(empty=True, values=("In", "NotIn")),
@@ -224,7 +224,7 @@ ContainerRestartRule = Struct("io.k8s.api.core.v1.ContainerRestartRule", lambda:
         doc="Restart to start the container again, RestartAllContainers to start all containers of the pod again."),
     field("exitCodes", 2, ContainerRestartRuleOnExitCodes, pointer=True, limits=Limits(required="must be specified"),
         doc="Exit codes for which the rule holds."),
-), doc="ContainerRestartRule says what follows certain ends of a container.")
+), doc="ContainerRestartRule is an action for certain exit codes of a container.")
 
 
 def _container(*, resizable: bool = True) -> tuple[Field, ...]:
@@ -250,7 +250,7 @@ def _container(*, resizable: bool = True) -> tuple[Field, ...]:
         field("resources", 8, ResourceRequirements, omit=False, doc="Resources that the container needs and may use."),
         field("resizePolicy", 23, ListOf(ContainerResizePolicy),
             gate=gated("InPlacePodVerticalScaling", "object", counts=resizable),
-            doc="What a change of each resource means for the running container."),
+            doc="Effect of a change of each resource on the running container."),
         field("restartPolicy", 24, ContainerRestartPolicy, pointer=True,
             limits=Limits(values=("Always", "Never", "OnFailure")),
             doc="When the container is restarted: Always, OnFailure or Never; the pod's policy when not set. Always "
@@ -269,7 +269,7 @@ def _container(*, resizable: bool = True) -> tuple[Field, ...]:
         field("startupProbe", 22, Probe, pointer=True,
             doc="Probe that holds the other two back until it succeeds; its failure restarts the container."),
         field("lifecycle", 12, Lifecycle, pointer=True,
-            doc="What is done after the start and before the stop of the container."),
+            doc="Actions after the start and before the stop of the container."),
         field("terminationMessagePath", 13, STRING, fills="/dev/termination-log",
             doc="File from which the container's last message is read; /dev/termination-log when not set."),
         field("terminationMessagePolicy", 20, TerminationMessagePolicy, fills="File",
@@ -279,7 +279,7 @@ def _container(*, resizable: bool = True) -> tuple[Field, ...]:
         field("imagePullPolicy", 14, PullPolicy, limits=Limits(required=True),
             doc="Always, IfNotPresent or Never; when not set, Always for the tag latest or none, else IfNotPresent."),
         field("securityContext", 15, SecurityContext, pointer=True,
-            doc="Security settings of the container; each takes the place of the pod's."),
+            doc="Security settings of the container; each overrides the pod's."),
         field("stdin", 16, BOOL,
             doc="True to keep standard input open, so that a client can attach to it; false when not set."),
         field("stdinOnce", 17, BOOL,

@@ -14,7 +14,7 @@ EndpointAddress = Struct("io.k8s.api.core.v1.EndpointAddress", lambda: (
     field("hostname", 3, STRING, limits=Limits(format="dns-label"),
         doc="Host name of the endpoint, for records in DNS."),
     field("nodeName", 4, STRING, pointer=True, limits=Limits(format="subdomain"),
-        doc="Node on which the endpoint is."),
+        doc="Node of the endpoint."),
     field("targetRef", 2, ObjectReference, pointer=True, doc="Object that the address belongs to, usually a pod."),
 ), atomic=True, doc="EndpointAddress is one address behind a service.")
 EndpointPort = Struct("io.k8s.api.core.v1.EndpointPort", lambda: (
@@ -25,7 +25,7 @@ EndpointPort = Struct("io.k8s.api.core.v1.EndpointPort", lambda: (
     field("protocol", 3, Protocol, fills="TCP", limits=Limits(required=True),
         doc="TCP (the default), UDP or SCTP."),
     field("appProtocol", 4, STRING, pointer=True, limits=Limits(format="label-key"),
-        doc="Protocol that is spoken on the port, such as http or kubernetes.io/h2c."),
+        doc="Application protocol of the port, such as http or kubernetes.io/h2c."),
 ), atomic=True, doc="EndpointPort is one port behind a service.")
 EndpointSubset = Struct("io.k8s.api.core.v1.EndpointSubset", lambda: (
     field("addresses", 1, ListOf(EndpointAddress), doc="Addresses that are ready for traffic."),

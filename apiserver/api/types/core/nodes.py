@@ -46,15 +46,15 @@ NodeSpec = Struct("io.k8s.api.core.v1.NodeSpec", lambda: (
         doc="Deprecated: place of the kubelet's configuration. It has no effect."),
     field("externalID", 2, STRING, limits=Limits(immutable=Immutable(words="may not be updated", forbids=True)),
         doc="Deprecated: an identity outside of the cluster. It has no effect."),
-), doc="NodeSpec has what is decided about a node, rather than observed.")
+), doc="NodeSpec has the settings of a node.")
 NodeCondition = Struct("io.k8s.api.core.v1.NodeCondition", lambda: (
     field("type", 1, NodeConditionType, omit=False, required=True,
         doc="Aspect: Ready, MemoryPressure, DiskPressure, PIDPressure, NetworkUnavailable or another."),
     field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
-    field("lastHeartbeatTime", 3, TIME, omit=False, doc="When the node reported the condition last."),
-    field("lastTransitionTime", 4, TIME, omit=False, doc="When status last changed."),
-    field("reason", 5, STRING, doc="Why the status is what it is, as one CamelCase word for programs."),
-    field("message", 6, STRING, doc="Why the status is what it is, as text for people."),
+    field("lastHeartbeatTime", 3, TIME, omit=False, doc="Time of the last report of the condition."),
+    field("lastTransitionTime", 4, TIME, omit=False, doc="Time of the last change of status."),
+    field("reason", 5, STRING, doc="Reason for the status as one CamelCase word, for programs."),
+    field("message", 6, STRING, doc="Reason for the status as text, for people."),
 ), doc="NodeCondition is one aspect of a node's state.")
 NodeAddress = Struct("io.k8s.api.core.v1.NodeAddress", lambda: (
     field("type", 1, NodeAddressType, omit=False, required=True,
@@ -109,16 +109,16 @@ NodeRuntimeHandlerFeatures = Struct("io.k8s.api.core.v1.NodeRuntimeHandlerFeatur
     field("recursiveReadOnlyMounts", 1, BOOL, pointer=True,
         doc="True when mounts can be read-only with all mounts below."),
     field("userNamespaces", 2, BOOL, pointer=True, doc="True when pods can have user namespaces of their own."),
-), doc="NodeRuntimeHandlerFeatures says what a runtime handler supports.")
+), doc="NodeRuntimeHandlerFeatures lists the features of a runtime handler.")
 NodeRuntimeHandler = Struct("io.k8s.api.core.v1.NodeRuntimeHandler", lambda: (
     field("name", 1, STRING, omit=False,
         doc="Name of the handler, as RuntimeClasses use it; empty for the default one."),
-    field("features", 2, NodeRuntimeHandlerFeatures, pointer=True, doc="What the handler supports."),
+    field("features", 2, NodeRuntimeHandlerFeatures, pointer=True, doc="Features of the handler."),
 ), doc="NodeRuntimeHandler is one handler of the container runtime.")
 NodeFeatures = Struct("io.k8s.api.core.v1.NodeFeatures", lambda: (
     field("supplementalGroupsPolicy", 1, BOOL, pointer=True,
         doc="True when containers can have the supplemental groups policy Strict."),
-), doc="NodeFeatures says what the container runtime supports, whichever the handler.")
+), doc="NodeFeatures lists the features of the container runtime for all handlers.")
 NodeStatus = Struct("io.k8s.api.core.v1.NodeStatus", lambda: (
     field("capacity", 1, ResourceList, doc="Amount of each resource that the node has."),
     field("allocatable", 2, ResourceList,
@@ -141,15 +141,15 @@ NodeStatus = Struct("io.k8s.api.core.v1.NodeStatus", lambda: (
     field("runtimeHandlers", 12, ListOf(NodeRuntimeHandler),
         doc="Handlers of the container runtime and what each supports."),
     field("features", 13, NodeFeatures, pointer=True, gate="SupplementalGroupsPolicy",
-        doc="What the container runtime supports as a whole."),
+        doc="Features of the container runtime for all handlers."),
     field("declaredFeatures", 14, ListOf(STRING), gate="NodeDeclaredFeatures",
         doc="Features that the node declares to have, in order; the scheduler compares them with what a pod needs."),
-), doc="NodeStatus is what a node reports about itself.")
+), doc="NodeStatus is the report of a node.")
 Node = Struct("io.k8s.api.core.v1.Node", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, NodeSpec, omit=False, doc="What is decided about the node."),
-    field("status", 3, NodeStatus, omit=False, doc="What the node reports about itself."),
+    field("spec", 2, NodeSpec, omit=False, doc="Settings of the node."),
+    field("status", 3, NodeStatus, omit=False, doc="Report of the node."),
 ), gvk=("", "v1", "Node"), doc="Node is a machine that runs pods.")
 
 NodeList = list_of(Node)

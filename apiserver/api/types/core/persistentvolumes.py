@@ -27,7 +27,7 @@ PersistentVolumeClaimPhase = string("v1.PersistentVolumeClaimPhase", "Bound", "L
 VolumeNodeAffinity = Struct("io.k8s.api.core.v1.VolumeNodeAffinity", lambda: (
     field("required", 1, NodeSelector, pointer=True, limits=Limits(required="must specify required node constraints"),
         doc="Nodes from which the volume can be reached; pods with it are placed on one of them."),
-), doc="VolumeNodeAffinity says from which nodes a volume can be reached.")
+), doc="VolumeNodeAffinity selects the nodes that can access a volume.")
 PersistentVolumeSpec = Struct("io.k8s.api.core.v1.PersistentVolumeSpec", lambda: (
     field("capacity", 1, ResourceList, keep_empty=True, doc="Size of the volume, under the key storage."),
     field("", 2, PersistentVolumeSource, inline=True),
@@ -36,7 +36,7 @@ PersistentVolumeSpec = Struct("io.k8s.api.core.v1.PersistentVolumeSpec", lambda:
     field("claimRef", 4, ObjectReference.as_granular(), pointer=True,
         doc="Claim that the volume is bound to, or reserved for while it has no uid."),
     field("persistentVolumeReclaimPolicy", 5, PersistentVolumeReclaimPolicy,
-        doc="What becomes of the volume when its claim is deleted: Retain (the default), Delete, or Recycle, which is "
+        doc="Treatment of the volume when its claim is deleted: Retain (the default), Delete, or Recycle, which is "
             "deprecated."),
     field("storageClassName", 6, STRING, limits=Limits(format="subdomain"),
         doc="StorageClass that the volume belongs to; it can only be claimed by that name. Empty for none."),
@@ -53,10 +53,10 @@ PersistentVolumeSpec = Struct("io.k8s.api.core.v1.PersistentVolumeSpec", lambda:
 PersistentVolumeStatus = Struct("io.k8s.api.core.v1.PersistentVolumeStatus", lambda: (
     field("phase", 1, PersistentVolumePhase, fills="Pending",
         doc="Pending, Available, Bound, Released (its claim is gone) or Failed."),
-    field("message", 2, STRING, doc="Why the volume is in this state, as text for people."),
-    field("reason", 3, STRING, doc="Why the volume has failed, as one CamelCase word."),
+    field("message", 2, STRING, doc="Reason for the state as text, for people."),
+    field("reason", 3, STRING, doc="Reason for the failure as one CamelCase word."),
     field("lastPhaseTransitionTime", 4, TIME, pointer=True, doc="When phase last changed."),
-), doc="PersistentVolumeStatus says whether a volume is in use.")
+), doc="PersistentVolumeStatus reports whether a volume is in use.")
 PersistentVolume = Struct("io.k8s.api.core.v1.PersistentVolume", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
@@ -69,10 +69,10 @@ PersistentVolumeClaimCondition = Struct("io.k8s.api.core.v1.PersistentVolumeClai
     field("type", 1, PersistentVolumeClaimConditionType, omit=False, required=True,
         doc="Aspect, such as Resizing, FileSystemResizePending or ModifyingVolume."),
     field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
-    field("lastProbeTime", 3, TIME, omit=False, doc="When the condition was last checked."),
-    field("lastTransitionTime", 4, TIME, omit=False, doc="When status last changed."),
-    field("reason", 5, STRING, doc="Why the status is what it is, as one CamelCase word for programs."),
-    field("message", 6, STRING, doc="Why the status is what it is, as text for people."),
+    field("lastProbeTime", 3, TIME, omit=False, doc="Time of the last check of the condition."),
+    field("lastTransitionTime", 4, TIME, omit=False, doc="Time of the last change of status."),
+    field("reason", 5, STRING, doc="Reason for the status as one CamelCase word, for programs."),
+    field("message", 6, STRING, doc="Reason for the status as text, for people."),
 ), doc="PersistentVolumeClaimCondition is one aspect of a claim's state.")
 ModifyVolumeStatus = Struct("io.k8s.api.core.v1.ModifyVolumeStatus", lambda: (
     field("targetVolumeAttributesClassName", 1, STRING, doc="VolumeAttributesClass that the volume is changed to."),
@@ -90,19 +90,19 @@ PersistentVolumeClaimStatus = Struct("io.k8s.api.core.v1.PersistentVolumeClaimSt
         doc="Size that a running expansion is to reach, under the key storage."),
     field("allocatedResourceStatuses", 7, MapOf(ClaimResourceStatus, key="v1.ResourceName", granular=True),
         gate=gated("RecoverVolumeExpansionFailure", "place"),
-        doc="How far a running expansion is, such as ControllerResizeInProgress, under the key storage."),
+        doc="State of a running expansion, such as ControllerResizeInProgress, under the key storage."),
     field("currentVolumeAttributesClassName", 8, STRING, pointer=True, gate=gated("VolumeAttributesClass", "place"),
         doc="VolumeAttributesClass that the volume has now; not set for none."),
     field("modifyVolumeStatus", 9, ModifyVolumeStatus, pointer=True, gate=gated("VolumeAttributesClass", "place"),
         doc="State of a change of the attributes class; not set when there is none."),
-), doc="PersistentVolumeClaimStatus says what a claim has got.")
+), doc="PersistentVolumeClaimStatus is the state of a claim and of its volume.")
 PersistentVolumeClaim = Struct("io.k8s.api.core.v1.PersistentVolumeClaim", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, PersistentVolumeClaimSpec, omit=False, doc="The storage that is asked for; most of it is fixed."),
-    field("status", 3, PersistentVolumeClaimStatus, omit=False, doc="The storage that the claim has got."),
+    field("spec", 2, PersistentVolumeClaimSpec, omit=False, doc="The requested storage; most of it is fixed."),
+    field("status", 3, PersistentVolumeClaimStatus, omit=False, doc="State of the claim and of its volume."),
 ), gvk=("", "v1", "PersistentVolumeClaim"),
-    doc="PersistentVolumeClaim asks for storage and uses the volume that it is bound to.")
+    doc="PersistentVolumeClaim requests storage and uses the volume that it is bound to.")
 
 PersistentVolumeList = list_of(PersistentVolume)
 PersistentVolumeClaimList = list_of(PersistentVolumeClaim)

@@ -57,7 +57,7 @@ CSIPersistentVolumeSource = Struct("io.k8s.api.core.v1.CSIPersistentVolumeSource
     field("readOnly", 3, BOOL, doc="True to mount the volume read-only; false when not set."),
     field("fsType", 4, STRING, doc="Filesystem on the volume, such as ext4 or xfs; the driver decides when not set."),
     field("volumeAttributes", 5, MapOf(STRING),
-        doc="Facts about the volume that the driver needs, as it gave them when it made the volume."),
+        doc="Attributes of the volume for the driver, as returned when it was created."),
     field("controllerPublishSecretRef", 6, SecretReference, pointer=True, limits=_SECRET,
         doc="Secret for attaching and detaching the volume."),
     field("nodeStageSecretRef", 7, SecretReference, pointer=True,
@@ -126,4 +126,4 @@ PersistentVolumeSource = Struct("io.k8s.api.core.v1.PersistentVolumeSource", lam
     field("storageos", 21, StorageOSPersistentVolumeSource, pointer=True,
         doc="A volume of StorageOS; no longer supported by nodes."),
     field("csi", 22, CSIPersistentVolumeSource, pointer=True, doc="A volume that a CSI driver manages."),
-), doc="PersistentVolumeSource is where a persistent volume's storage is; exactly one field is set.")
+), doc="PersistentVolumeSource is the source of a persistent volume; exactly one field is set.")

@@ -50,10 +50,10 @@ PodDNSConfig = Struct("io.k8s.api.core.v1.PodDNSConfig", lambda: (
     field("nameservers", 1, ListOf(STRING), limits=Limits(format="ip"),
         doc="Addresses of further name servers, three at most in all; with the policy None at least one."),
     field("searches", 2, ListOf(STRING), limits=Limits(format="search-domain"),
-        doc="Further domains in which short names are looked up."),
+        doc="Further search domains for short names."),
     field("options", 3, ListOf(PodDNSConfigOption),
-        doc="Further options; one of the same name takes the place of that of dnsPolicy."),
-), doc="PodDNSConfig adds to what dnsPolicy makes of the resolver's configuration.")
+        doc="Further options; an option overrides the one of the same name from dnsPolicy."),
+), doc="PodDNSConfig adds to the resolver configuration of dnsPolicy.")
 PodReadinessGate = Struct("io.k8s.api.core.v1.PodReadinessGate", lambda: (
     field("conditionType", 1, PodConditionType, omit=False, required=True, limits=Limits(format="label-key"),
         doc="Type of the condition in the pod's status, set by another controller."),
@@ -80,7 +80,7 @@ PodResourceClaim = Struct("io.k8s.api.core.v1.PodResourceClaim", lambda: (
 PodSchedulingGroup = Struct("io.k8s.api.core.v1.PodSchedulingGroup", lambda: (
     field("podGroupName", 1, STRING, pointer=True, limits=Limits(format="subdomain"),
         doc="PodGroup of the pod's namespace that the pod belongs to."),
-), union=("", ("podGroupName",)), doc="PodSchedulingGroup says with which other pods a pod is scheduled.")
+), union=("", ("podGroupName",)), doc="PodSchedulingGroup names the group that a pod is scheduled with.")
 PodSpec = Struct("io.k8s.api.core.v1.PodSpec", lambda: (
     field("volumes", 1, ListOf(Volume, "map", ("name",), merge_key="name", strategy="merge,retainKeys"),
         doc="Volumes that containers of the pod can mount."),
@@ -102,15 +102,15 @@ PodSpec = Struct("io.k8s.api.core.v1.PodSpec", lambda: (
         doc="Seconds after its start at which the pod is failed and its containers are killed; no limit when not set."),
     field("dnsPolicy", 6, DNSPolicy, fills="ClusterFirst",
         limits=Limits(required=True, values=("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")),
-        doc="Where the resolver is taken from: ClusterFirst (the default), ClusterFirstWithHostNet, Default (that of "
-            "the node) or None."),
+        doc="Resolver configuration: ClusterFirst (the default), ClusterFirstWithHostNet, Default (the node's) or "
+            "None."),
     field("nodeSelector", 7, MapOf(STRING, atomic=True), limits=Limits(format="label-key", value_format="label-value"),
         doc="Labels that a node must have, all of them, for the pod to be placed on it."),
     field("serviceAccountName", 8, STRING, limits=Limits(format="subdomain"),
         doc="ServiceAccount that the pod runs as; default when not set."),
     field("serviceAccount", 9, STRING, doc="Deprecated name of serviceAccountName; the two are kept equal."),
     field("automountServiceAccountToken", 21, BOOL, pointer=True,
-        doc="Whether a token of the service account is mounted; as the account says when not set."),
+        doc="Whether a token of the service account is mounted; the account's setting when not set."),
     field("nodeName", 10, STRING, limits=Limits(format="subdomain"),
         doc="Node that the pod runs on. The scheduler sets it; one that is set at creation bypasses the scheduler."),
     field("hostNetwork", 11, BOOL,
@@ -141,7 +141,7 @@ PodSpec = Struct("io.k8s.api.core.v1.PodSpec", lambda: (
     field("priority", 25, INT32, pointer=True,
         doc="Priority of the pod, filled in from the class. Pods with a greater one are scheduled first and may "
             "preempt others."),
-    field("dnsConfig", 26, PodDNSConfig, pointer=True, doc="What is added to the resolver's configuration."),
+    field("dnsConfig", 26, PodDNSConfig, pointer=True, doc="Additions to the resolver's configuration."),
     field("readinessGates", 28, ListOf(PodReadinessGate),
         doc="Conditions that must be true, besides ready containers, for the pod to be ready."),
     field("runtimeClassName", 29, STRING, pointer=True, limits=Limits(format="subdomain"),
@@ -150,16 +150,15 @@ PodSpec = Struct("io.k8s.api.core.v1.PodSpec", lambda: (
         doc="Whether containers get environment variables for the services of the namespace; true when not set."),
     field("preemptionPolicy", 31, PreemptionPolicy, pointer=True,
         limits=Limits(required=True, values=("PreemptLowerPriority", "Never")),
-        doc="Whether the pod may take the place of pods with a lower priority: PreemptLowerPriority (the default) or "
-            "Never."),
+        doc="Whether the pod may preempt pods with a lower priority: PreemptLowerPriority (the default) or Never."),
     field("overhead", 32, ResourceList,
         doc="Resources that running the pod takes in addition to its containers; filled in from the RuntimeClass."),
     field("topologySpreadConstraints", 33, ListOf(TopologySpreadConstraint, "map", ("topologyKey",
         "whenUnsatisfiable"), merge_key="topologyKey"),
         doc="Rules that spread pods over zones, nodes and other domains; all of them hold."),
     field("setHostnameAsFQDN", 35, BOOL, pointer=True,
-        doc="True to make the full domain name the kernel's host name; false when not set. Has no effect when there is "
-            "no full name."),
+        doc="True to make the full domain name the kernel's host name; false when not set. No effect without a full "
+            "name."),
     field("os", 36, PodOS, pointer=True,
         doc="Operating system of the pod's images; some fields are only allowed for one of them."),
     field("hostUsers", 37, BOOL, pointer=True, gate="UserNamespacesSupport",
@@ -180,21 +179,21 @@ PodSpec = Struct("io.k8s.api.core.v1.PodSpec", lambda: (
             "with hostNetwork."),
     field("schedulingGroup", 43, PodSchedulingGroup, pointer=True, gate="GenericWorkload",
         doc="The group that the pod is scheduled with; fixed once the pod exists."),
-), doc="PodSpec says what a pod runs, and how and where.")
+), doc="PodSpec describes the containers of a pod and the rules for running them.")
 PodTemplateSpec = Struct("io.k8s.api.core.v1.PodTemplateSpec", lambda: (
     field("metadata", 1, ObjectMeta, omit=False, doc="Labels, annotations and finalizers of the pods."),
     field("spec", 2, PodSpec, omit=False, doc="Spec of the pods."),
-), doc="PodTemplateSpec is the pattern that controllers make pods from.")
+), doc="PodTemplateSpec is the template from which controllers create pods.")
 PodCondition = Struct("io.k8s.api.core.v1.PodCondition", lambda: (
     field("type", 1, PodConditionType, omit=False, required=True,
         doc="Aspect, such as PodScheduled, Initialized, ContainersReady, Ready or DisruptionTarget."),
     field("observedGeneration", 7, INT64, gate="PodObservedGenerationTracking",
-        doc="The metadata.generation of the pod that the condition was set for."),
+        doc="metadata.generation of the pod that the condition reflects."),
     field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
-    field("lastProbeTime", 3, TIME, omit=False, doc="When the condition was last checked."),
-    field("lastTransitionTime", 4, TIME, omit=False, doc="When status last changed."),
-    field("reason", 5, STRING, doc="Why the status is what it is, as one CamelCase word for programs."),
-    field("message", 6, STRING, doc="Why the status is what it is, as text for people."),
+    field("lastProbeTime", 3, TIME, omit=False, doc="Time of the last check of the condition."),
+    field("lastTransitionTime", 4, TIME, omit=False, doc="Time of the last change of status."),
+    field("reason", 5, STRING, doc="Reason for the status as one CamelCase word, for programs."),
+    field("message", 6, STRING, doc="Reason for the status as text, for people."),
 ), doc="PodCondition is one aspect of a pod's state.")
 HostIP = Struct("io.k8s.api.core.v1.HostIP", lambda: (
     field("ip", 1, STRING, omit=False, required=True, doc="IPv4 or IPv6 address of the node that the pod runs on."),
@@ -206,26 +205,27 @@ PodResourceClaimStatus = Struct("io.k8s.api.core.v1.PodResourceClaimStatus", lam
     field("name", 1, STRING, omit=False, required=True, doc="Name of the entry in spec.resourceClaims."),
     field("resourceClaimName", 2, STRING, pointer=True,
         doc="The claim that was made from the template; not set when none was needed."),
-), doc="PodResourceClaimStatus tells the claim that was made for an entry of spec.resourceClaims.")
+), doc="PodResourceClaimStatus names the claim that was created for an entry of spec.resourceClaims.")
 ContainerExtendedResourceRequest = Struct("io.k8s.api.core.v1.ContainerExtendedResourceRequest", lambda: (
-    field("containerName", 1, STRING, omit=False, required=True, doc="Container that asks for the extended resource."),
+    field("containerName", 1, STRING, omit=False, required=True, doc="Container that requests the extended resource."),
     field("resourceName", 2, STRING, omit=False, required=True,
         doc="The extended resource, as in the container's requests."),
-    field("requestName", 3, STRING, omit=False, required=True, doc="Request of the claim that stands for it."),
+    field("requestName", 3, STRING, omit=False, required=True, doc="Request of the claim for the extended resource."),
 ), doc="ContainerExtendedResourceRequest connects an extended resource of a container with a request of a claim.")
 PodExtendedResourceClaimStatus = Struct("io.k8s.api.core.v1.PodExtendedResourceClaimStatus", lambda: (
     field("requestMappings", 1, ListOf(ContainerExtendedResourceRequest), omit=False, required=True,
-        doc="Which request of the claim stands for which resource of which container."),
+        doc="Requests of the claim by container and extended resource."),
     field("resourceClaimName", 2, STRING, omit=False, required=True,
         doc="The claim that the scheduler made in the pod's namespace."),
-), doc="PodExtendedResourceClaimStatus tells the claim that the scheduler made for extended resources.")
+), doc="PodExtendedResourceClaimStatus names the claim that the scheduler created for extended resources.")
 NodeAllocatableResourceClaimStatus = Struct("io.k8s.api.core.v1.NodeAllocatableResourceClaimStatus", lambda: (
     field("resourceClaimName", 1, STRING, omit=False, required=True,
         doc="The claim whose devices count against the node."),
     field("containers", 2, ListOf(STRING, "set"), doc="Containers of the pod that use the claim."),
     field("resources", 3, MapOf(QUANTITY, key="v1.ResourceName"), omit=False, required=True,
         doc="Amounts that the claim's devices take from the node's allocatable resources."),
-), doc="NodeAllocatableResourceClaimStatus tells what devices of a claim take from the node's allocatable resources.")
+), doc="NodeAllocatableResourceClaimStatus has the amounts that devices of a claim take from the node's allocatable "
+    "resources.")
 PodStatus = Struct("io.k8s.api.core.v1.PodStatus", lambda: (
     field("observedGeneration", 17, INT64, gate="PodObservedGenerationTracking",
         doc="The metadata.generation that the node has taken into account."),
@@ -233,8 +233,8 @@ PodStatus = Struct("io.k8s.api.core.v1.PodStatus", lambda: (
         doc="Pending, Running, Succeeded, Failed or Unknown; a summary of containers and conditions."),
     field("conditions", 2, ListOf(PodCondition, "map", ("type",), merge_key="type"),
         doc="Latest conditions, at most one of each type."),
-    field("message", 3, STRING, doc="Why the pod is in this state, as text for people."),
-    field("reason", 4, STRING, doc="Why the pod is in this state, as one CamelCase word, such as Evicted."),
+    field("message", 3, STRING, doc="Reason for the state as text, for people."),
+    field("reason", 4, STRING, doc="Reason for the state as one CamelCase word, such as Evicted."),
     field("nominatedNodeName", 11, STRING,
         doc="Node on which the scheduler intends to place the pod, for example once preempted pods have left it."),
     field("hostIP", 5, STRING, doc="Main address of the node; empty until the pod is placed."),
@@ -251,7 +251,7 @@ PodStatus = Struct("io.k8s.api.core.v1.PodStatus", lambda: (
             "first."),
     field("ephemeralContainerStatuses", 13, ListOf(ContainerStatus), doc="Reports on the ephemeral containers."),
     field("resize", 14, PodResizeStatus, gate=gated("InPlacePodVerticalScaling", "never"),
-        doc="Deprecated: state of a resize; the conditions PodResizePending and PodResizeInProgress tell it now."),
+        doc="Deprecated: state of a resize; replaced by the conditions PodResizePending and PodResizeInProgress."),
     field("resourceClaimStatuses", 15, ListOf(PodResourceClaimStatus, "map", ("name",), merge_key="name",
         strategy="merge,retainKeys"), gate=gated("DynamicResourceAllocation", "object", counts=False),
         doc="Claims that were made from templates, by the name of their entry in spec.resourceClaims."),
@@ -265,12 +265,12 @@ PodStatus = Struct("io.k8s.api.core.v1.PodStatus", lambda: (
     field("nodeAllocatableResourceClaimStatuses", 21, ListOf(NodeAllocatableResourceClaimStatus),
         gate="DRANodeAllocatableResources",
         doc="What devices of claims take from the node's cpu, memory and other allocatable resources."),
-), doc="PodStatus is what a pod does; most of it comes from the node.")
+), doc="PodStatus is the state of a pod; most of it comes from the node.")
 Pod = Struct("io.k8s.api.core.v1.Pod", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, PodSpec, omit=False, doc="What is to run; most of it is fixed once the pod exists."),
-    field("status", 3, PodStatus, omit=False, doc="What the pod does."),
+    field("spec", 2, PodSpec, omit=False, doc="Containers and rules; most of it is fixed once the pod exists."),
+    field("status", 3, PodStatus, omit=False, doc="State of the pod."),
 ), gvk=("", "v1", "Pod"), doc="Pod is a group of containers that run together on one node.")
 Binding = Struct("io.k8s.api.core.v1.Binding", lambda: (
     TYPE_META,

@@ -16,7 +16,7 @@ LimitType = string("v1.LimitType")
 
 ScopedResourceSelectorRequirement = Struct("io.k8s.api.core.v1.ScopedResourceSelectorRequirement", lambda: (
     field("scopeName", 1, ResourceQuotaScope, omit=False, required=True,
-        doc="The property that is looked at, such as PriorityClass."),
+        doc="Property to compare, such as PriorityClass."),
     field("operator", 2, ScopeSelectorOperator, omit=False, required=True,
         doc="In, NotIn, Exists or DoesNotExist; scopes other than PriorityClass and VolumeAttributesClass only know "
             "Exists."),
@@ -33,17 +33,17 @@ ResourceQuotaSpec = Struct("io.k8s.api.core.v1.ResourceQuotaSpec", lambda: (
             "creation."),
     field("scopeSelector", 3, ScopeSelector, pointer=True,
         doc="Further conditions on the objects that are counted, with operators and values."),
-), doc="ResourceQuotaSpec limits what the objects of a namespace use together.")
+), doc="ResourceQuotaSpec limits the total use of the objects of a namespace.")
 ResourceQuotaStatus = Struct("io.k8s.api.core.v1.ResourceQuotaStatus", lambda: (
     field("hard", 1, ResourceList, doc="Limits that are in force."),
-    field("used", 2, ResourceList, doc="Present total of each limited resource."),
+    field("used", 2, ResourceList, doc="Actual total of each limited resource."),
 ), doc="ResourceQuotaStatus compares limits and use.")
 ResourceQuota = Struct("io.k8s.api.core.v1.ResourceQuota", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
     field("spec", 2, ResourceQuotaSpec, omit=False, doc="The limits."),
-    field("status", 3, ResourceQuotaStatus, omit=False, doc="The limits in force and the present use."),
-), gvk=("", "v1", "ResourceQuota"), doc="ResourceQuota limits what the objects of a namespace use together.")
+    field("status", 3, ResourceQuotaStatus, omit=False, doc="The limits in force and the actual use."),
+), gvk=("", "v1", "ResourceQuota"), doc="ResourceQuota limits the total use of the objects of a namespace.")
 LimitRangeItem = Struct("io.k8s.api.core.v1.LimitRangeItem", lambda: (
     field("type", 1, LimitType, omit=False, required=True, doc="Pod, Container or PersistentVolumeClaim."),
     field("max", 2, ResourceList, doc="Greatest amount of each resource."),
@@ -52,7 +52,7 @@ LimitRangeItem = Struct("io.k8s.api.core.v1.LimitRangeItem", lambda: (
     field("defaultRequest", 5, ResourceList,
         doc="Request that a container gets when it has none; default, or else min, when not set."),
     field("maxLimitRequestRatio", 6, ResourceList,
-        doc="How many times its request a limit may be; where it is set, both must be given and not be zero."),
+        doc="Greatest ratio of limit to request; if set, both are required and must not be zero."),
 ), doc="LimitRangeItem has limits for each object of one type.")
 LimitRangeSpec = Struct("io.k8s.api.core.v1.LimitRangeSpec", lambda: (
     field("limits", 1, ListOf(LimitRangeItem), omit=False, required=True, doc="Limits, one entry for each type."),

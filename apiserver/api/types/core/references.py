@@ -95,4 +95,4 @@ KeyToPath = Struct("io.k8s.api.core.v1.KeyToPath", lambda: (
         doc="Path of the file, relative to the mount point; it must not contain `..`."),
     field("mode", 3, INT32, pointer=True, limits=FILE_MODE,
         doc="Permission bits of the file, 0 to 0777 (511 in decimal); the volume's defaultMode when not set."),
-), doc="KeyToPath says as which file one key appears in a volume.")
+), doc="KeyToPath is the file of one key in a volume.")

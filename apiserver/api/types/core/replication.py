@@ -11,21 +11,21 @@ ReplicationControllerConditionType = string("v1.ReplicationControllerConditionTy
 
 ReplicationControllerSpec = Struct("io.k8s.api.core.v1.ReplicationControllerSpec", lambda: (
     field("replicas", 1, INT32, pointer=True, default=1, limits=Limits(least=0),
-        doc="Number of pods that are wanted; 1 when not set."),
+        doc="Desired number of pods; 1 when not set."),
     field("minReadySeconds", 4, INT32, default=0, limits=Limits(least=0),
         doc="Seconds for which a pod must be ready to count as available; 0 when not set."),
     field("selector", 2, MapOf(STRING, atomic=True), limits=Limits(required=True),
         doc="Labels of the pods that are counted; those of the template when empty."),
     field("template", 3, PodTemplateSpec, pointer=True,
         doc="Pattern of new pods; its labels must match the selector, and its restartPolicy must be Always."),
-), doc="ReplicationControllerSpec says which pods are wanted, and how many.")
+), doc="ReplicationControllerSpec describes the desired pods and their number.")
 ReplicationControllerCondition = Struct("io.k8s.api.core.v1.ReplicationControllerCondition", lambda: (
     field("type", 1, ReplicationControllerConditionType, omit=False, required=True,
         doc="Aspect: ReplicaFailure, when pods cannot be created or deleted."),
     field("status", 2, ConditionStatus, omit=False, required=True, doc="True, False or Unknown."),
-    field("lastTransitionTime", 3, TIME, omit=False, doc="When status last changed."),
-    field("reason", 4, STRING, doc="Why the status is what it is, as one CamelCase word for programs."),
-    field("message", 5, STRING, doc="Why the status is what it is, as text for people."),
+    field("lastTransitionTime", 3, TIME, omit=False, doc="Time of the last change of status."),
+    field("reason", 4, STRING, doc="Reason for the status as one CamelCase word, for programs."),
+    field("message", 5, STRING, doc="Reason for the status as text, for people."),
 ), doc="ReplicationControllerCondition is one aspect of a controller's state.")
 ReplicationControllerStatus = Struct("io.k8s.api.core.v1.ReplicationControllerStatus", lambda: (
     field("replicas", 1, INT32, omit=False, required=True, limits=Limits(least=0),
@@ -37,16 +37,15 @@ ReplicationControllerStatus = Struct("io.k8s.api.core.v1.ReplicationControllerSt
     field("availableReplicas", 5, INT32, limits=Limits(least=0),
         doc="Number of pods that have been ready for minReadySeconds."),
     field("observedGeneration", 3, INT64, limits=Limits(least=0),
-        doc="The metadata.generation that this status was made for; a smaller one than the object has now means it is "
-            "stale."),
+        doc="metadata.generation that this status reflects; it is outdated if smaller than the object's."),
     field("conditions", 6, ListOf(ReplicationControllerCondition, "map", ("type",), merge_key="type"),
         doc="Latest conditions, at most one of each type."),
-), doc="ReplicationControllerStatus counts the pods that there are.")
+), doc="ReplicationControllerStatus counts the existing pods.")
 ReplicationController = Struct("io.k8s.api.core.v1.ReplicationController", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, ReplicationControllerSpec, omit=False, doc="The wanted pods."),
-    field("status", 3, ReplicationControllerStatus, omit=False, doc="The pods that there are."),
+    field("spec", 2, ReplicationControllerSpec, omit=False, doc="The desired pods."),
+    field("status", 3, ReplicationControllerStatus, omit=False, doc="The existing pods."),
 ), gvk=("", "v1", "ReplicationController"),
     doc="ReplicationController keeps a number of equal pods running; ReplicaSet is its successor.")
 PodTemplate = Struct("io.k8s.api.core.v1.PodTemplate", lambda: (

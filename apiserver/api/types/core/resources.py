@@ -19,8 +19,8 @@ ResourceRequirements = Struct("io.k8s.api.core.v1.ResourceRequirements", lambda:
     field("claims", 3, ListOf(ResourceClaim, "map", ("name",)),
         gate=gated("DynamicResourceAllocation", "object", counts=False),
         doc="Claims of the pod whose devices are used here; only containers may set it."),
-), doc="ResourceRequirements says how much of each resource is needed and allowed.")
+), doc="ResourceRequirements has the requests and limits of a container.")
 VolumeResourceRequirements = Struct("io.k8s.api.core.v1.VolumeResourceRequirements", lambda: (
     field("limits", 1, ResourceList, doc="Greatest size that the volume may have, under the key storage."),
     field("requests", 2, ResourceList, doc="Least size that the volume must have, under the key storage."),
-), doc="VolumeResourceRequirements says how large a volume must be.")
+), doc="VolumeResourceRequirements has the size of a volume.")

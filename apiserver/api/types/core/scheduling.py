@@ -35,7 +35,7 @@ NodeSelectorRequirement = Struct("io.k8s.api.core.v1.NodeSelectorRequirement", l
 NodeSelectorTerm = Struct("io.k8s.api.core.v1.NodeSelectorTerm", lambda: (
     field("matchExpressions", 1, ListOf(NodeSelectorRequirement), doc="Conditions on the node's labels."),
     field("matchFields", 2, ListOf(NodeSelectorRequirement),
-        doc="Conditions on the node's fields; metadata.name is the only one there is."),
+        doc="Conditions on the node's fields; metadata.name is the only such field."),
 ), atomic=True,
     doc="NodeSelectorTerm is a group of conditions that a node must meet together; a term without any matches no node.")
 NodeSelector = Struct("io.k8s.api.core.v1.NodeSelector", lambda: (
@@ -58,8 +58,7 @@ PodAffinityTerm = Struct("io.k8s.api.core.v1.PodAffinityTerm", lambda: (
     field("labelSelector", 1, LabelSelector, pointer=True,
         doc="Selects pods by labels; no pod when not set, every pod when empty."),
     field("namespaces", 2, ListOf(STRING),
-        doc="Namespaces in which pods are looked for, besides those of namespaceSelector; the pod's own when neither "
-            "is set."),
+        doc="Namespaces to search for pods, besides those of namespaceSelector; the pod's own when neither is set."),
     field("topologyKey", 3, STRING, omit=False, required=True,
         limits=Limits(required="can not be empty", format="label-key"),
         doc="Node label whose value names a domain, such as kubernetes.io/hostname; pods on nodes with the same value "

@@ -42,7 +42,7 @@ SeccompProfile = Struct("io.k8s.api.core.v1.SeccompProfile", lambda: (
     field("localhostProfile", 2, STRING, pointer=True,
         doc="Path of the profile, relative to the kubelet's directory of seccomp profiles; needed for Localhost, else "
             "not allowed."),
-), union=("type", ("localhostProfile",)), doc="SeccompProfile says which system calls are allowed.")
+), union=("type", ("localhostProfile",)), doc="SeccompProfile limits the allowed system calls.")
 AppArmorProfile = Struct("io.k8s.api.core.v1.AppArmorProfile", lambda: (
     field("type", 1, AppArmorProfileType, omit=False, required=True,
         limits=Limits(required="type is required when appArmorProfile is set"),
@@ -50,7 +50,7 @@ AppArmorProfile = Struct("io.k8s.api.core.v1.AppArmorProfile", lambda: (
             "Unconfined for none."),
     field("localhostProfile", 2, STRING, pointer=True, limits=Limits(length=4095),
         doc="Name of the profile that is loaded on the node; needed for Localhost, else not allowed."),
-), union=("type", ("localhostProfile",)), doc="AppArmorProfile says which AppArmor profile confines a container.")
+), union=("type", ("localhostProfile",)), doc="AppArmorProfile selects the AppArmor profile of a container.")
 Sysctl = Struct("io.k8s.api.core.v1.Sysctl", lambda: (
     field("name", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="sysctl"),
         doc="Name of the kernel parameter, such as net.core.somaxconn."),
@@ -88,9 +88,9 @@ PodSecurityContext = Struct("io.k8s.api.core.v1.PodSecurityContext", lambda: (
         doc="When files get their owning group: Always (the default) at every mount, OnRootMismatch only if the "
             "volume's root is not right."),
     field("seccompProfile", 10, SeccompProfile, pointer=True,
-        doc="System calls that containers may use, where they do not say so themselves. Not allowed on Windows."),
+        doc="Seccomp profile of containers without one of their own. Not allowed on Windows."),
     field("appArmorProfile", 11, AppArmorProfile, pointer=True,
-        doc="AppArmor profile of containers that do not name one themselves. Not allowed on Windows."),
+        doc="AppArmor profile of containers without one of their own. Not allowed on Windows."),
     field("seLinuxChangePolicy", 13, PodSELinuxChangePolicy, pointer=True, gate="SELinuxChangePolicy",
         limits=Limits(values=("Recursive",)),
         doc="How volumes get their SELinux label: MountOption while mounting where possible (the default), Recursive "
@@ -124,4 +124,4 @@ SecurityContext = Struct("io.k8s.api.core.v1.SecurityContext", lambda: (
         doc="System calls that the container may use, instead of the pod's profile. Not allowed on Windows."),
     field("appArmorProfile", 12, AppArmorProfile, pointer=True,
         doc="AppArmor profile of the container, instead of the pod's. Not allowed on Windows."),
-), doc="SecurityContext has security settings of one container; what it sets takes the place of the pod's setting.")
+), doc="SecurityContext has security settings of one container; each overrides the pod's setting.")

@@ -19,7 +19,7 @@ ServicePort = Struct("io.k8s.api.core.v1.ServicePort", lambda: (
         doc="Name of the port: a DNS label, unique in the service; may be empty if there is only one."),
     field("protocol", 2, Protocol, default="TCP", doc="TCP (the default), UDP or SCTP."),
     field("appProtocol", 6, STRING, pointer=True,
-        doc="Protocol that is spoken on the port, such as http or kubernetes.io/h2c."),
+        doc="Application protocol of the port, such as http or kubernetes.io/h2c."),
     field("port", 3, INT32, omit=False, required=True, doc="Port of the service, 1 to 65535."),
     field("targetPort", 4, INT_OR_STRING, omit=False,
         doc="Port of the pods, as a number or by the name that it has there; equal to port when not set."),
@@ -38,14 +38,14 @@ ServiceSpec = Struct("io.k8s.api.core.v1.ServiceSpec", lambda: (
     field("ports", 1, ListOf(ServicePort, "map", ("port", "protocol"), merge_key="port"),
         doc="Ports of the service; required but for headless services and ExternalName."),
     field("selector", 2, MapOf(STRING, atomic=True),
-        doc="Labels of the pods that get the traffic; when empty, the endpoints are somebody else's to manage."),
+        doc="Labels of the pods that get the traffic; when empty, the endpoints are not managed by Kubernetes."),
     field("clusterIP", 3, STRING,
         doc="Address of the service in the cluster; chosen when not set. None makes a headless service, without an "
             "address."),
     field("clusterIPs", 18, ListOf(STRING),
         doc="Addresses of the service in the cluster, at most one of each IP family; the first is equal to clusterIP."),
     field("type", 4, ServiceType,
-        doc="How the service is reached: ClusterIP (the default), NodePort, LoadBalancer or ExternalName."),
+        doc="Type of the service: ClusterIP (the default), NodePort, LoadBalancer or ExternalName."),
     field("externalIPs", 5, ListOf(STRING),
         doc="Addresses outside of the cluster's control whose traffic nodes also take for this service."),
     field("sessionAffinity", 7, ServiceAffinity,
@@ -59,8 +59,8 @@ ServiceSpec = Struct("io.k8s.api.core.v1.ServiceSpec", lambda: (
         doc="Cluster (the default) sends traffic from outside to any pod, Local only to pods of the node that got it, "
             "keeping the client's address."),
     field("healthCheckNodePort", 12, INT32,
-        doc="Port of every node where a load balancer can ask whether it has pods, for externalTrafficPolicy Local; "
-            "chosen when not set."),
+        doc="Port of every node for health checks of a load balancer, for externalTrafficPolicy Local; chosen when not "
+            "set."),
     field("publishNotReadyAddresses", 13, BOOL,
         doc="True to publish the addresses of pods that are not ready as well; false when not set."),
     field("sessionAffinityConfig", 14, SessionAffinityConfig, pointer=True, doc="Settings of session affinity."),
@@ -79,11 +79,11 @@ ServiceSpec = Struct("io.k8s.api.core.v1.ServiceSpec", lambda: (
     field("trafficDistribution", 23, STRING, pointer=True,
         doc="Which endpoints are preferred: PreferSameZone (PreferClose is its old name) or PreferSameNode; no "
             "preference when not set."),
-), doc="ServiceSpec says which pods a service has and how it is reached.")
+), doc="ServiceSpec has the selector, the ports and the addresses of a service.")
 PortStatus = Struct("io.k8s.api.core.v1.PortStatus", lambda: (
     field("port", 1, INT32, omit=False, required=True, doc="Port number of the load balancer."),
     field("protocol", 2, Protocol, omit=False, required=True, doc="TCP, UDP or SCTP."),
-    field("error", 3, STRING, pointer=True, doc="Why the port does not work, as a CamelCase word or example.com/Word."),
+    field("error", 3, STRING, pointer=True, doc="Error of the port as a CamelCase word or example.com/Word."),
 ), doc="PortStatus reports on a port of a load balancer.")
 LoadBalancerIngress = Struct("io.k8s.api.core.v1.LoadBalancerIngress", lambda: (
     field("ip", 1, STRING, doc="Address of the load balancer, if it is known by address."),
@@ -95,17 +95,17 @@ LoadBalancerIngress = Struct("io.k8s.api.core.v1.LoadBalancerIngress", lambda: (
 ), doc="LoadBalancerIngress is one address of a load balancer.")
 LoadBalancerStatus = Struct("io.k8s.api.core.v1.LoadBalancerStatus", lambda: (
     field("ingress", 1, ListOf(LoadBalancerIngress), doc="Addresses of the load balancer; empty until there is one."),
-), doc="LoadBalancerStatus says where a load balancer is reached.")
+), doc="LoadBalancerStatus lists the addresses of a load balancer.")
 ServiceStatus = Struct("io.k8s.api.core.v1.ServiceStatus", lambda: (
     field("loadBalancer", 1, LoadBalancerStatus, omit=False, doc="The load balancer of a service of that type."),
     field("conditions", 2, ListOf(Condition, "map", ("type",), merge_key="type"),
         doc="Latest conditions, at most one of each type."),
-), doc="ServiceStatus says what became of a service.")
+), doc="ServiceStatus is the state of a service.")
 Service = Struct("io.k8s.api.core.v1.Service", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
-    field("spec", 2, ServiceSpec, omit=False, doc="Which pods, and how they are reached."),
-    field("status", 3, ServiceStatus, omit=False, doc="What became of the service."),
+    field("spec", 2, ServiceSpec, omit=False, doc="Selector, ports and addresses."),
+    field("status", 3, ServiceStatus, omit=False, doc="State of the service."),
 ), gvk=("", "v1", "Service"), doc="Service gives a set of pods one stable address and name.")
 
 ServiceList = list_of(Service)

@@ -131,11 +131,11 @@ PersistentVolumeClaimSpec = Struct("io.k8s.api.core.v1.PersistentVolumeClaimSpec
     field("volumeAttributesClassName", 9, STRING, pointer=True, gate=gated("VolumeAttributesClass", "place"),
         limits=Limits(format="subdomain", empty=False),
         doc="VolumeAttributesClass whose parameters the volume gets; unlike the StorageClass it may be changed."),
-), doc="PersistentVolumeClaimSpec says which storage is wanted.")
+), doc="PersistentVolumeClaimSpec describes the requested storage.")
 PersistentVolumeClaimTemplate = Struct("io.k8s.api.core.v1.PersistentVolumeClaimTemplate", lambda: (
     field("metadata", 1, ObjectMeta, omit=False, doc="Labels and annotations of the claim; nothing else is allowed."),
     field("spec", 2, PersistentVolumeClaimSpec, omit=False, required=True, doc="Spec of the claim, copied as it is."),
-), doc="PersistentVolumeClaimTemplate is the pattern of the claim that is made for a pod.")
+), doc="PersistentVolumeClaimTemplate is the template of the claim that is created for a pod.")
 EphemeralVolumeSource = Struct("io.k8s.api.core.v1.EphemeralVolumeSource", lambda: (
     field("volumeClaimTemplate", 1, PersistentVolumeClaimTemplate, pointer=True, ungated=EVERY_GATE,
         limits=Limits(required=True),
@@ -153,8 +153,8 @@ HostPathVolumeSource = Struct("io.k8s.api.core.v1.HostPathVolumeSource", lambda:
     field("path", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="no-backsteps"),
         doc="Path on the node."),
     field("type", 2, HostPathType, pointer=True, fills="",
-        doc="What must be there or is made: Directory, DirectoryOrCreate, File, FileOrCreate, Socket, CharDevice or "
-            "BlockDevice; not checked when empty."),
+        doc="Required type: Directory, DirectoryOrCreate, File, FileOrCreate, Socket, CharDevice or BlockDevice; not "
+            "checked when empty."),
 ), doc="HostPathVolumeSource is a file, directory or device of the node itself.")
 ImageVolumeSource = Struct("io.k8s.api.core.v1.ImageVolumeSource", lambda: (
     field("reference", 1, STRING, limits=Limits(required=True),
@@ -173,13 +173,12 @@ PodCertificateProjection = Struct("io.k8s.api.core.v1.PodCertificateProjection",
     field("keyType", 2, STRING, required=True,
         doc="Type of the key: RSA3072, RSA4096, ECDSAP256, ECDSAP384, ECDSAP521 or ED25519."),
     field("maxExpirationSeconds", 3, INT32, pointer=True,
-        doc="Longest lifetime of the certificate that is asked for, in seconds, at least 3600; 86400 (24 hours) when "
-            "not set."),
+        doc="Longest requested lifetime of the certificate in seconds, at least 3600; 86400 (24 hours) when not set."),
     field("credentialBundlePath", 4, STRING,
         doc="File with the key and the chain of certificates, as PEM; preferred to two files because it changes as "
             "one."),
-    field("keyPath", 5, STRING, doc="File with the key alone, as PEM."),
-    field("certificateChainPath", 6, STRING, doc="File with the chain of certificates alone, as PEM."),
+    field("keyPath", 5, STRING, doc="File with only the key, as PEM."),
+    field("certificateChainPath", 6, STRING, doc="File with only the chain of certificates, as PEM."),
     field("userAnnotations", 7, MapOf(STRING),
         doc="Further facts for the signer, which are copied into the request; each key has a domain as its prefix."),
 ), doc="PodCertificateProjection makes a key for the pod and gets a certificate for it, which is renewed in time.")
@@ -191,7 +190,7 @@ SecretProjection = Struct("io.k8s.api.core.v1.SecretProjection", lambda: (
 ), doc="SecretProjection writes keys of a Secret into files.")
 ServiceAccountTokenProjection = Struct("io.k8s.api.core.v1.ServiceAccountTokenProjection", lambda: (
     field("audience", 1, STRING,
-        doc="Who the token is for; a receiver must refuse tokens for others. The API server when empty."),
+        doc="Audience of the token; a receiver must reject tokens for others. The API server when empty."),
     field("expirationSeconds", 2, INT64, pointer=True, fills=3600,
         limits=Limits(least=600, most=1 << 32, words=TOO_SHORT_A_LIFE, most_words=TOO_LONG_A_LIFE),
         doc="Lifetime of the token in seconds, at least 600; 3600 (1 hour) when not set."),
@@ -211,7 +210,7 @@ VolumeProjection = Struct("io.k8s.api.core.v1.VolumeProjection", lambda: (
 ), doc="VolumeProjection is one source of a projected volume; exactly one field is set.")
 ProjectedVolumeSource = Struct("io.k8s.api.core.v1.ProjectedVolumeSource", lambda: (
     field("sources", 1, ListOf(VolumeProjection), omit=False,
-        doc="Where the files come from; their paths must not collide."),
+        doc="Sources of the files; their paths must not collide."),
     field("defaultMode", 2, INT32, pointer=True, fills=0o644, limits=FILE_MODE,
         doc="Permission bits of files that have no mode of their own, 0 to 0777; 0644 (420 in decimal) when not set."),
 ), doc="ProjectedVolumeSource is one directory with files from several sources.")
@@ -264,7 +263,7 @@ VolumeSource = Struct("io.k8s.api.core.v1.VolumeSource", lambda: (
         doc="A volume with a PersistentVolumeClaim of its own, which is made for the pod and deleted with it."),
     field("image", 30, ImageVolumeSource, pointer=True, gate=gated("ImageVolume", "rule"),
         doc="The content of an OCI image or artifact."),
-), doc="VolumeSource is where a volume's content comes from; exactly one field is set.")
+), doc="VolumeSource is the source of a volume; exactly one field is set.")
 Volume = Struct("io.k8s.api.core.v1.Volume", lambda: (
     field("name", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="dns-label"),
         doc="Name by which containers refer to the volume: a DNS label, unique in the pod."),

@@ -25,8 +25,7 @@ def cephfs_fields(secret: Struct) -> tuple[Field, ...]:
         field("path", 2, STRING, doc="Directory of the filesystem to mount; / when not set."),
         field("user", 3, STRING, doc="Ceph user; admin when not set."),
         field("secretFile", 4, STRING,
-            doc="File on the node with the user's key; /etc/ceph/user.secret when not set. A secretRef takes its "
-                "place."),
+            doc="File on the node with the user's key; /etc/ceph/user.secret when not set. A secretRef overrides it."),
         field("secretRef", 5, secret, pointer=True, doc="Secret with the user's key."),
         field("readOnly", 6, BOOL, doc="True to mount the volume read-only; false when not set."),
     )
@@ -88,7 +87,7 @@ def rbd_fields(secret: Struct) -> tuple[Field, ...]:
         field("user", 5, STRING, default="admin", doc="Ceph user; admin when not set."),
         field("keyring", 6, STRING, default="/etc/ceph/keyring",
             doc="File on the node with the user's key; /etc/ceph/keyring when not set."),
-        field("secretRef", 7, secret, pointer=True, doc="Secret with the user's key; takes the place of keyring."),
+        field("secretRef", 7, secret, pointer=True, doc="Secret with the user's key; overrides keyring."),
         field("readOnly", 8, BOOL, doc="True to mount the volume read-only; false when not set."),
     )
 

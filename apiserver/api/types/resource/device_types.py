@@ -77,13 +77,13 @@ class DeviceTypes:
                 doc="Name of the device, unique in its pool."),
             field("attributes", 2, MapOf(self.DeviceAttribute, key=self.QualifiedName.go),
                 limits=Limits(format="qualified-name", also=f"{PROPERTIES} with capacity"),
-                doc="Properties that selectors and constraints look at."),
+                doc="Properties for selectors and constraints."),
             field("capacity", 3, MapOf(self.DeviceCapacity, key=self.QualifiedName.go),
                 limits=Limits(format="qualified-name", also=f"{PROPERTIES} with attributes"),
                 doc="Amounts that the device has."),
             field("consumesCounters", 4, ListOf(self.DeviceCounterConsumption), gate="DRAPartitionableDevices",
                 limits=Limits(items=2, unique="counterSet"),
-                doc="What an allocation of the device takes from shared counters."),
+                doc="Consumption of shared counters by an allocation of the device."),
             field("nodeName", 5, STRING, pointer=True, gate="DRAPartitionableDevices",
                 limits=Limits(format="subdomain"),
                 doc="The one node on which the device can be used."),
@@ -107,7 +107,7 @@ class DeviceTypes:
                 doc="True when several requests may share the device."),
             field("nodeAllocatableResourceMappings", 13, MapOf(self.NodeAllocatableResourceMapping,
                 key="v1.ResourceName"), gate="DRANodeAllocatableResources",
-                doc="How the device counts against the resources of its node."),
+                doc="Consumption of node resources by the device."),
         ), doc="Device is one device with its properties.")
         self.DeviceAttribute = self._struct("DeviceAttribute", lambda: (
             field("int", 2, INT64, pointer=True, doc="A number."),
@@ -124,18 +124,18 @@ class DeviceTypes:
                 doc="A list of semantic versions."),
         ), doc="DeviceAttribute is the value of an attribute; exactly one field is set.")
         self.DeviceCapacity = self._struct("DeviceCapacity", lambda: (
-            field("value", 1, QUANTITY, omit=False, required=True, doc="How much the device has."),
+            field("value", 1, QUANTITY, omit=False, required=True, doc="Amount that the device has."),
             field("requestPolicy", 2, self.CapacityRequestPolicy, pointer=True, gate="DRAConsumableCapacity",
-                doc="Which amounts may be asked for when the device is shared."),
+                doc="Permitted amounts of requests when the device is shared."),
         ), doc="DeviceCapacity is an amount that a device has.")
         self.CapacityRequestPolicy = self._struct("CapacityRequestPolicy", lambda: (
             field("default", 1, QUANTITY, omit=False, pointer=True,
-                doc="Amount that is used by a request that names none."),
+                doc="Default amount of a request."),
             field("validValues", 3, ListOf(QUANTITY), limits=Limits(items=10),
-                doc="The amounts that may be asked for; others are rounded up to one of them."),
+                doc="Permitted amounts; others are rounded up to one of them."),
             field("validRange", 4, self.CapacityRequestPolicyRange, pointer=True,
-                doc="Range of amounts that may be asked for."),
-        ), doc="CapacityRequestPolicy rules which amounts of a capacity may be asked for.")
+                doc="Range of permitted amounts."),
+        ), doc="CapacityRequestPolicy limits the amounts of a capacity that requests may have.")
         self.CapacityRequestPolicyRange = self._struct("CapacityRequestPolicyRange", lambda: (
             field("min", 1, QUANTITY, pointer=True, required=True, doc="Least amount."),
             field("max", 2, QUANTITY, pointer=True, doc="Greatest amount."),
@@ -147,7 +147,7 @@ class DeviceTypes:
             field("value", 2, STRING, limits=Limits(format="label-value"), doc="Value of the taint."),
             field("effect", 3, self.DeviceTaintEffect, omit=False, required=True, limits=Limits(required=True),
                 doc="None, NoSchedule or NoExecute."),
-            field("timeAdded", 4, TIME, pointer=True, fills=NOW, doc="When the taint was set."),
+            field("timeAdded", 4, TIME, pointer=True, fills=NOW, doc="Time at which the taint was set."),
         ), doc="DeviceTaint keeps requests without a matching toleration away from a device.")
         self.NodeAllocatableResourceMapping = self._struct("NodeAllocatableResourceMapping", lambda: (
             field("capacityKey", 1, self.QualifiedName, pointer=True,
@@ -155,7 +155,7 @@ class DeviceTypes:
             field("allocationMultiplier", 2, QUANTITY, pointer=True, fills="1",
                 limits=Limits(least=1, words="must be positive"),
                 doc="Factor from devices or capacity to the node's resource."),
-        ), doc="NodeAllocatableResourceMapping says how a device counts against a resource of its node.", rules=(
+        ), doc="NodeAllocatableResourceMapping maps a device to an amount of a resource of its node.", rules=(
             Union(("allocationMultiplier", "capacityKey"), none=Invalid("", _NO_MAPPING, shown="")),
             "allocationMultiplier",
             If(
@@ -175,7 +175,7 @@ class DeviceTypes:
                 doc="The counters and how much each has."),
         ), doc="CounterSet is a named set of counters.")
         self.Counter = self._struct("Counter", lambda: (
-            field("value", 1, QUANTITY, omit=False, required=True, doc="How much there is."),
+            field("value", 1, QUANTITY, omit=False, required=True, doc="Amount of the counter."),
         ), doc="Counter is an amount.")
         self.ResourcePool = self._struct("ResourcePool", lambda: (
             field("name", 1, STRING, omit=False, required=True,
@@ -193,8 +193,8 @@ class DeviceTypes:
                 doc="Name of the counter set."),
             field("counters", 2, MapOf(self.Counter), required=True,
                 limits=Limits(required=True, items=32, format="dns-label"),
-                doc="How much is taken from each counter."),
-        ), doc="DeviceCounterConsumption says what a device takes from a counter set.")
+                doc="Amount taken from each counter."),
+        ), doc="DeviceCounterConsumption has the amounts that a device takes from a counter set.")
         self.ResourceSliceSpec = self._struct("ResourceSliceSpec", lambda: (
             field("driver", 1, STRING, omit=False, required=True,
                 limits=Limits(required=True, length=63, format="driver-name", immutable=FIXED),
@@ -209,7 +209,7 @@ class DeviceTypes:
                     also=f"{ADVANCED_DEVICES} with taints, counters or lists as attributes"),
                 doc="The devices of this slice."),
             field("perDeviceNodeSelection", 7, BOOL, pointer=True, gate="DRAPartitionableDevices",
-                doc="True when each device says for itself where it can be used."),
+                doc="True when each device has its own node selection."),
             field("sharedCounters", 8, ListOf(self.CounterSet), gate="DRAPartitionableDevices",
                 limits=Limits(items=8, unique="name"),
                 doc="Counters that its devices draw from."),

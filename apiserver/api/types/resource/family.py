@@ -53,7 +53,7 @@ class Family(DeviceTypes):
             field("firstAvailable", 3, ListOf(self.DeviceSubRequest), gate="DRAPrioritizedList",
                 limits=Limits(items=8, unique="name"),
                 doc="Alternatives in order of preference; the first that can be satisfied is taken."),
-        ), doc="DeviceRequest asks for devices, either exactly in one way or as a list of alternatives.", rules=(
+        ), doc="DeviceRequest requests devices, either exactly in one way or as a list of alternatives.", rules=(
             "name",
             UntilError((
                 Union(("exactly", "firstAvailable"), none=Required("", _ONE_WAY),
@@ -69,18 +69,18 @@ class Family(DeviceTypes):
             field("selectors", 2, ListOf(self.DeviceSelector), limits=Limits(items=32),
                 doc="Conditions that a device must meet, all of them, in addition to those of the class."),
             field("allocationMode", 3, self.DeviceAllocationMode, fills="ExactCount", limits=Limits(empty=True),
-                doc="How many devices are wanted: ExactCount (the default) for `count` devices, All for every "
-                    "matching device."),
+                doc="Number of devices: ExactCount (the default) for `count` devices, All for every matching device."),
             field("count", 4, INT64, fills=When("allocationMode", "ExactCount", 1),
                 limits=Limits(least=1, words="must be greater than zero"),
                 doc="Number of devices for ExactCount; 1 when not set."),
             field("adminAccess", 5, BOOL, pointer=True, gate="DRAAdminAccess",
-                doc="Asks for access to devices regardless of who else uses them; needs a namespace that allows it."),
+                doc="True for administrative access to devices regardless of other users; needs a namespace that "
+                    "allows it."),
             field("tolerations", 6, ListOf(self.DeviceToleration), gate="DRADeviceTaints",
-                doc="Device taints that this request puts up with."),
+                doc="Device taints that this request tolerates."),
             field("capacity", 7, self.CapacityRequirements, pointer=True, gate="DRAConsumableCapacity",
                 doc="Amounts that each allocated device must be able to give."),
-        ), doc="ExactDeviceRequest asks for one or more devices of one class.",
+        ), doc="ExactDeviceRequest requests one or more devices of one class.",
             rules=("deviceClassName", "selectors", _COUNT, "tolerations"))
         self.DeviceSubRequest = self._struct("DeviceSubRequest", lambda: (
             field("name", 1, STRING, omit=False, required=True, limits=Limits(format="dns-label"),
@@ -91,13 +91,12 @@ class Family(DeviceTypes):
             field("selectors", 3, ListOf(self.DeviceSelector), limits=Limits(items=32),
                 doc="Conditions that a device must meet, all of them, in addition to those of the class."),
             field("allocationMode", 4, self.DeviceAllocationMode, fills="ExactCount", limits=Limits(empty=True),
-                doc="How many devices are wanted: ExactCount (the default) for `count` devices, All for every "
-                    "matching device."),
+                doc="Number of devices: ExactCount (the default) for `count` devices, All for every matching device."),
             field("count", 5, INT64, fills=When("allocationMode", "ExactCount", 1),
                 limits=Limits(least=1, words="must be greater than zero"),
                 doc="Number of devices for ExactCount; 1 when not set."),
             field("tolerations", 6, ListOf(self.DeviceToleration), gate="DRADeviceTaints",
-                doc="Device taints that this request puts up with."),
+                doc="Device taints that this request tolerates."),
             field("capacity", 7, self.CapacityRequirements, pointer=True, gate="DRAConsumableCapacity",
                 doc="Amounts that each allocated device must be able to give."),
         ), doc="DeviceSubRequest is one alternative of a request.",
@@ -162,9 +161,9 @@ class Family(DeviceTypes):
                 doc="The requested devices, rules between them and configuration for them."),
             field("reservedFor", _RESERVED_FOR_WORKLOADS, self.ResourceClaimConsumerReference, pointer=True,
                 gate="DRAReservedForWorkloads",
-                doc="The one user for which the claim is reserved as a whole, instead of for each pod; it is in the "
-                    "claim's namespace."),
-        ), doc="ResourceClaimSpec says which devices are wanted.")
+                doc="The one consumer that the claim is reserved for, instead of each pod; it is in the claim's "
+                    "namespace."),
+        ), doc="ResourceClaimSpec describes the requested devices.")
 
     def _allocations(self) -> None:
         """Define allocation results and statuses of claims."""
@@ -175,11 +174,11 @@ class Family(DeviceTypes):
                 doc="Nodes on which the devices can be used; every node when not set."),
             field("allocationTimestamp", 5, TIME, pointer=True,
                 gate=gated("DRADeviceBindingConditions,DRAResourceClaimDeviceStatus", "never"),
-                doc="When the allocation was made."),
+                doc="Time of the allocation."),
             field("reservedForAnyPod", _RESERVED_FOR_WORKLOADS, BOOL, pointer=True, gate="DRAReservedForWorkloads",
                 doc="True when every pod that refers to the claim may use it, without being listed in "
                     "status.reservedFor."),
-        ), doc="AllocationResult says which devices a claim has and where it can be used.")
+        ), doc="AllocationResult has the allocated devices and the nodes that can use them.")
         self.DeviceAllocationResult = self._struct("DeviceAllocationResult", lambda: (
             field("results", 1, ListOf(self.DeviceRequestAllocationResult), limits=Limits(items=32),
                 doc="One entry for each allocated device."),
@@ -198,7 +197,7 @@ class Family(DeviceTypes):
             field("device", 4, STRING, omit=False, required=True, limits=Limits(format="dns-label"),
                 doc="Name of the device in its pool."),
             field("adminAccess", 5, BOOL, pointer=True, gate=gated("DRAAdminAccess", "object"),
-                doc="True when the device was given for administrative access."),
+                doc="True when the device was allocated for administrative access."),
             field("tolerations", 6, ListOf(self.DeviceToleration), gate=gated("DRADeviceTaints", "never"),
                 doc="Tolerations of the request at the time of allocation."),
             field("bindingConditions", 7, ListOf(STRING), gate="DRADeviceBindingConditions",
@@ -213,14 +212,14 @@ class Family(DeviceTypes):
             field("consumedCapacity", 10, MapOf(QUANTITY, key=self.QualifiedName.go),
                 gate=gated("DRAConsumableCapacity", "object"),
                 doc="Amounts of the device's capacity that this share uses."),
-        ), doc="DeviceRequestAllocationResult is one device, given to one request.")
+        ), doc="DeviceRequestAllocationResult is one device that was allocated for one request.")
         self.DeviceAllocationConfiguration = self._struct("DeviceAllocationConfiguration", lambda: (
             field("source", 1, self.AllocationConfigSource, omit=False, required=True, limits=Limits(required=True),
                 doc="FromClass or FromClaim."),
             field("requests", 2, ListOf(STRING), limits=Limits(items=32, unique="*"),
                 doc="Requests that this configuration is for; all of them when empty."),
             field("", 3, self.DeviceConfiguration, inline=True),
-        ), doc="DeviceAllocationConfiguration is configuration of an allocation, with where it came from.")
+        ), doc="DeviceAllocationConfiguration is configuration of an allocation and its source.")
         self.ResourceClaimConsumerReference = self._struct("ResourceClaimConsumerReference", lambda: (
             field("apiGroup", 1, STRING, doc="Group of the consumer's resource; empty for the core group."),
             field("resource", 3, STRING, omit=False, required=True, limits=Limits(required=True),
@@ -244,7 +243,7 @@ class Family(DeviceTypes):
             field("conditions", 4, ListOf(Condition, "map", ("type",)), omit=False, limits=Limits(items=8),
                 doc="Latest conditions of the device."),
             field("data", 5, RAW, pointer=True, limits=Limits(length=10240),
-                doc="Anything that the driver wants to report, as a JSON object."),
+                doc="Further report of the driver as a JSON object."),
             field("networkData", 6, self.NetworkDeviceData, pointer=True, doc="Network facts about the device."),
         ), doc="AllocatedDeviceStatus is a driver's report about an allocated device.")
         self.NetworkDeviceData = self._struct("NetworkDeviceData", lambda: (
@@ -261,11 +260,11 @@ class Family(DeviceTypes):
                 doc="The result of allocation; set while the claim has devices."),
             field("reservedFor", 2, ListOf(self.ResourceClaimConsumerReference, "map", ("uid",), merge_key="uid"),
                 limits=Limits(items=256, unique="uid"),
-                doc="Who may use the claim at the moment, usually pods."),
+                doc="Current consumers of the claim, usually pods."),
             field("devices", 4, ListOf(self.AllocatedDeviceStatus, "map", ("driver", "device", "pool", "shareID")),
                 gate="DRAResourceClaimDeviceStatus",
-                doc="What drivers report about allocated devices."),
-        ), doc="ResourceClaimStatus says what a claim has got.")
+                doc="Reports of drivers about allocated devices."),
+        ), doc="ResourceClaimStatus has the allocation and the users of a claim.")
 
     def _kinds(self) -> None:
         """Define the kinds and their lists."""
@@ -273,7 +272,7 @@ class Family(DeviceTypes):
             field("metadata", 1, ObjectMeta, omit=False, doc="Labels and annotations for the claims."),
             field("spec", 2, self.ResourceClaimSpec, omit=False, required=True,
                 doc="Spec for the claims, copied as it is."),
-        ), doc="ResourceClaimTemplateSpec describes the claims that are made.")
+        ), doc="ResourceClaimTemplateSpec describes the created claims.")
         self.DeviceClassConfiguration = self._struct("DeviceClassConfiguration", lambda: (
             field("", 1, self.DeviceConfiguration, inline=True),
         ), doc="DeviceClassConfiguration is driver configuration in a class.")
@@ -289,26 +288,26 @@ class Family(DeviceTypes):
             TYPE_META,
             field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
             field("spec", 2, self.DeviceClassSpec, omit=False, required=True,
-                doc="Which devices belong to the class and how they are configured."),
-        ), doc="DeviceClass is a named kind of devices that claims ask for.")
+                doc="Selectors and configuration of the class."),
+        ), doc="DeviceClass is a named kind of devices for claims.")
         self.ResourceClaim = self._kind("ResourceClaim", lambda: (
             TYPE_META,
             field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
             field("spec", 2, self.ResourceClaimSpec, omit=False, required=True, limits=Limits(immutable=FIXED),
-                doc="What is asked for; it cannot be changed after creation."),
-            field("status", 3, self.ResourceClaimStatus, omit=False, doc="What was allocated, and who may use it."),
-        ), doc="ResourceClaim asks for devices and records which ones were given to it and who uses them.")
+                doc="The requested devices; it cannot be changed after creation."),
+            field("status", 3, self.ResourceClaimStatus, omit=False, doc="Allocation and consumers."),
+        ), doc="ResourceClaim requests devices and records the allocated devices and their users.")
         self.ResourceClaimTemplate = self._kind("ResourceClaimTemplate", lambda: (
             TYPE_META,
             field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
             field("spec", 2, self.ResourceClaimTemplateSpec, omit=False, required=True, limits=Limits(immutable=FIXED),
                 doc="The claim to make; it cannot be changed after creation."),
-        ), doc="ResourceClaimTemplate is the pattern for claims that are made for pods.")
+        ), doc="ResourceClaimTemplate is the template of claims that are created for pods.")
         self.ResourceSlice = self._kind("ResourceSlice", lambda: (
             TYPE_META,
             field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
             field("spec", 2, self.ResourceSliceSpec, omit=False, required=True,
-                doc="The devices and where they can be used."),
+                doc="The devices and their nodes."),
         ), doc="ResourceSlice is a part of a pool of devices, published by a driver.")
         self.DeviceClassList = list_of(self.DeviceClass)
         self.ResourceClaimList = list_of(self.ResourceClaim)

@@ -15,7 +15,7 @@ class TaintRules(Family):
         super()._kinds()
         self.DeviceTaintRuleSpec = self._struct("DeviceTaintRuleSpec", lambda: (
             field("deviceSelector", 1, self.DeviceTaintSelector, pointer=True,
-                doc="Which devices get the taint; none when not set, all when empty."),
+                doc="Devices that get the taint; none when not set, all when empty."),
             field("taint", 2, self.DeviceTaint, omit=False, required=True, doc="The taint."),
         ), doc="DeviceTaintRuleSpec pairs a taint with the devices that get it.")
         self.DeviceTaintSelector = self._struct("DeviceTaintSelector", lambda: (
@@ -33,6 +33,6 @@ class TaintRules(Family):
             TYPE_META,
             field("metadata", 1, ObjectMeta, omit=False, doc="Standard object's metadata."),
             field("spec", 2, self.DeviceTaintRuleSpec, omit=False, required=True, doc="The taint and the devices."),
-            field("status", 3, self.DeviceTaintRuleStatus, omit=False, doc="What became of the rule."),
+            field("status", 3, self.DeviceTaintRuleStatus, omit=False, doc="State of the rule."),
         ), doc="DeviceTaintRule puts a taint on all devices that it selects.")
         self.DeviceTaintRuleList = list_of(self.DeviceTaintRule)

@@ -28,7 +28,8 @@ PoolStatus = Struct("io.k8s.api.resource.v1alpha3.PoolStatus", lambda: (
     field("unavailableDevices", 7, INT32, pointer=True, limits=Limits(least=0),
         doc="Number of devices that cannot be allocated."),
     field("nodeName", 3, STRING, pointer=True, limits=Limits(format="long-name"), doc="Node that the pool belongs to."),
-    field("validationError", 10, STRING, pointer=True, limits=Limits(length=256), doc="Why the pool cannot be used."),
+    field("validationError", 10, STRING, pointer=True, limits=Limits(length=256),
+        doc="Reason that the pool cannot be used."),
 ), doc="PoolStatus has the figures of one pool.")
 ResourcePoolStatusRequestSpec = Struct("io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequestSpec", lambda: (
     field("driver", 1, STRING, omit=False, required=True, limits=Limits(required=True, format="caseless-subdomain"),
@@ -45,14 +46,14 @@ ResourcePoolStatusRequestStatus = Struct("io.k8s.api.resource.v1alpha3.ResourceP
     field("conditions", 3, ListOf(Condition, "map", ("type",), merge_key="type"),
         limits=Limits(items=10, unique="type", whole=True),
         doc="Whether the request is complete or has failed."),
-), doc="ResourcePoolStatusRequestStatus is the answer.")
+), doc="ResourcePoolStatusRequestStatus has the figures of the selected pools.")
 ResourcePoolStatusRequest = Struct("io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequest", lambda: (
     TYPE_META,
     field("metadata", 1, ObjectMeta, omit=False, required=True, doc="Standard object's metadata."),
     field("spec", 2, ResourcePoolStatusRequestSpec, omit=False, required=True, limits=Limits(immutable=FIXED_UNSHOWN),
-        doc="Which pools are asked about."),
+        doc="Selection of pools."),
     field("status", 3, ResourcePoolStatusRequestStatus, pointer=True, limits=Limits(immutable=Immutable(once=True)),
         doc="The answer."),
 ), gvk=("resource.k8s.io", "v1alpha3", "ResourcePoolStatusRequest"),
-    doc="ResourcePoolStatusRequest asks once for figures about resource pools.")
+    doc="ResourcePoolStatusRequest requests figures about resource pools once.")
 ResourcePoolStatusRequestList = list_of(ResourcePoolStatusRequest)

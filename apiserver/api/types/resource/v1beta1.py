@@ -45,7 +45,7 @@ class _Flat(Family):
             *_numbered(exactly, adminAccess=6),
             *_numbered(request, firstAvailable=7),
             *_numbered(exactly, tolerations=8, capacity=9),
-        ), doc="DeviceRequest asks for devices, either exactly in one way or as a list of alternatives.")
+        ), doc="DeviceRequest requests devices, either exactly in one way or as a list of alternatives.")
         self.DeviceSubRequest = self._struct("DeviceSubRequest", lambda: _numbered(alternative, name=1,
             deviceClassName=2, selectors=3, allocationMode=4, count=5, tolerations=7, capacity=8,
         ), doc="DeviceSubRequest is one alternative of a request.")
