@@ -215,13 +215,13 @@ class _Reader:
 
     def _condition(self, where: Where, source: str) -> Condition | None:
         from apiserver.authorization.webhook import conditions_language
-        from apiserver.cel.engine import NotCompiled
+        from apiserver.cel.engine import CompileFailure
         from apiserver.cel.environments.admission import BOOL_RESULT, compile_admission
 
         try:
             return Condition(
                 source, compile_admission(source, conditions_language(self._features.release), BOOL_RESULT)
             )
-        except NotCompiled as error:
+        except CompileFailure as error:
             self.errors.append(invalid(where, source, str(error)))
             return None

@@ -140,7 +140,7 @@ def compile(expression: str, environment: Environment) -> Program | CompileError
 
 @remembered(_CACHE_SIZE, _CACHE_CHARACTERS)
 def _compile(expression: str, environment: Environment) -> Program | CompileError:
-    from apiserver.cel.engine import NotCompiled, compile_expression
+    from apiserver.cel.engine import CompileFailure, compile_expression
     from apiserver.cel.environments.devices import device_language
 
     language = device_language(
@@ -152,6 +152,6 @@ def _compile(expression: str, environment: Environment) -> Program | CompileErro
     accepted = {"bool", "any", "dyn"} if environment.list_attributes else {"bool", "any"}
     try:
         compiled = compile_expression(expression, language, frozenset(accepted), "bool or the unknown type", COST_LIMIT)
-    except NotCompiled as error:
+    except CompileFailure as error:
         return CompileError(str(error), error.internal)
     return Program(expression, compiled, environment.list_attributes)

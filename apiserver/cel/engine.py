@@ -18,11 +18,11 @@ from apiserver.cel.evaluation.plans import code_of
 from apiserver.cel.language.ast import Call, ListNode, Literal, MapNode, Node, children
 from apiserver.cel.language.declarations import Function, merge
 from apiserver.cel.language.messages import Messages, well_known
-from apiserver.cel.language.source import NOWHERE, TOO_DEEP, Issues, Reported
+from apiserver.cel.language.source import NOWHERE, TOO_DEEP, IssueReported, Issues
 from apiserver.cel.language.stack import has_room, run_on_new_stack
 from apiserver.cel.language.time_limit import SLICE, Interrupted, Meter, running
 from apiserver.cel.language.types import Type, opaque, optional_of, param, unwrap_optional
-from apiserver.cel.language.values import Broken, CelError, CostExceeded, type_name
+from apiserver.cel.language.values import CelError, CostExceeded, InternalFailure, type_name
 from apiserver.cel.library import (
     addresses,
     authorization,
@@ -40,7 +40,7 @@ from apiserver.cel.regex.regex import compile_pattern
 from apiserver.cel.syntax import macros as m
 from apiserver.cel.syntax.diagnosis import diagnose
 from apiserver.cel.syntax.lexer import tokenize
-from apiserver.cel.syntax.parser import NotCel, Parser
+from apiserver.cel.syntax.parser import ParseFailure, Parser
 
 Release = tuple[int, int]
 
@@ -75,7 +75,7 @@ _NOT_BOOL: Final = {
 }
 
 
-class NotCompiled(Exception):
+class CompileFailure(Exception):
     """An expression that does not compile; `internal` if the API reports it as an internal error."""
 
     def __init__(self, text: str, *, internal: bool = False) -> None:
@@ -111,7 +111,7 @@ class Compiled:
                 raise EvaluationError(str(error), cost) from None
         except CostExceeded:
             pass
-        except Broken as error:
+        except InternalFailure as error:
             raise EvaluationError(f"internal error: {error}", _spent(frame, limit)) from None
         except Interrupted:
             raise EvaluationError("operation interrupted", _spent(frame, limit)) from None
@@ -198,14 +198,14 @@ def build_language(
 def compile_expression(
     source: str, language: Language, accepted: Container[str], wanted: str, limit: int, instead: str = ", not"
 ) -> Compiled:
-    """Compile an expression, or raise NotCompiled with the text for users. `accepted` are kinds of result types."""
+    """Compile an expression, or raise CompileFailure with the text for users. `accepted` are kinds of result types."""
     arguments = (source, language, accepted, wanted, limit, instead)
     try:
         return _compile(*arguments) if has_room() else run_on_new_stack(_compile, *arguments)
     except RecursionError:
         issues = Issues(source)
         issues.report(NOWHERE, TOO_DEEP)
-        raise NotCompiled(f"compilation failed: {issues.text()}") from None
+        raise CompileFailure(f"compilation failed: {issues.text()}") from None
 
 
 def _compile(
@@ -218,15 +218,15 @@ def _compile(
     if not issues and language.validate_literals:
         _validate(node, issues)
     if issues:
-        raise NotCompiled(f"compilation failed: {issues.text()}")
+        raise CompileFailure(f"compilation failed: {issues.text()}")
     if node.type.kind not in accepted and str(node.type) not in accepted:
-        raise NotCompiled(f"must evaluate to {wanted}{instead} {node.type}")
+        raise CompileFailure(f"must evaluate to {wanted}{instead} {node.type}")
     slots = {name: index for index, name in enumerate(language.scope.variables, start=1)}
     planner = Planner(language.scope.functions, slots, limit)
     try:
         run = code_of(planner.plan(node))
     except PlanError as error:
-        raise NotCompiled(f"program instantiation failed: {error}", internal=True) from None
+        raise CompileFailure(f"program instantiation failed: {error}", internal=True) from None
     return Compiled(run, planner.width, node.type, Estimator(language.bounds).cost(node))
 
 
@@ -249,14 +249,14 @@ def _tree(source: str, macros: m.Macros, issues: Issues, *, optional_syntax: boo
     broken = bool(issues)
     try:
         node = Parser(tokens, issues, macros, optional_syntax=optional_syntax).parse()
-    except NotCel:
+    except ParseFailure:
         # Keep only the problems of tokens; `diagnose` reports the others again, in the words of the grammar.
         if not broken:
-            issues.found.clear()
+            issues.problems.clear()
         else:
-            issues.found[:] = [issue for issue in issues.found if "token recognition" in issue[1]]
+            issues.problems[:] = [issue for issue in issues.problems if "token recognition" in issue[1]]
         diagnose(tokens, issues)
-    except Reported:
+    except IssueReported:
         pass
     else:
         return node

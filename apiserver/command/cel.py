@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from apiserver import cel
 from apiserver.api.features.gates import FeatureError, parse_release
 from apiserver.cel import CompileError, Device, EvaluationError, Program
-from apiserver.cel.environments.missing_attributes import find_absent
+from apiserver.cel.environments.missing_attributes import find_missing
 from kubedra.kubeconfig.reader import KubeconfigError, default_files, read_kubeconfig
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _run(
         return 1
     refused = program.max_cost > cel.COST_LIMIT
     outcomes = [_evaluate(program, entry) for entry in entries]
-    absent = [(str(a), a.nearest) for a in find_absent(expression, ((e.driver, e.device) for e in entries))]
+    absent = [(str(a), a.nearest) for a in find_missing(expression, ((e.driver, e.device) for e in entries))]
     print(_json(program, outcomes, absent) if as_json else _table(program, outcomes, absent))
     if refused:
         print(f"the API refuses it: {cel.TOO_EXPENSIVE}", file=sys.stderr)

@@ -82,10 +82,10 @@ def request_info(method: str, path: str, query: str = "") -> RequestInfo:
     if collection is not None and name and last and "%" not in name and "%" not in last:
         group, version, resource, namespace = collection
         return RequestInfo(_VERBS.get(method, ""), group, version, resource, namespace, name, (last,))
-    return _parsed(method, path, query)
+    return _parse(method, path, query)
 
 
-def _parsed(method: str, path: str, query: str) -> RequestInfo:
+def _parse(method: str, path: str, query: str) -> RequestInfo:
     parts = path.split("/")
     count = len(parts)
     if count > 4 and parts[1] == "apis":

@@ -66,7 +66,7 @@ class Counter:
         """Return a copy limited to allowed values, and the count of other ones."""
         limited, others = Counter(self.name, self.help, self._labels), 0
         for values, sample in tuple(self._samples.items()):
-            shown = _shown(self._labels, values, allowed)
+            shown = _replace_labels(self._labels, values, allowed)
             limited.sample(*shown).value += sample.value
             others += sample.value * _differences(values, shown)
         return limited, others
@@ -91,7 +91,7 @@ class Gauge:
     def limit_labels(self, allowed: Allowed) -> tuple[Family, int]:
         """Return a copy limited to allowed values, and the number of other ones. Only one of these is shown."""
         read = self._read()
-        shown = {values: _shown(self._labels, values, allowed) for values in read}
+        shown = {values: _replace_labels(self._labels, values, allowed) for values in read}
         kept = {shown[values]: number for values, number in read.items()}
         others = sum(_differences(values, limited) for values, limited in shown.items())
         return Gauge(self.name, self.help, self._labels, lambda: kept), others
@@ -142,7 +142,7 @@ class Histogram:
         """Return a copy limited to allowed values, and the number of observations with other ones."""
         limited, others = Histogram(self.name, self.help, self._labels, self._bounds), 0
         for values, sample in tuple(self._samples.items()):
-            shown = _shown(self._labels, values, allowed)
+            shown = _replace_labels(self._labels, values, allowed)
             sum_ = limited.sample(*shown)
             sum_.counts = [mine + more for mine, more in zip(sum_.counts, sample.counts, strict=True)]
             sum_.sum += sample.sum
@@ -163,7 +163,7 @@ class Histogram:
             yield f"{self.name}_count{labels} {running}"
 
 
-def _shown(names: Labels, values: Labels, allowed: Allowed) -> Labels:
+def _replace_labels(names: Labels, values: Labels, allowed: Allowed) -> Labels:
     """Replace label values that are not allowed by a common one."""
     return tuple(
         value if name not in allowed or value in allowed[name] else _OTHERS
@@ -179,7 +179,7 @@ def render_labels(names: Sequence[str], values: Sequence[str]) -> str:
     """Render `{name="value",…}`, or "" without names."""
     if not names:
         return ""
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True)) + "}"
+    return "{" + ",".join(f'{name}="{_escape(value)}"' for name, value in zip(names, values, strict=True)) + "}"
 
 
 def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
@@ -204,5 +204,5 @@ def lines_of(families: Iterable[Family]) -> Iterator[str]:
             yield from family.lines()
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -104,7 +104,7 @@ def _warnings(policy: Json, about: list[CheckedKind], params: CheckedKind | None
 
 def _find_type_error(policy: Json, expression: str, about: CheckedKind, params: CheckedKind | None) -> str:
     """Return the type error of an expression about objects of a type, or ""."""
-    from apiserver.cel.engine import Compiled, NotCompiled
+    from apiserver.cel.engine import Compiled, CompileFailure
     from apiserver.cel.environments.admission import (
         ANY_RESULT,
         Declared,
@@ -126,11 +126,11 @@ def _find_type_error(policy: Json, expression: str, about: CheckedKind, params: 
         compiled: Compiled | None = None
         try:
             compiled = compile_admission(variable["expression"], language, ANY_RESULT)
-        except NotCompiled:
+        except CompileFailure:
             compiled = None
         language = with_variable(language, variable["name"], None if compiled is None else compiled.output)
     try:
         compile_admission(expression, language, ANY_RESULT)
-    except NotCompiled as error:
+    except CompileFailure as error:
         return str(error).removeprefix(_PREFIX)
     return ""

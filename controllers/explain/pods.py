@@ -8,7 +8,7 @@ from typing import Final
 
 from apiserver.api.objects import Json
 from apiserver.api.values.times import timestamp
-from apiserver.cel.environments.missing_attributes import find_absent
+from apiserver.cel.environments.missing_attributes import find_missing
 from controllers.allocator.explain import Explanation, RequestExplanation
 from controllers.explain.changes import Changes, signature
 from controllers.explain.details import details
@@ -209,6 +209,6 @@ def _unknown_attributes(world: World, trial: Trial) -> Iterator[str]:
         for expression in alternative.chain.expressions
     }
     for expression in sorted(expressions):
-        for absent in find_absent(expression, ((device.driver, device) for device in devices.values())):
+        for absent in find_missing(expression, ((device.driver, device) for device in devices.values())):
             near = f"; did you mean {absent.nearest} ({plural(absent.having, 'device')})?" if absent.nearest else ""
             yield f"no device has {absent} ({expression}){near}"

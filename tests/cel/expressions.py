@@ -12,7 +12,7 @@ from typing import Any, Final
 from apiserver import cel
 from apiserver.api.objects import Json
 from apiserver.cel import CompileError, Device, EvaluationError, device_environment
-from apiserver.cel.engine import Compiled, NotCompiled, compile_expression
+from apiserver.cel.engine import Compiled, CompileFailure, compile_expression
 from apiserver.cel.environments.devices import NEWEST, device_language
 from apiserver.cel.language.types import Type
 
@@ -275,12 +275,12 @@ def judged(expression: str) -> str:
     """An expression that is true where `expression` has the value that we give it, and fails as it fails."""
     try:
         compiled = _compiled(expression)
-    except NotCompiled as error:
+    except CompileFailure as error:
         return f"[{expression}].size() == 1" if error.internal else expression
     shown = f'"%s".format([{expression}])'
     try:
         value, _ = _compiled(shown).evaluate([Device.from_slice(DRIVER, DEVICE).bound(False)], cel.COST_LIMIT)
-    except (NotCompiled, EvaluationError):
+    except (CompileFailure, EvaluationError):
         return expression if str(compiled.output) == "bool" else f"[{expression}].size() == 1"
     if str(compiled.output) == "bool":
         return expression

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.cel.engine import NotCompiled
+from apiserver.cel.engine import CompileFailure
 from apiserver.cel.environments.admission import (
     ANY_RESULT,
     APPLY_RESULT,
@@ -45,7 +45,7 @@ class Recorder:
 
 
 def refusal(source: str, result: Result = ANY_RESULT) -> str:
-    with pytest.raises(NotCompiled) as refused:
+    with pytest.raises(CompileFailure) as refused:
         compile_admission(source, admission_language((1, 36), ALL, stored=True), result)
     return str(refused.value).removeprefix("compilation failed: ").splitlines()[0]
 
@@ -145,5 +145,5 @@ def test_an_expression_gives_what_its_place_needs() -> None:
 def test_a_variable_has_the_type_of_its_expression() -> None:
     language = with_variable(admission_language((1, 36), ALL, stored=True), "n", INT)
     assert compile_admission("variables.n > 1", language, BOOL_RESULT)
-    with pytest.raises(NotCompiled, match="found no matching overload for '_>_' applied to '\\(int, string\\)'"):
+    with pytest.raises(CompileFailure, match="found no matching overload for '_>_' applied to '\\(int, string\\)'"):
         compile_admission("variables.n > 'a'", language, BOOL_RESULT)

@@ -19,7 +19,7 @@ from apiserver.storage.sqlite.disk_reserve import (
     retry_after_checkpoint,
     run_or_retry,
 )
-from apiserver.storage.sqlite.salvage import Findings, _counter, _report, _structure, _unused_path
+from apiserver.storage.sqlite.salvage import Findings, _check_counter, _check_structure, _report, _unused_path
 from apiserver.storage.watchcache.keys import SortedKeys
 
 pytestmark = pytest.mark.integration
@@ -195,12 +195,12 @@ def test_what_is_damaged_is_told_with_what_is_left_of_it(tmp_path: Path) -> None
         "a: the row at revision 6 is damaged; the newest intact row is revision 5",
     ]
     connection = sqlite3.connect(":memory:")
-    _counter(connection, found)
-    _structure(connection, found)
+    _check_counter(connection, found)
+    _check_structure(connection, found)
     assert found.problems == ["counter: unreadable; the revision is taken from the rows"]
     connection.close()
     closed = Findings()
-    _structure(connection, closed)
+    _check_structure(connection, closed)
     assert closed.problems == ["file: Cannot operate on a closed database."]
     names = []
     for _ in range(3):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from apiserver.admission.policies.requests import View, namespace_of
 from apiserver.api.objects import Json
-from apiserver.cel.engine import Compiled, Language, NotCompiled
+from apiserver.cel.engine import Compiled, CompileFailure, Language
 from apiserver.cel.environments.admission import (
     BOOL_RESULT,
     CALL_LIMIT,
@@ -90,7 +90,7 @@ class Expression:
         self.broken = ""
         try:
             self.compiled = compile_admission(source, language, result)
-        except NotCompiled as error:
+        except CompileFailure as error:
             self.broken = str(error)
 
     def value(self, variables: Sequence[Any], budget: Budget) -> Any:

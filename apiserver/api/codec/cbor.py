@@ -79,7 +79,7 @@ def _write_float(encoder: cbor2.CBOREncoder, value: float) -> None:
 
 def to_json(data: bytes) -> bytes:
     """Return one item of CBOR as JSON. Raise DecodeError."""
-    value = _json(_decoded(data))
+    value = _json(_decode(data))
     if len(data) > MAX_DEPTH and is_too_deep(value):
         raise DecodeError(f"cbor: {TOO_DEEP}")
     return orjson.dumps(value)
@@ -87,10 +87,10 @@ def to_json(data: bytes) -> bytes:
 
 def type_of(data: bytes) -> str:
     """Return the type of a readable item in the words of errors."""
-    return _type_of(_decoded(data))
+    return _type_of(_decode(data))
 
 
-def _decoded(data: bytes) -> Any:
+def _decode(data: bytes) -> Any:
     """Return the item as cbor2 reads it."""
     if not data:
         raise DecodeError("EOF")
@@ -106,14 +106,14 @@ def _decoded(data: bytes) -> Any:
     except cbor2.CBORDecodeEOF:
         raise DecodeError("unexpected EOF") from None
     except cbor2.CBORDecodeError as error:
-        raise DecodeError(_words(error)) from None
+        raise DecodeError(_error_text(error)) from None
     at = stream.tell()
     if at < len(data):
         raise DecodeError(f"cbor: {len(data) - at} bytes of extraneous data starting at index {at}")
     return value
 
 
-def _words(error: cbor2.CBORDecodeError) -> str:
+def _error_text(error: cbor2.CBORDecodeError) -> str:
     cause = error.__cause__
     if isinstance(cause, DecodeError):
         return cause.text
@@ -136,14 +136,14 @@ def _json(value: Any) -> Any:
         return value
     if kind is float:
         if not math.isfinite(value):
-            raise _refused(value, "floating-point NaN" if math.isnan(value) else "floating-point infinity")
+            raise _unsupported_error(value, "floating-point NaN" if math.isnan(value) else "floating-point infinity")
         return value
     if isinstance(value, Mapping):  # frozen below tags, and so are lists
         return _object(value)
     if isinstance(value, list | tuple):
         return [_json(item) for item in value]
     number = value.value if isinstance(value, cbor2.CBORSimpleValue) else 23
-    raise _refused(value, f"simple value {number} is not recognized")
+    raise _unsupported_error(value, f"simple value {number} is not recognized")
 
 
 def _object(value: Mapping[Any, Any]) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _type_of(value: Any) -> str:
     return "map" if isinstance(value, Mapping) else types.get(type(value), "primitives")
 
 
-def _refused(value: Any, what: str) -> DecodeError:
+def _unsupported_error(value: Any, what: str) -> DecodeError:
     return DecodeError(f"cbor: data item of cbor type {_type_of(value)} is not accepted by protocol: {what}")
 
 

@@ -80,7 +80,7 @@ def _number(literal: Literal) -> int | float:
     return number if -(2**63) <= number < 2**64 else float(literal)
 
 
-def _written(node: Any) -> str:
+def _source_text(node: Any) -> str:
     """Return a number as it was written, or as Go would write it."""
     if isinstance(node, Literal):
         return str(node)
@@ -155,7 +155,7 @@ class _Walk:
             made = self.read(field.type, item, inner, (*stack, *embedded[name], name))
             if name in out:
                 self.record("duplicate", self.duplicates, inner)
-                made = _merged(field, out[name], made)
+                made = _merge_field(field, out[name], made)
             out[name] = made
             self._struct = outer
         return out
@@ -208,7 +208,7 @@ class _Walk:
         kind = _kind(node)
         if kind != "number":
             return self.save(self.mismatch(kind, type.go, stack))
-        text = _written(node)
+        text = _source_text(node)
         if type.name == "float64":
             return float(text)
         low, high = _RANGES[type.name]
@@ -233,7 +233,7 @@ class _Walk:
             if type.name == "intOrString":
                 if kind == "string":
                     return node
-                number = _written(node)
+                number = _source_text(node)
                 value = int64(number) if kind == "number" else None
                 if value is None or not -(2**31) <= value < 2**31:
                     raise DecodeError(self.mismatch(f"number {number}" if kind == "number" else kind, "int32", stack))
@@ -250,7 +250,7 @@ class _Walk:
         if _kind(node) == "string":
             return canonical_quantity(node)
         if _kind(node) == "number":
-            return str(Quantity.from_json(_written(node)))
+            return str(Quantity.from_json(_source_text(node)))
         return str(Quantity.from_json(orjson.dumps(_plain(node)).decode()))
 
 
@@ -260,12 +260,12 @@ def _raw(node: Any) -> Any:
         return value
     made = RawObject(value)
     written = node.written
-    if written != made.written and _readable(written):
+    if written != made.written and _as_readable(written):
         made.text = written
     return made
 
 
-def _readable(text: bytes) -> bool:
+def _as_readable(text: bytes) -> bool:
     """Return whether the fast parser, which reads stored objects, accepts a text that the slow parser accepted."""
     try:
         orjson.loads(text)
@@ -274,7 +274,7 @@ def _readable(text: bytes) -> bool:
     return True
 
 
-def _merged(field: Field, old: Any, new: Any) -> Any:
+def _merge_field(field: Field, old: Any, new: Any) -> Any:
     """Merge a repeated field as Go does: structs and maps are extended, other values replaced."""
     if isinstance(field.type, Struct | MapOf) and isinstance(old, dict):
         if new is None:
@@ -284,7 +284,7 @@ def _merged(field: Field, old: Any, new: Any) -> Any:
             return {
                 **old,
                 **{
-                    name: _merged(inner[name], old[name], item) if name in inner and name in old else item
+                    name: _merge_field(inner[name], old[name], item) if name in inner and name in old else item
                     for name, item in new.items()
                 },
             }

@@ -62,10 +62,10 @@ def load(body: bytes) -> tuple[Any, list[str]]:
     except UnicodeDecodeError:
         raise YamlError("yaml: invalid leading UTF-8 octet") from None
     except yaml.YAMLError as error:
-        raise YamlError(_words(error)) from None
+        raise YamlError(_error_text(error)) from None
 
 
-def _words(error: Any) -> str:
+def _error_text(error: Any) -> str:
     problem = getattr(error, "problem", None) or "unknown problem parsing YAML content"
     if problem == "exceeded maximum nesting depth":  # libyaml's own limit of 1000 brackets
         problem = TOO_DEEP
@@ -129,7 +129,7 @@ class _Reader:
                 value, line = self._scalar(event), event.start_mark.line + 1
             elif kind in ("SequenceEndEvent", "MappingEndEvent"):
                 line = self._open[-1].line
-                value = self._ended()
+                value = self._end_collection()
             elif kind in ("SequenceStartEvent", "MappingStartEvent"):
                 self._begin(event, is_map=kind == "MappingStartEvent")
                 continue
@@ -204,7 +204,7 @@ class _Reader:
             self._repeated.append(f"line {line}: key {shown} already set in map")
         collection.named.add(name)
 
-    def _ended(self) -> Any:
+    def _end_collection(self) -> Any:
         collection = self._open.pop()
         value = self._mapping(collection) if collection.is_map else collection.items
         if collection.anchor:
@@ -263,11 +263,11 @@ def _scalar(event: Any) -> Any:
     if not tag.startswith(_PREFIX):
         # A quoted scalar and one with an unknown tag are texts.
         plain = not event.style and not tag
-        return (_MERGE if text == "<<" else _resolved(text)) if plain else text
+        return (_MERGE if text == "<<" else _resolve(text)) if plain else text
     name = tag.removeprefix(_PREFIX)
     if name not in _TYPES or name == "str":
         return text
-    value = _resolved(text)
+    value = _resolve(text)
     if name == "float" and type(value) is int:
         return float(value)
     if type(value) is not _TYPES[name]:
@@ -289,7 +289,7 @@ def _binary(text: str) -> str:
         raise YamlError("yaml: !!binary value contains invalid base64 data") from None
 
 
-def _resolved(text: str) -> Any:
+def _resolve(text: str) -> Any:
     if text in _NULL:
         return None
     if text in _TRUE:
@@ -316,7 +316,7 @@ def is_text(text: str) -> bool:
     go-yaml's encoder quotes all others, including times and numbers of base 60.
     """
     if not text or text[0] in _SUSPICIOUS:
-        return type(_resolved(text)) is str and _SIXTIES.match(text) is None and not _is_time(text)
+        return type(_resolve(text)) is str and _SIXTIES.match(text) is None and not _is_time(text)
     return True
 
 

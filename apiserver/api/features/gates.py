@@ -193,16 +193,17 @@ def parse_release(text: str) -> Release:
         component, number = (component.strip(), number.strip()) if equals else (_COMPONENT, part)
         release = _release(component, number)
         if component != _COMPONENT:
-            raise ReleaseError(f"component not registered: {component}; {_known()}")
+            raise ReleaseError(f"component not registered: {component}; {_list_gates()}")
         if found is not None:
             raise ReleaseError(
-                f"duplicate version flag, {component}={_shown(found)} and {component}={_shown(release)}; {_known()}"
+                f"duplicate version flag, {component}={_version_text(found)} and {component}={_version_text(release)};"
+                f" {_list_gates()}"
             )
         found = release
     if found is None:
         return RELEASES[-1]
     if found not in RELEASES:
-        raise ReleaseError(f"{_out_of_bounds(found)}; {_known()}")
+        raise ReleaseError(f"{_out_of_bounds(found)}; {_list_gates()}")
     return found
 
 
@@ -210,34 +211,34 @@ def _release(component: str, number: str) -> Release:
     """Return the major and minor number of a version. Patch releases cannot be emulated."""
     match = _NUMBERS.match(number)
     if match is None:
-        raise ReleaseError(f"could not parse {go_quote(number)} as version; {_known()}")
+        raise ReleaseError(f"could not parse {go_quote(number)} as version; {_list_gates()}")
     parts = match[1].split(".")
     if len(parts) < 2:
-        raise ReleaseError(f"illegal version string {go_quote(number)}; {_known()}")
+        raise ReleaseError(f"illegal version string {go_quote(number)}; {_list_gates()}")
     if len(parts[0]) > 1 and parts[0].startswith("0"):
         raise ReleaseError(
-            f"illegal zero-prefixed version component {go_quote(parts[0])} in {go_quote(number)}; {_known()}"
+            f"illegal zero-prefixed version component {go_quote(parts[0])} in {go_quote(number)}; {_list_gates()}"
         )
     values = [int(part) for part in parts]
     if len(values) > 2 and values[2]:
-        raise ReleaseError(f"patch version not allowed, got: {component}={'.'.join(map(str, values))}; {_known()}")
+        raise ReleaseError(f"patch version not allowed, got: {component}={'.'.join(map(str, values))}; {_list_gates()}")
     return values[0], values[1]
 
 
 def _out_of_bounds(release: Release) -> str:
-    first, shown = _shown(RELEASES[0]), _shown(release)
-    message = f"emulation version {shown} is not between [{first}, {_shown(RELEASES[-1])}.0]"
+    first, shown = _version_text(RELEASES[0]), _version_text(release)
+    message = f"emulation version {shown} is not between [{first}, {_version_text(RELEASES[-1])}.0]"
     if release < RELEASES[0]:
         return f"[{message}, minCompatibilityVersion version {first} is not between [{first}, {shown}]]"
     return message
 
 
-def _shown(release: Release) -> str:
+def _version_text(release: Release) -> str:
     return f"{release[0]}.{release[1]}"
 
 
-def _known() -> str:
-    return f"use one of {', '.join(map(_shown, RELEASES))}"
+def _list_gates() -> str:
+    return f"use one of {', '.join(map(_version_text, RELEASES))}"
 
 
 def parse_gates(text: str) -> dict[str, bool]:
@@ -270,7 +271,7 @@ def _gate_setting(part: str) -> tuple[str, bool]:
     return name, on
 
 
-class _On(dict[str, bool]):
+class _EnabledGates(dict[str, bool]):
     """The state of each gate, by name. Every write reads several gates, so a read is one dict lookup."""
 
     def __missing__(self, name: str) -> bool:
@@ -286,7 +287,7 @@ class Features:
         self.unknown = tuple(sorted(name for name in self.settings if name not in GATES and name not in _GROUPS))
         #: Code compiled for this set of gates (`apiserver.api.schema.dropping`), by its source type.
         self.memo: dict[Any, Any] = {}
-        self._on = _On({name: stage.on for name, gate in GATES.items() if (stage := gate.at(release))})
+        self._on = _EnabledGates({name: stage.on for name, gate in GATES.items() if (stage := gate.at(release))})
         #: Return whether a gate is on. Gates that the release lacks are off.
         self.enabled: Callable[[str], bool] = self._on.__getitem__
         self._apply()

@@ -25,13 +25,13 @@ _MILLI = -3
 
 
 @remembered(4096)
-def _parsed(text: str, milli: bool) -> int:
+def _parse_amount(text: str, milli: bool) -> int:
     return Quantity.parse(text).value(_MILLI if milli else 0)
 
 
 def amount(resource: str, text: str | float) -> int:
     """Return a quantity of a resource as a whole number."""
-    return _parsed(str(text), resource == "cpu")
+    return _parse_amount(str(text), resource == "cpu")
 
 
 def amounts(quantities: Mapping[str, Any] | None) -> Amounts:

@@ -12,14 +12,14 @@ __all__ = ["go_format", "go_text", "go_type"]
 
 def go_format(value: Any) -> str:
     """Format a JSON value as Go's %v: maps sorted by key, strings without quotes."""
-    return _written(value, _leaf)
+    return _format_nested(value, _leaf)
 
 
-def _written(value: Any, leaf: Callable[[Any], str]) -> str:
+def _format_nested(value: Any, leaf: Callable[[Any], str]) -> str:
     if isinstance(value, dict):
-        return f"map[{' '.join([f'{key}:{_written(value[key], leaf)}' for key in sorted(value)])}]"
+        return f"map[{' '.join([f'{key}:{_format_nested(value[key], leaf)}' for key in sorted(value)])}]"
     if isinstance(value, list):
-        return f"[{' '.join([_written(item, leaf) for item in value])}]"
+        return f"[{' '.join([_format_nested(item, leaf) for item in value])}]"
     return leaf(value)
 
 
@@ -33,7 +33,7 @@ def _leaf(value: Any) -> str:
 
 def go_text(value: Any) -> str:
     """Format a JSON value as Go's %s. Go marks numbers and booleans with their type, also inside lists and maps."""
-    return "%!s(<nil>)" if value is None else _written(value, _text)
+    return "%!s(<nil>)" if value is None else _format_nested(value, _text)
 
 
 def _text(value: Any) -> str:

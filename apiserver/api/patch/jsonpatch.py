@@ -69,12 +69,12 @@ class _Patcher:
         at: Any = self.root
         for segment in segments[1:-1]:
             try:
-                at = _get(at, _unescaped(segment))
+                at = _get(at, _unescape(segment))
             except _PathError:
                 return None, ""
             if not isinstance(at, dict | list):
                 return None, ""
-        return at, _unescaped(segments[-1])
+        return at, _unescape(segments[-1])
 
     def add(self, operation: Json) -> None:
         path = _text(operation, "path")
@@ -204,7 +204,7 @@ def _required(operation: Json, name: str, missing: str) -> str:
     return value
 
 
-def _unescaped(segment: str) -> str:
+def _unescape(segment: str) -> str:
     if "~" not in segment:
         return segment
     # Both escapes in one pass: "~01" is "~1", not "/".
@@ -230,7 +230,7 @@ def _index(key: str) -> int:
     return number
 
 
-def _checked(key: str, low: int, high: int) -> int:
+def _check_index(key: str, low: int, high: int) -> int:
     number = _index(key)
     if not low <= number < high:
         raise _PathError(f"Unable to access invalid index: {number}: {_INVALID_INDEX}")
@@ -241,7 +241,7 @@ def _get(container: Container, key: str) -> Any:
     """Return a member of a container; null for a missing key of an object."""
     if isinstance(container, dict):
         return container.get(key)
-    return container[_checked(key, -len(container), len(container))]
+    return container[_check_index(key, -len(container), len(container))]
 
 
 def _add(container: Container, key: str, value: Any) -> None:
@@ -255,7 +255,7 @@ def _add(container: Container, key: str, value: Any) -> None:
             _index(key)
         except _PathError as error:
             raise _PathError(f"value was not a proper array index: '{key}': {error}") from None
-        number = _checked(key, -size, size)
+        number = _check_index(key, -size, size)
         container.insert(number + size if number < 0 else number, value)
 
 
@@ -265,7 +265,7 @@ def _remove(container: Container, key: str) -> None:
             raise _PathError(f"Unable to remove nonexistent key: {key}: {_MISSING}")
         del container[key]
     else:
-        del container[_checked(key, -len(container), len(container))]
+        del container[_check_index(key, -len(container), len(container))]
 
 
 def _equal(left: Any, right: Any) -> bool:

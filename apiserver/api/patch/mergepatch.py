@@ -23,12 +23,12 @@ def merge_patch(document: Any, patch: Any) -> Any:
     """
     if not isinstance(patch, dict):
         if isinstance(patch, list):
-            return [_without_nulls(item) for item in patch]
+            return [_drop_nulls(item) for item in patch]
         raise PatchError("Invalid JSON Patch", 400)
     if document is None:
         raise PatchError("Invalid JSON Document", 500)
     if not isinstance(document, dict):
-        return _without_nulls(patch)
+        return _drop_nulls(patch)
     out = dict(document)
     for key, value in patch.items():
         present = out.get(key)
@@ -37,21 +37,21 @@ def merge_patch(document: Any, patch: Any) -> Any:
         elif not isinstance(value, dict | list):
             out[key] = value
         elif present is None:
-            out[key] = _without_nulls(value)
+            out[key] = _drop_nulls(value)
         elif isinstance(value, dict):
             out[key] = merge_patch(present, value)
         else:
-            out[key] = value if isinstance(present, dict) else _without_nulls(value)
+            out[key] = value if isinstance(present, dict) else _drop_nulls(value)
     return dict(sorted(out.items()))
 
 
-def _without_nulls(value: Any) -> Any:
+def _drop_nulls(value: Any) -> Any:
     """Return a copy with sorted keys, without nulls in objects. Nulls in lists stay."""
     text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    return _pruned(value) if text.find(b"null") >= 0 else orjson.loads(text)
+    return _prune(value) if text.find(b"null") >= 0 else orjson.loads(text)
 
 
-def _pruned(value: Any) -> Any:
+def _prune(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _pruned(value[key]) for key in sorted(value) if value[key] is not None}
-    return [_pruned(item) for item in value] if isinstance(value, list) else value
+        return {key: _prune(value[key]) for key in sorted(value) if value[key] is not None}
+    return [_prune(item) for item in value] if isinstance(value, list) else value

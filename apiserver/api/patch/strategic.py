@@ -51,7 +51,7 @@ def _merge_map(original: Json, patch: Json, schema: Type) -> Json:
     out, changed = dict(original), False
     if any(key.startswith((RETAIN_KEYS, ELEMENT_ORDER)) for key in patch):
         patch, changed = dict(patch), True
-        out = _retained(out, patch)
+        out = _retain_keys(out, patch)
         _apply_orders(out, patch, schema)
     for key, value in patch.items():
         removing = key.startswith(DELETE_FROM_LIST)
@@ -63,7 +63,7 @@ def _merge_map(original: Json, patch: Json, schema: Type) -> Json:
         elif type(present) is not type(value):
             if not removing:
                 changed = True
-                _place(out, name, _without_nulls(value))
+                _set_member(out, name, _drop_nulls(value))
         elif isinstance(value, dict):
             field = _field(schema, name)
             out[name] = value if _strategy(field) == "replace" else _merge_map(present, value, field.type)
@@ -92,7 +92,7 @@ def _unknown_directive(directive: Any, patch: Json) -> PatchError:
     return PatchError(f"unknown patch type: {go_text(directive)} in map: {go_format(patch)}", 500)
 
 
-def _retained(original: Json, patch: Json) -> Json:
+def _retain_keys(original: Json, patch: Json) -> Json:
     """Drop fields missing in `$retainKeys`. Raise PatchError if the patch sets an unlisted field."""
     if RETAIN_KEYS not in patch:
         return original
@@ -118,7 +118,7 @@ def _apply_orders(out: Json, patch: Json, type: Type) -> None:
         if current is None and change is None:
             continue
         if current is None:
-            merged = _without_directives(change)
+            merged = _drop_directives(change)
         elif change is None:
             merged = current
         else:
@@ -299,30 +299,28 @@ def _element_type(*lists: list[Any]) -> str:
     return found
 
 
-def _place(out: Json, name: str, value: Any) -> None:
+def _set_member(out: Json, name: str, value: Any) -> None:
     """Set a value that has no counterpart to merge with. Skip a value that consists only of a directive."""
     if _is_directive(value):
         out.pop(name, None)
     else:
-        out[name] = _without_directives(value)
+        out[name] = _drop_directives(value)
 
 
-def _without_directives(value: Any) -> Any:
+def _drop_directives(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_directives(item) for key, item in value.items() if not _is_directive(item)}
-    return (
-        [_without_directives(item) for item in value if not _is_directive(item)] if isinstance(value, list) else value
-    )
+        return {key: _drop_directives(item) for key, item in value.items() if not _is_directive(item)}
+    return [_drop_directives(item) for item in value if not _is_directive(item)] if isinstance(value, list) else value
 
 
 def _is_directive(value: Any) -> bool:
     return isinstance(value, dict) and DIRECTIVE in value
 
 
-def _without_nulls(value: Any) -> Any:
+def _drop_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+        return {key: _drop_nulls(item) for key, item in value.items() if item is not None}
+    return [_drop_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _subject(key: str, prefix: str, error: str) -> str:

@@ -58,17 +58,17 @@ class Definitions:
         self.release = release
         self.prefix = "#/definitions/" if release == 2 else "#/components/schemas/"
         self._kinds = kinds
-        self._made: dict[str, Json] = {}
+        self._built: dict[str, Json] = {}
 
     def sorted(self) -> Json:
-        return {name: self._made[name] for name in sorted(self._made)}
+        return {name: self._built[name] for name in sorted(self._built)}
 
     def ref(self, type: Struct | Scalar) -> Json:
         """Return a reference to a type, and add the type to the document."""
         name = type.name if isinstance(type, Struct) else type.wire
-        if name not in self._made:
-            self._made[name] = {}
-            self._made[name] = self._struct(type) if isinstance(type, Struct) else self._leaf(type)
+        if name not in self._built:
+            self._built[name] = {}
+            self._built[name] = self._struct(type) if isinstance(type, Struct) else self._leaf(type)
         return {"$ref": self.prefix + name}
 
     def _leaf(self, type: Scalar) -> Json:

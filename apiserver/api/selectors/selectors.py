@@ -286,15 +286,15 @@ class _Parser:
 
 def parse_labels(text: str) -> LabelSelector:
     """Parse a label selector of a query."""
-    return _parsed_before(text) if len(text) <= _SHORT else _parsed(text)
+    return _parse_cache(text) if len(text) <= _SHORT else _parse_text(text)
 
 
-def _parsed(text: str) -> LabelSelector:
+def _parse_text(text: str) -> LabelSelector:
     return LabelSelector(_Parser(text).parse()) if text else EVERYTHING
 
 
 #: Cached because clients repeat the same few selectors.
-_parsed_before: Final = lru_cache(256)(_parsed)
+_parse_cache: Final = lru_cache(256)(_parse_text)
 
 
 def from_labels(labels: Labels) -> LabelSelector:

@@ -99,7 +99,7 @@ class Leaf:
             return None
         from apiserver.cel.regex.regex import compile_pattern
 
-        return compile_pattern(pattern).found_in
+        return compile_pattern(pattern).contains_match
 
     def _test(self) -> Callable[[Any], bool]:
         """Build the fast test. Most schemas have a type and no further constraints."""

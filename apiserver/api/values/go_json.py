@@ -123,16 +123,16 @@ def parse_with_spans(body: bytes) -> Any:
 
     Invalid UTF-8 and lone surrogates become U+FFFD, as in Go.
     """
-    return _repaired(_span_decoder().decode(body.decode("utf-8", "replace")))
+    return _repair(_span_decoder().decode(body.decode("utf-8", "replace")))
 
 
-def _repaired(value: Any) -> Any:
+def _repair(value: Any) -> Any:
     if type(value) is str:
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if _has_surrogate(value) else value
     if isinstance(value, Pairs):
-        value[:] = [(_repaired(key), _repaired(item)) for key, item in value]
+        value[:] = [(_repair(key), _repair(item)) for key, item in value]
     elif isinstance(value, list):
-        value[:] = [_repaired(item) for item in value]
+        value[:] = [_repair(item) for item in value]
     return value
 
 
@@ -149,7 +149,7 @@ class _Scanner:
     def fail(self, context: str) -> ValueError:
         if self.at >= len(self.body):
             return ValueError("unexpected end of JSON input")
-        return ValueError(f"invalid character {_quoted(self.body[self.at])} {context}")
+        return ValueError(f"invalid character {_quote(self.body[self.at])} {context}")
 
     def peek(self) -> int:
         return self.body[self.at] if self.at < len(self.body) else -1
@@ -281,7 +281,7 @@ class _Scanner:
             self.at += 1
 
 
-def _quoted(char: int) -> str:
+def _quote(char: int) -> str:
     special = {ord("'"): r"'\''", ord('"'): "'\"'", ord("\\"): r"'\\'"}
     if char in special:
         return special[char]

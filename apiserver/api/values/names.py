@@ -165,7 +165,7 @@ def _length(value: str) -> int:
     return len(value) if value.isascii() else len(value.encode("utf-8", "surrogatepass"))
 
 
-def _checked(value: str, pattern: NamePattern, limit: int, too_long: Callable[[int], str]) -> list[str]:
+def _check_pattern(value: str, pattern: NamePattern, limit: int, too_long: Callable[[int], str]) -> list[str]:
     matches = pattern.matches(value)
     if matches and len(value) <= limit:
         return []
@@ -192,30 +192,30 @@ def short_name(value: str) -> list[str]:
 
 def dns_subdomain(value: str) -> list[str]:
     """Check an RFC 1123 subdomain: labels joined by dots, at most 253 bytes (a label has no limit of its own)."""
-    return _checked(value, _DNS_SUBDOMAIN, 253, _characters)
+    return _check_pattern(value, _DNS_SUBDOMAIN, 253, _characters)
 
 
 def long_name(value: str) -> list[str]:
     """Check a subdomain, with the errors of upstream's generated rules."""
-    return _checked(value, _DNS_SUBDOMAIN, 253, _bytes)
+    return _check_pattern(value, _DNS_SUBDOMAIN, 253, _bytes)
 
 
 def dns_subdomain_caseless(value: str) -> list[str]:
     """Check a subdomain that may contain upper case."""
-    return _checked(value.lower() if value.isascii() else value, _CASELESS, 253, _bytes)
+    return _check_pattern(value.lower() if value.isascii() else value, _CASELESS, 253, _bytes)
 
 
 def dns_subdomain_with_underscore(value: str) -> list[str]:
-    return _checked(value, _UNDERSCORED_SUBDOMAIN, 253, _characters)
+    return _check_pattern(value, _UNDERSCORED_SUBDOMAIN, 253, _characters)
 
 
 def dns1035_label(value: str) -> list[str]:
     """Check a label that starts with a letter (service names)."""
-    return _checked(value, _DNS1035, 63, _characters)
+    return _check_pattern(value, _DNS1035, 63, _characters)
 
 
 def wildcard_subdomain(value: str) -> list[str]:
-    return _checked(value, _WILDCARD, 253, _characters)
+    return _check_pattern(value, _WILDCARD, 253, _characters)
 
 
 def label_key(value: str) -> list[str]:
@@ -232,7 +232,7 @@ def label_key(value: str) -> list[str]:
     if slash:
         if not prefix:
             errors.append("prefix part must be non-empty")
-        elif wrong := _checked(prefix, _DNS_SUBDOMAIN, 253, _bytes):
+        elif wrong := _check_pattern(prefix, _DNS_SUBDOMAIN, 253, _bytes):
             errors.extend(f"prefix part {text}" for text in wrong)
     if not name:
         errors.append("name part must be non-empty")
@@ -245,7 +245,7 @@ def label_key(value: str) -> list[str]:
 
 def label_value(value: str) -> list[str]:
     """Check a label's value: empty, or at most 63 bytes that begin and end alphanumeric."""
-    return _checked(value, _LABEL_VALUE, 63, _bytes)
+    return _check_pattern(value, _LABEL_VALUE, 63, _bytes)
 
 
 def c_identifier(value: str) -> list[str]:
@@ -260,7 +260,7 @@ def _directory(value: str) -> list[str]:
 
 def config_map_key(value: str) -> list[str]:
     """Check a key of a ConfigMap's or Secret's data."""
-    return _checked(value, _CONFIG_KEY, 253, _characters) + _directory(value)
+    return _check_pattern(value, _CONFIG_KEY, 253, _characters) + _directory(value)
 
 
 def env_var_name(value: str) -> list[str]:

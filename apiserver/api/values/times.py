@@ -57,11 +57,11 @@ def time(text: str) -> str | None:
 
 def timestamp(moment: datetime) -> str:
     """Format a metav1.Time: whole seconds in UTC."""
-    return _written(moment.timestamp() // 1)
+    return _format_seconds(moment.timestamp() // 1)
 
 
 @lru_cache(maxsize=64)
-def _written(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     """Format seconds since 1970. Cached, because every write has a time and most repeat that of the previous write."""
     return _plain(datetime.fromtimestamp(seconds, UTC)) + "Z"
 

@@ -318,11 +318,11 @@ class _Reader:
         return found and found._replace(message=message)
 
     def _compiled(self, where: Where, source: str, language: Language, result: Any) -> Expression | None:
-        from apiserver.cel.engine import NotCompiled
+        from apiserver.cel.engine import CompileFailure
         from apiserver.cel.environments.admission import compile_admission
 
         try:
             return Expression(source, compile_admission(source, language, result))
-        except NotCompiled as error:
+        except CompileFailure as error:
             self.errors.append(invalid(where, source, str(error).partition(" but got")[0]))
             return None

@@ -118,14 +118,14 @@ class Checker:
         """Copy the type of the original, and its issues: they are reported at both places."""
         node.type = node.original.type
         first, last = self._spans.get(node.original, (0, 0))
-        if len(self._issues.found) <= MAX_ISSUES:
-            self._issues.found.extend(self._issues.found[first:last])
+        if len(self._issues.problems) <= MAX_ISSUES:
+            self._issues.problems.extend(self._issues.problems[first:last])
 
     def _target(self, node: Node) -> None:
         """Check the target of a call and record its issues, in case it is copied."""
-        first = len(self._issues.found)
+        first = len(self._issues.problems)
         self._check(node)
-        self._spans[node] = (first, len(self._issues.found))
+        self._spans[node] = (first, len(self._issues.problems))
 
     def _lookup(self, name: str) -> tuple[Type, Any] | None:
         """Return the type of a name, and its value if it is the name of a type."""

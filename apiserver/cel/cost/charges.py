@@ -13,7 +13,7 @@ from apiserver.api.values.quantity import Quantity
 from apiserver.api.values.semver import Semver
 from apiserver.cel.cost.estimate import LIST_COST, REGEX_FACTOR, STRING_FACTOR
 from apiserver.cel.cost.rules import CHECK_COST, COMPARED, FLAT, selector_cost
-from apiserver.cel.language.values import Broken, ComputedQuantity, go_type_name, not_a_list, size_of
+from apiserver.cel.language.values import ComputedQuantity, InternalFailure, go_type_name, list_expected_error, size_of
 from apiserver.cel.library.addresses import CIDR, IP
 from apiserver.cel.library.kubernetes import NamedFormat
 from apiserver.cel.library.lists import COMPARABLE
@@ -101,7 +101,7 @@ def _charge_output(_args: Any, result: Any) -> int:
 def _charge_flatten(args: Any, _result: Any) -> int:
     depth = args[1] if len(args) == 2 else 1
     if depth.__class__ is not int:
-        raise Broken(f"interface conversion: ref.Val is {go_type_name(depth)}, not types.Int")
+        raise InternalFailure(f"interface conversion: ref.Val is {go_type_name(depth)}, not types.Int")
     return int(size_of(args[0]) * depth) % 2**64 + 1 + LIST_COST  # a negative cost wraps and exceeds any limit
 
 
@@ -109,7 +109,7 @@ def _charge_comparisons(keys_at: int) -> Charge:
     def charge(args: Any, _result: Any) -> int:
         keys = args[keys_at]
         if not isinstance(keys, list | tuple):
-            raise not_a_list(keys)
+            raise list_expected_error(keys)
         count = size_of(keys)
         factor = 2.0
         if count and isinstance(keys[0], str | bytes):

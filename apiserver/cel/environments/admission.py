@@ -185,6 +185,6 @@ PATCH_RESULT: Final = Result(frozenset({str(list_of(JSON_PATCH))}), str(list_of(
 
 
 def compile_admission(source: str, language: Language, result: Result) -> Compiled:
-    """Compile an expression, or raise NotCompiled."""
+    """Compile an expression, or raise CompileFailure."""
     accepted = _EVERYTHING if result.types is None else result.types
     return compile_expression(source, language, accepted, result.text, CALL_LIMIT, " but got")

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 from apiserver.cel.environments.references import mentions
 
-__all__ = ["Absent", "find_absent"]
+__all__ = ["MissingAttribute", "find_missing"]
 
 
-class Described(Protocol):
+class DeviceProperties(Protocol):
     """A device: attributes and capacity by name, with or without a domain."""
 
     @property
@@ -24,7 +24,7 @@ class Described(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
+class MissingAttribute:
     """An attribute or capacity, or a whole domain, that no device has.
 
     `nearest` is a similar name that `having` devices have, "" if there is none.
@@ -38,7 +38,7 @@ class Absent:
         return self.what
 
 
-def find_absent(expression: str, devices: Iterable[tuple[str, Described]]) -> Iterator[Absent]:
+def find_missing(expression: str, devices: Iterable[tuple[str, DeviceProperties]]) -> Iterator[MissingAttribute]:
     """Yield the names in an expression that no device has.
 
     `devices` come with their drivers; a driver's name is the domain of names without one.
@@ -55,10 +55,10 @@ def find_absent(expression: str, devices: Iterable[tuple[str, Described]]) -> It
         if mention.domain not in domains:
             near = _nearest(mention.domain, sorted(domains))
             having = max((count for (domain, _), count in names.items() if domain == near), default=0)
-            yield Absent(f"{mention.kind} of domain {mention.domain}", near, having)
+            yield MissingAttribute(f"{mention.kind} of domain {mention.domain}", near, having)
         elif mention.name and (mention.domain, mention.name) not in names:
             near = _nearest(mention.name, [name for domain, name in names if domain == mention.domain])
-            yield Absent(f"{mention.kind} {mention}", near, names[mention.domain, near])
+            yield MissingAttribute(f"{mention.kind} {mention}", near, names[mention.domain, near])
 
 
 def _nearest(name: str, candidates: Iterable[str]) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from apiserver.cel.language.ast import Call, Comprehension, Ident, Literal, Node, Select, children
-from apiserver.cel.language.source import Issues, Reported
+from apiserver.cel.language.source import IssueReported, Issues
 from apiserver.cel.syntax.lexer import tokenize
 from apiserver.cel.syntax.macros import all_macros
-from apiserver.cel.syntax.parser import NotCel, Parser
+from apiserver.cel.syntax.parser import ParseFailure, Parser
 
 Path = tuple[str, ...]
 
@@ -49,7 +49,7 @@ def parse(expression: str) -> Node | None:
     issues = Issues(expression)
     try:
         return Parser(tokenize(expression, issues), issues, all_macros(), optional_syntax=True).parse()
-    except (NotCel, Reported):
+    except (ParseFailure, IssueReported):
         return None
 
 

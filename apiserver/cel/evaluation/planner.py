@@ -400,7 +400,7 @@ def _with_pattern(function: str, plans: list[Plan]) -> Invoke | None:
         if text.__class__ is not str or limit.__class__ is not int:
             raise no_such_overload()
         if function == "matches":
-            return pattern.found_in(text)
+            return pattern.contains_match(text)
         return pattern.find(text) if function == "find" else pattern.find_all(text, limit)
 
     return invoke

@@ -17,7 +17,7 @@ MAX_DEPTH: Final = 250
 TOO_DEEP: Final = f"expression recursion limit exceeded: {MAX_DEPTH}"
 
 
-class Reported(Exception):
+class IssueReported(Exception):
     """Ends an attempt whose problem is already in the list of issues."""
 
 
@@ -26,22 +26,22 @@ class Issues:
     """The problems found in one source, in order of discovery."""
 
     source: str
-    found: list[tuple[int, str]] = field(default_factory=list)
+    problems: list[tuple[int, str]] = field(default_factory=list)
     #: The parts of the source that are no tokens.
-    unread: list[tuple[int, int]] = field(default_factory=list)
+    skipped: list[tuple[int, int]] = field(default_factory=list)
     _lines: list[int] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.found)
+        return bool(self.problems)
 
     def report(self, pos: int, message: str) -> None:
         """Add a problem at an offset."""
-        self.found.append((pos, message))
+        self.problems.append((pos, message))
 
     def read_text(self, start: int, end: int) -> str:
         """Return the source between two offsets without the parts that are no tokens."""
         parts = []
-        for first, last in self.unread:
+        for first, last in self.skipped:
             if start <= first < end:
                 parts.append(self.source[start:first])
                 start = last
@@ -49,10 +49,10 @@ class Issues:
 
     def text(self) -> str:
         """Render all problems, sorted by position."""
-        kept = self.found[:MAX_ISSUES]
+        kept = self.problems[:MAX_ISSUES]
         shown = [self._show(*issue) for issue in sorted(kept, key=lambda issue: issue[0])]
-        if len(self.found) > MAX_ISSUES:
-            shown.append(f"{len(self.found) - MAX_ISSUES} more errors were truncated")
+        if len(self.problems) > MAX_ISSUES:
+            shown.append(f"{len(self.problems) - MAX_ISSUES} more errors were truncated")
         return "\n".join(shown)
 
     def _show(self, pos: int, message: str) -> str:

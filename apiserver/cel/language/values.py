@@ -30,7 +30,7 @@ class CostExceeded(Exception):
     """The evaluation exceeded its limit; nothing absorbs this."""
 
 
-class Broken(Exception):
+class InternalFailure(Exception):
     """The reference implementation fails with an internal error here; nothing absorbs it."""
 
 
@@ -178,14 +178,14 @@ def go_type_name(value: Any) -> str:
     return name if name is not None else f"cel.{value.__class__.__name__}"
 
 
-def not_a_list(value: Any) -> Broken:
+def list_expected_error(value: Any) -> InternalFailure:
     """Build the error of a function that is charged for a list but has none.
 
     None represents an error, the most frequent case (a missing field).
     """
     missing = "Contains" if value.__class__ in _ADDED else "Add"
     name = "*types.Err" if value is None else go_type_name(value)
-    return Broken(f"interface conversion: {name} is not traits.Lister: missing method {missing}")
+    return InternalFailure(f"interface conversion: {name} is not traits.Lister: missing method {missing}")
 
 
 def size_of(value: Any) -> int:

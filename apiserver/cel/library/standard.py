@@ -47,7 +47,7 @@ def matches(text: Any, pattern: Any) -> bool:
     if pattern.__class__ is not str:
         raise no_such_overload()
     try:
-        return compile_pattern(pattern).found_in(text)
+        return compile_pattern(pattern).contains_match(text)
     except ValueError as error:
         raise CelError(str(error)) from None
 

@@ -38,7 +38,7 @@ POSIX: Final[dict[str, tuple[Range, ...]]] = {
 }
 
 
-def normalized(ranges: list[Range]) -> tuple[Range, ...]:
+def normalize(ranges: list[Range]) -> tuple[Range, ...]:
     """Return the ranges sorted and merged."""
     joined: list[Range] = []
     for low, high in sorted(ranges):
@@ -49,7 +49,7 @@ def normalized(ranges: list[Range]) -> tuple[Range, ...]:
     return tuple(joined)
 
 
-def negated(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
+def negate(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
     """Return the code points outside of sorted, disjoint ranges."""
     result: list[Range] = []
     following = 0
@@ -90,14 +90,14 @@ def _case_key(char: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def folded(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
+def fold_case(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
     """Return the ranges with the other cases of every letter."""
     extended, cased = list(ranges), _other_cases()
     for low, high in ranges:
         for code, others in cased[bisect_left(cased, (low,)) : bisect_left(cased, (high + 1,))]:
             assert low <= code <= high
             extended.extend((other, other) for other in others)
-    return normalized(extended)
+    return normalize(extended)
 
 
 def unicode_class(name: str) -> tuple[Range, ...] | None:
@@ -133,7 +133,7 @@ def _categories() -> dict[str, list[Range]]:
 @lru_cache(maxsize=64)
 def _category(name: str) -> tuple[Range, ...] | None:
     found = [each for category, ranges in _categories().items() if category.startswith(name) for each in ranges]
-    return normalized(found) or None
+    return normalize(found) or None
 
 
 @lru_cache(maxsize=1)
@@ -153,4 +153,4 @@ def _scripts() -> dict[str, tuple[Range, ...]]:
             if script in found:
                 found[script].append((low, high))
         at = high + 1
-    return {script: normalized(ranges) for script, ranges in found.items()}
+    return {script: normalize(ranges) for script, ranges in found.items()}

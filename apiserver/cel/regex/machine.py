@@ -1,7 +1,7 @@
 """Linear-time simulation of regular expressions: a program whose alternatives are all followed in parallel.
 
-`found_in` caches the transitions of sets of program positions, so most characters cost one lookup. `search` follows
-prioritised threads and finds the leftmost match that a backtracking search would prefer.
+`contains_match` caches the transitions of sets of program positions, so most characters cost one lookup. `search`
+follows prioritised threads and finds the leftmost match that a backtracking search would prefer.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Machine:
         self._states: dict[tuple[tuple[int, ...], str], _State] = {}
         self._room = _ROOM
 
-    def found_in(self, text: str, at: int = 0) -> bool:
+    def contains_match(self, text: str, at: int = 0) -> bool:
         """Return whether the program matches anywhere in the text, at or after an offset."""
         state = self._state((0,), self._before(text, at))
         missing = object()
@@ -162,7 +162,7 @@ class Machine:
 
     def search(self, text: str, at: int) -> tuple[int, int] | None:
         """Return start and end of the preferred leftmost match at or after an offset."""
-        if not self.found_in(text, at):
+        if not self.contains_match(text, at):
             return None
         match_at = len(self._program) - 1
         threads: list[tuple[int, int]] = []

@@ -36,10 +36,10 @@ class Pattern:
         if loops is not None and _count_ranges(tree) <= _FEW_RANGES:
             self._longest = int(_HARMLESS_STEPS ** (1 / (loops + 1)))
 
-    def found_in(self, text: str) -> bool:
+    def contains_match(self, text: str) -> bool:
         """Return whether the pattern matches anywhere."""
         regex = self._quick(text)
-        return self._simulation().found_in(text) if regex is None else regex.search(text) is not None
+        return self._simulation().contains_match(text) if regex is None else regex.search(text) is not None
 
     def _quick(self, text: str) -> re.Pattern[str] | None:
         """Return the pattern for Python's `re`, compiled on first use, or None for a text that is too long for it."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from apiserver.cel.regex.classes import LAST, PERL, POSIX, Range, folded, negated, normalized, unicode_class
+from apiserver.cel.regex.classes import LAST, PERL, POSIX, Range, fold_case, negate, normalize, unicode_class
 
 _MAX_REPEAT: Final = 1000
 _MAX_DEPTH: Final = 1000
@@ -185,7 +185,7 @@ class _Parser:
 
     def _char(self, code: int) -> Node:
         ranges = ((code, code),)
-        return Chars(folded(ranges) if self.flags.fold else ranges)
+        return Chars(fold_case(ranges) if self.flags.fold else ranges)
 
     def _group(self, depth: int) -> Node | None:
         saved = self.flags.copy()
@@ -253,8 +253,8 @@ class _Parser:
         if char.lower() in PERL:
             self.at += 2
             ranges = PERL[char.lower()]
-            ranges = folded(ranges) if self.flags.fold else ranges
-            return negated(ranges) if char.isupper() else ranges
+            ranges = fold_case(ranges) if self.flags.fold else ranges
+            return negate(ranges) if char.isupper() else ranges
         if char not in "pP":
             return None
         start = self.at
@@ -272,8 +272,8 @@ class _Parser:
         if ranges_found is None:
             raise self._error("invalid character class range", self.text[start:end])
         self.at = end
-        ranges = folded(ranges_found) if self.flags.fold else ranges_found
-        return negated(ranges) if negative else ranges
+        ranges = fold_case(ranges_found) if self.flags.fold else ranges_found
+        return negate(ranges) if negative else ranges
 
     def _escaped_char(self) -> int:
         start = self.at
@@ -325,10 +325,10 @@ class _Parser:
             parts[id(part)] = part
         self.at += 1
         if plain:
-            simple = normalized(plain)
-            parts[id(simple)] = folded(simple) if self.flags.fold else simple
-        result = normalized([each for part in parts.values() for each in part])
-        return negated(result) if negative else result
+            simple = normalize(plain)
+            parts[id(simple)] = fold_case(simple) if self.flags.fold else simple
+        result = normalize([each for part in parts.values() for each in part])
+        return negate(result) if negative else result
 
     def _class_item(self, start: int, plain: list[Range]) -> tuple[Range, ...]:
         """Read a class inside a class. Add a character range to `plain`, whose ranges are folded together."""
@@ -342,8 +342,8 @@ class _Parser:
                 if found is None:
                     raise self._error("invalid character class range", part)
                 self.at = close + 2
-                found = folded(found) if self.flags.fold else found
-                return negated(found) if name.startswith("^") else found
+                found = fold_case(found) if self.flags.fold else found
+                return negate(found) if name.startswith("^") else found
         if text[self.at] == "\\" and self.at + 1 < len(text):
             escaped = self._class_escape()
             if escaped is not None:

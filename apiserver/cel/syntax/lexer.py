@@ -91,5 +91,5 @@ def _report_unfinished(source: str, pos: int, issues: Issues) -> int:
         escape = _UNFINISHED_ESCAPE.match(source, stop)
         stop = escape.end() if escape else stop
     issues.report(pos, f"Syntax error: token recognition error at: '{source[pos : stop + 1]}'")
-    issues.unread.append((pos, stop + 1))
+    issues.skipped.append((pos, stop + 1))
     return stop + 1

@@ -1,8 +1,8 @@
 """Recursive descent parser of CEL.
 
-It accepts exactly the language and builds the tree in one pass. On a syntax error it only raises `NotCel`; `diagnosis`
-then builds the messages for users. Other problems (reserved words, numbers out of range, wrong macro arguments) are
-reported here.
+It accepts exactly the language and builds the tree in one pass. On a syntax error it only raises `ParseFailure`;
+`diagnosis` then builds the messages for users. Other problems (reserved words, numbers out of range, wrong macro
+arguments) are reported here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from apiserver.cel.language.ast import Call, Entry, Ident, ListNode, Literal, MapNode, Node, Select, StructNode
-from apiserver.cel.language.source import MAX_DEPTH, NOWHERE, TOO_DEEP, Issues, Reported
+from apiserver.cel.language.source import MAX_DEPTH, NOWHERE, TOO_DEEP, IssueReported, Issues
 from apiserver.cel.language.stack import OFTEN, has_room, run_on_new_stack
 from apiserver.cel.syntax.lexer import RESERVED, Token
 from apiserver.cel.syntax.literals import bytes_value, double_value, int_value, string_value, uint_value
@@ -25,7 +25,7 @@ _SUMS: Final = {"+": "_+_", "-": "_-_"}
 _PRODUCTS: Final = {"*": "_*_", "/": "_/_", "%": "_%_"}
 
 
-class NotCel(Exception):
+class ParseFailure(Exception):
     """The source does not parse."""
 
 
@@ -52,7 +52,7 @@ class Parser:
         """Parse the whole source as one expression."""
         node = self._expression()
         if self.kind != "EOF":
-            raise NotCel
+            raise ParseFailure
         return node
 
     def _advance(self) -> Token:
@@ -63,7 +63,7 @@ class Parser:
 
     def _expect(self, kind: str) -> Token:
         if self.kind != kind:
-            raise NotCel
+            raise ParseFailure
         return self._advance()
 
     def _accept(self, kind: str) -> Token | None:
@@ -72,7 +72,7 @@ class Parser:
     def _check_depth(self, levels: int, message: str = TOO_DEEP) -> int:
         if levels > MAX_DEPTH:
             self.issues.report(NOWHERE, message)
-            raise Reported
+            raise IssueReported
         return levels
 
     def _add_layer(self, *heights: int) -> None:
@@ -194,7 +194,7 @@ class Parser:
 
     def _field_name(self) -> Token:
         if self.kind not in ("IDENT", "ESC"):
-            raise NotCel
+            raise ParseFailure
         return self._advance()
 
     def _plain_name(self, token: Token) -> str:
@@ -286,7 +286,7 @@ class Parser:
                 break
             self._advance()
             if self.kind == ",":
-                raise NotCel
+                raise ParseFailure
         if not elements:
             self._accept(",")
         self._expect("]")
@@ -310,7 +310,7 @@ class Parser:
                 break
             self._advance()
             if self.kind == ",":
-                raise NotCel
+                raise ParseFailure
         if not entries:
             self._accept(",")
         self._expect("}")
@@ -322,7 +322,7 @@ class Parser:
         sign = "-" if self._accept("-") else ""
         token = self._advance() if self.kind != "EOF" else None
         if token is None or (sign and token.kind not in ("INT", "FLOAT")):
-            raise NotCel
+            raise ParseFailure
         match token.kind:
             case "INT":
                 value: object = int_value(sign + token.text)
@@ -339,7 +339,7 @@ class Parser:
             case "null":
                 value = None
             case _:
-                raise NotCel
+                raise ParseFailure
         if isinstance(value, ValueError):
             return self._problem(start, str(value))
         return Literal(start, value)

@@ -189,7 +189,7 @@ def decode_body(ctx: Context, expected: ExpectedBody, kinds: Kinds, request: Req
         ctx, expected, kinds, loaded, version if expected.custom else version or expected.api_version,
         kind or expected.kind, validation or "Warn",
     )  # fmt: skip
-    return _converted(ctx, expected, obj, reset=reset)
+    return _convert_to_hub(ctx, expected, obj, reset=reset)
 
 
 def _without_kind(expected: ExpectedBody, body: bytes, validation: str) -> StatusError:
@@ -216,10 +216,10 @@ def _decode_message(ctx: Context, expected: ExpectedBody, kinds: Kinds, body: by
     obj = _decode_as(
         ctx, expected, kinds, envelope, version or expected.api_version, envelope.kind or expected.kind, "Ignore"
     )
-    return _converted(ctx, expected, obj, reset=False)
+    return _convert_to_hub(ctx, expected, obj, reset=False)
 
 
-def _converted(ctx: Context, expected: ExpectedBody, obj: Json, *, reset: bool) -> Hub:
+def _convert_to_hub(ctx: Context, expected: ExpectedBody, obj: Json, *, reset: bool) -> Hub:
     """Convert the body of a request like `to_hub`. Raise 400 if it has no stored form."""
     try:
         return to_hub(ctx, expected, obj, reset=reset)

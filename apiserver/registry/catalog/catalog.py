@@ -92,7 +92,7 @@ class Catalog:
 
     async def add(self, resource: Resource, served: Iterable[str] | None = None) -> None:
         """Serve a new resource in the given versions (None: all of its own). Raise CatalogError."""
-        versions = self._checked(resource, served)
+        versions = self._check_resource(resource, served)
         prefix = resource.prefix()
         if (resource.group, resource.plural) in self._versions:
             raise CatalogError(f"{resource.qualified} is served already; replace it")
@@ -116,7 +116,7 @@ class Catalog:
         Watches of a kind with the same `to_former` form continue for a short time, like upstream's.
         Raises CatalogError.
         """
-        versions = self._checked(resource, served)
+        versions = self._check_resource(resource, served)
         before = self._store(resource.group, resource.plural).resource
         prefix = resource.prefix()
         if before.prefix() != prefix or before.namespaced is not resource.namespaced:
@@ -152,7 +152,7 @@ class Catalog:
             raise CatalogError(f"{plural}.{group} is not served" if group else f"{plural} is not served")
         return store
 
-    def _checked(self, resource: Resource, served: Iterable[str] | None) -> tuple[Version, ...]:
+    def _check_resource(self, resource: Resource, served: Iterable[str] | None) -> tuple[Version, ...]:
         """Return the versions to serve. Raise CatalogError for names and kinds of another resource."""
         wanted = {version.name for version in resource.versions} if served is None else set(served)
         unknown = wanted - {version.name for version in resource.versions}

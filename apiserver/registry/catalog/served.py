@@ -92,10 +92,10 @@ def stage(version: str) -> str:
 def list_known(catalog: Iterable[Resource], features: Features) -> tuple[Resource, ...]:
     """Return every resource without the fields of kubedra's own disabled gates."""
     hidden = features.hidden
-    return tuple(_without(resource, hidden) for resource in catalog)
+    return tuple(_remove_gated(resource, hidden) for resource in catalog)
 
 
-def _without(resource: Resource, gates: frozenset[str]) -> Resource:
+def _remove_gated(resource: Resource, gates: frozenset[str]) -> Resource:
     versions = tuple(replace(version, schema=without_gates(version.schema, gates)) for version in resource.versions)
     changed = any(new.schema is not old.schema for new, old in zip(versions, resource.versions, strict=True))
     return replace(resource, versions=versions) if changed else resource
@@ -109,7 +109,7 @@ def select_served(
     flags = _flags(resources, config)
     _check_keys(resources, features.release, flags)
     on = [r for r in resources if not r.gate or features.enabled(r.gate)]
-    return [(r, v) for r in on for v in r.versions if _available(v, features.release) and _on(r, v, flags)]
+    return [(r, v) for r in on for v in r.versions if _available(v, features.release) and _is_on(r, v, flags)]
 
 
 def _flags(resources: list[Resource], config: Mapping[str, str]) -> dict[str, bool]:
@@ -159,7 +159,7 @@ def _name(resource: Resource, version: Version) -> str:
     return f"{resource.group}/{version.name}" if resource.group else version.name
 
 
-def _on(resource: Resource, version: Version, flags: Mapping[str, bool]) -> bool:
+def _is_on(resource: Resource, version: Version, flags: Mapping[str, bool]) -> bool:
     """Return the most specific setting: the resource's, its version's, its stage's, `api/all`, the default."""
     name = _name(resource, version)
     for key in (f"{name}/{resource.plural}", name):

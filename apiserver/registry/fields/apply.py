@@ -190,7 +190,7 @@ class Apply:
         """Merge and prune the object, and update the ownership in `managers`."""
         wrong = check(self.schema, self.applied)
         if wrong:
-            raise StatusError(500, "", f"failed to create typed patch object ({self._shown()}): {wrong}")
+            raise StatusError(500, "", f"failed to create typed patch object ({self._render()}): {wrong}")
         merged: Json = merge(self.schema, live, self.applied)
         last = managers.get(self.manager)
         fields = without(collect_applied(self.schema, self.applied), self.resets)
@@ -206,7 +206,7 @@ class Apply:
                 del managers[self.manager]
         return merged
 
-    def _shown(self) -> str:
+    def _render(self) -> str:
         metadata = self.applied.get("metadata")
         given = metadata if isinstance(metadata, dict) else {}
         namespace, name = _text(given.get("namespace")), _text(given.get("name"))
@@ -215,7 +215,7 @@ class Apply:
     # Fields that this manager no longer states are removed unless another manager owns them.
 
     def _prune(self, merged: Json, managers: Managers, last: Owned) -> Json:
-        if self.forms.get(last.version) is None or self._states_all(last, managers):
+        if self.forms.get(last.version) is None or self._is_stated_whole(last, managers):
             return merged
         at, schema = last.version, self._form(last.version).schema
         whole = self._convert(merged, self.api_version, at, _CONVERT_MERGED)
@@ -229,7 +229,7 @@ class Apply:
         pruned = remove(schema, whole, intersection(dangling, owned_before))
         return self._convert(pruned, at, self.api_version, _PRUNE)
 
-    def _states_all(self, last: Owned, managers: Managers) -> bool:
+    def _is_stated_whole(self, last: Owned, managers: Managers) -> bool:
         """Return whether this manager still states all fields that it owned.
 
         If so, it removes no fields, and no conversion can lose any.
@@ -338,7 +338,7 @@ class Apply:
         if merged == live and old is not None:
             obj = exact_copy(old)
         else:
-            obj = self._decoded(merged)
+            obj = self._decode(merged)
             if self.manager in managers:
                 managers[self.manager] = managers[self.manager]._replace(time=timestamp(self.ctx.now))
         metadata = obj["metadata"]
@@ -352,7 +352,7 @@ class Apply:
             metadata["annotations"] = {**annotations, LAST_APPLIED: self._last_applied()}
         return obj
 
-    def _decoded(self, merged: Json) -> Hub:
+    def _decode(self, merged: Json) -> Hub:
         obj = read_ordinary(self.schema, merged)
         try:
             if obj is None:
@@ -361,7 +361,7 @@ class Apply:
         except (TypeMismatch, DecodeError) as error:
             kind = _gvk(self.api_version, self.expected.kind)
             message = (
-                f"failed to convert new object ({self._shown()}) to proper version: unable to convert unstructured"
+                f"failed to convert new object ({self._render()}) to proper version: unable to convert unstructured"
                 f" object to {kind}: {error}"
             )
             raise StatusError(500, "", message) from None

@@ -204,11 +204,11 @@ def _check_preconditions(resource: Resource, metadata: Json, preconditions: Prec
     uid, version = preconditions.uid, preconditions.resource_version
     name = metadata["name"]
     if uid is not None and uid != metadata["uid"]:
-        raise _refused(
+        raise _precondition_conflict(
             resource, name, "UID", uid, metadata["uid"], "The object might have been deleted and then recreated"
         )
     if version is not None and version != metadata["resourceVersion"]:
-        raise _refused(
+        raise _precondition_conflict(
             resource,
             name,
             "ResourceVersion",
@@ -218,7 +218,7 @@ def _check_preconditions(resource: Resource, metadata: Json, preconditions: Prec
         )
 
 
-def _refused(resource: Resource, name: str, what: str, wanted: str, found: str, hint: str) -> StatusError:
+def _precondition_conflict(resource: Resource, name: str, what: str, wanted: str, found: str, hint: str) -> StatusError:
     if resource.strategy.storage_preconditions:
         cause = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
         return conflict(resource.plural, resource.group, name, cause)

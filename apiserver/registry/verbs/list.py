@@ -75,21 +75,21 @@ async def list_entries(store: Store, ctx: Context, options: ListOptions) -> List
         entries = [each for each in entries if (not key or each.key == key) and (test is None or test(each))]
         listing = Listing(entries, 0)
     elif store.resource.conversion is not None:
-        listing = await _converted(store, ctx, options, selection)
+        listing = await _list_converted(store, ctx, options, selection)
     else:
-        listing = await _listed(store, options, selection)
+        listing = await _list_stored(store, options, selection)
     return replace(listing, shards=selection.shards) if selection.shards else listing
 
 
-async def _converted(store: Store, ctx: Context, options: ListOptions, selection: Selection) -> Listing:
+async def _list_converted(store: Store, ctx: Context, options: ListOptions, selection: Selection) -> Listing:
     """List a kind with an external converter. Labels and fields are those of the requested version."""
     conversion, limit, test = store.resource.conversion, options.limit, selection.test
     assert conversion is not None
     if test is None:
-        listing = await _listed(store, options, selection)
+        listing = await _list_stored(store, options, selection)
         return replace(listing, entries=await conversion.convert_entries(listing.entries, ctx.version, kept=True))
     everything = Selection(selection.prefix, None, None)
-    listing = await _listed(store, options, everything, whole=True)
+    listing = await _list_stored(store, options, everything, whole=True)
     kept = [entry for entry in await conversion.convert_entries(listing.entries, ctx.version, kept=True) if test(entry)]
     if limit <= 0 or len(kept) <= limit:
         return Listing(kept, listing.revision)
@@ -97,12 +97,12 @@ async def _converted(store: Store, ctx: Context, options: ListOptions, selection
     return Listing(kept[:limit], listing.revision, token)
 
 
-async def _listed(store: Store, options: ListOptions, selection: Selection, *, whole: bool = False) -> Listing:
+async def _list_stored(store: Store, options: ListOptions, selection: Selection, *, whole: bool = False) -> Listing:
     """List the entries as stored. With `whole` the limit is ignored."""
     cache = store.cache
     if not options.resource_version and not options.continue_token and options.limit <= 0:
         await store.registry.consistent()
-        return await _selected_now(cache, selection)
+        return await _select_current(cache, selection)
     exact, start, limit = await _where(cache, selection, options)
     limit = 0 if whole else limit
     if exact > cache.revision or (not exact and (options.continue_token or not options.resource_version)):
@@ -110,7 +110,7 @@ async def _listed(store: Store, options: ListOptions, selection: Selection, *, w
     if exact and exact != cache.revision:
         return await _at(cache, selection, exact, start, limit, options)
     if limit <= 0 and not start:
-        return await _selected_now(cache, selection)
+        return await _select_current(cache, selection)
     return _page(cache, selection, start, limit)
 
 
@@ -131,7 +131,7 @@ async def _where(cache: Cache, selection: Selection, options: ListOptions) -> tu
     return 0, "", 0 if revision == 0 else limit
 
 
-async def _selected_now(cache: Cache, selection: Selection) -> Listing:
+async def _select_current(cache: Cache, selection: Selection) -> Listing:
     """Return all selected entries of the present. Other tasks run while many objects are tested."""
     revision = cache.revision
     test = selection.test
@@ -156,7 +156,7 @@ def _page(cache: Cache, selection: Selection, start: str, limit: int) -> Listing
     revision = cache.revision
     if selection.test is None or limit <= 0:
         found = cache.list(selection.prefix, start, limit if limit > 0 else None)
-        return _paged(
+        return _build_page(
             found,
             [e for e in found.entries if selection.test is None or selection.test(e)],
             selection,
@@ -168,11 +168,11 @@ def _page(cache: Cache, selection: Selection, start: str, limit: int) -> Listing
         found = cache.list(selection.prefix, start, max(_PAGE, limit))
         for index, entry in enumerate(found.entries):
             if len(kept) == limit:
-                return _paged(found, kept, selection, revision, index < len(found.entries))
+                return _build_page(found, kept, selection, revision, index < len(found.entries))
             if selection.test(entry):
                 kept.append(entry)
         if not found.remaining or len(kept) == limit:
-            return _paged(found, kept, selection, revision, bool(found.remaining))
+            return _build_page(found, kept, selection, revision, bool(found.remaining))
         start = found.entries[-1].key + "\0"
 
 
@@ -193,18 +193,18 @@ async def _at(
             raise _ContinueExpired(encode_token(start, selection.prefix, -1)) from None
         raise expired(_LIST_EXPIRED) from None
     if plain:
-        return _paged(found, found.entries, selection, revision, bool(found.remaining))
+        return _build_page(found, found.entries, selection, revision, bool(found.remaining))
     assert selection.test is not None
     kept: list[Entry] = []
     for entry in found.entries:
         if limit > 0 and len(kept) == limit:
-            return _paged(found, kept, selection, revision, True)
+            return _build_page(found, kept, selection, revision, True)
         if selection.test(entry):
             kept.append(entry)
-    return _paged(found, kept, selection, revision, False)
+    return _build_page(found, kept, selection, revision, False)
 
 
-def _paged(found: StoredListing, kept: list[Entry], selection: Selection, revision: int, more: bool) -> Listing:
+def _build_page(found: StoredListing, kept: list[Entry], selection: Selection, revision: int, more: bool) -> Listing:
     if not more or not kept:
         return Listing(kept, revision)
     token = encode_token(kept[-1].key + "\0", selection.prefix, revision)

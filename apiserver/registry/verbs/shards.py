@@ -67,7 +67,7 @@ def parse_shards(text: str) -> ShardSelector:
     text = text.strip()
     if not text:
         raise ShardError("empty shard selector is not allowed; omit the parameter for unfiltered lists")
-    found = _ranges(_parsed(text))
+    found = _ranges(_parse(text))
     for field, _, _ in found[1:]:
         if field != found[0][0]:
             first = go_quote(found[0][0])
@@ -75,14 +75,14 @@ def parse_shards(text: str) -> ShardSelector:
     return ShardSelector(found[0][0], tuple((start, end) for _, start, end in found))
 
 
-def _parsed(text: str) -> Node:
+def _parse(text: str) -> Node:
     from apiserver.cel.engine import syntax_tree
     from apiserver.cel.language.source import Issues
 
     issues = Issues(text)
     tree = syntax_tree(text, issues)
     if issues:
-        raise ShardError(f"CEL parse error: {issues.found[0][1]}")
+        raise ShardError(f"CEL parse error: {issues.problems[0][1]}")
     return tree
 
 

@@ -181,10 +181,10 @@ def expression_errors(
     path: Path, shown: str, expression: str, language: Language, result: Result
 ) -> tuple[list[FieldError], Compiled | None]:
     """Compile an expression. Return the errors, which show the expression as `shown`, and the compiled program."""
-    from apiserver.cel.engine import NotCompiled
+    from apiserver.cel.engine import CompileFailure
     from apiserver.cel.environments.admission import compile_admission
 
     try:
         return [], compile_admission(expression, language, result)
-    except NotCompiled as error:
+    except CompileFailure as error:
         return [internal(path, str(error)) if error.internal else invalid(path, shown, str(error))], None

@@ -11,7 +11,14 @@ from typing import Any, Final
 from apiserver.api.objects import Json
 from apiserver.cel.checking.schemas import DeclaredType
 from apiserver.cel.cost.estimate import Bounds
-from apiserver.cel.engine import Compiled, Language, NotCompiled, build_language, compile_expression, parse_expression
+from apiserver.cel.engine import (
+    Compiled,
+    CompileFailure,
+    Language,
+    build_language,
+    compile_expression,
+    parse_expression,
+)
 from apiserver.cel.environments.devices import NEWEST
 from apiserver.cel.language.ast import Ident, Node, children
 from apiserver.cel.language.types import optional_of
@@ -42,7 +49,7 @@ def language_of(kind: DeclaredType, release: tuple[int, int], *, optional_old: b
 
 
 def compile_rule(source: str, language: Language, wanted: str = "bool") -> Compiled:
-    """Compile a rule, or with "string" its message. Raise NotCompiled."""
+    """Compile a rule, or with "string" its message. Raise CompileFailure."""
     return compile_expression(source, language, frozenset({wanted}), f"a {wanted}", CALL_LIMIT)
 
 
@@ -96,7 +103,7 @@ class Rule:
         try:
             message = self.message_program
             return self.program.max_cost + (message.max_cost if message is not None else 0)
-        except NotCompiled:
+        except CompileFailure:
             return 0
 
     @property

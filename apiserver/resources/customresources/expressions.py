@@ -12,7 +12,7 @@ from apiserver.api.errors.field_errors import FieldError, Path, forbidden, inter
 from apiserver.api.objects import Json
 from apiserver.cel.checking.schemas import MOST_BYTES, DeclaredType, declare_type, escape_name
 from apiserver.cel.cost.estimate import UNKNOWN
-from apiserver.cel.engine import NotCompiled
+from apiserver.cel.engine import CompileFailure
 from apiserver.resources.customresources.compiledrules import compile_rule, language_of, names_old_self
 
 __all__ = ["RuleScope", "Spent", "expression_errors", "total_errors"]
@@ -120,7 +120,7 @@ def _rule_errors(
     uses_old = False
     try:
         program = compile_rule(rule["rule"], language)
-    except NotCompiled as error:
+    except CompileFailure as error:
         text = str(error)
         if text.startswith("must evaluate to"):
             text = "cel expression must evaluate to a bool"
@@ -161,7 +161,7 @@ def _message_errors(language: Any, at: Path, rule: Json, spent: Spent, *, unchan
     place = at / "messageExpression"
     try:
         program = compile_rule(expression, language, "string")
-    except NotCompiled as error:
+    except CompileFailure as error:
         text = str(error)
         if text.startswith("must evaluate to"):
             text = "messageExpression must evaluate to a string"

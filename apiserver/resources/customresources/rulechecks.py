@@ -27,7 +27,7 @@ from apiserver.api.objects import Json
 from apiserver.api.validation.nodes import ABSENT, same
 from apiserver.api.validation.nodes import Node as SchemaNode
 from apiserver.cel.checking.schemas import DeclaredType, declare_type, escape_name, value_of
-from apiserver.cel.engine import NotCompiled
+from apiserver.cel.engine import CompileFailure
 from apiserver.cel.errors import LIMIT_EXCEEDED, EvaluationError
 from apiserver.cel.language.values import ABSENT as NOTHING
 from apiserver.cel.language.values import NONE, CelError, Optional
@@ -223,7 +223,7 @@ class _Checks:
         kind = self.schema.get("type") or ""
         try:
             uses_old, program = rule.uses_old, rule.program
-        except NotCompiled as error:
+        except CompileFailure as error:
             errors.append(invalid(at, kind, f"rule compile error: {error}"))
             return
         if uses_old and seen.old is ABSENT and not rule.optional:
@@ -253,7 +253,7 @@ class _Checks:
         """Return the message of a failed rule: the result of its message expression, or its fixed message."""
         try:
             program = rule.message_program
-        except NotCompiled:
+        except CompileFailure:
             program = None
         if program is None:
             return rule.message
