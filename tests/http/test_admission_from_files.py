@@ -69,7 +69,7 @@ def told(directory: Path, **directories: Path) -> list[str]:
 def look(server: Server, plugin: str) -> str:
     """What is counted after a look at a plugin's files."""
     followed = ReloadedManifests(server.settings.admission.manifests[plugin], "id")
-    followed.look()
+    followed.reload()
     return "\n".join(line for family in followed.families() for line in family.lines())
 
 
@@ -126,11 +126,11 @@ def test_what_cannot_be_used_leaves_all_as_it_was_and_counts(tmp_path: Path) -> 
     manifests = Manifests("ValidatingAdmissionPolicy", tmp_path, ON)
     followed, before = ReloadedManifests(manifests, "id"), manifests.digest
     (tmp_path / "b.yaml").write_text("kind: x")
-    followed.look()
+    followed.reload()
     assert (manifests.digest, len(manifests.objects("validatingadmissionpolicies"))) == (before, 1)
     (tmp_path / "b.yaml").unlink()
     (tmp_path / "a.yaml").unlink()
-    followed.look()
+    followed.reload()
     assert (manifests.digest, manifests.objects("validatingadmissionpolicies")) == ("", [])
     start = "apiserver_manifest_admission_config_controller"
     of = 'plugin="ValidatingAdmissionPolicy",apiserver_id_hash="sha256:'
@@ -149,7 +149,7 @@ def test_only_a_file_that_changed_is_read_anew(tmp_path: Path) -> None:
     manifests = Manifests("ValidatingAdmissionPolicy", tmp_path, ON)
     followed, before = ReloadedManifests(manifests, "id"), manifests.objects("validatingadmissionpolicies")
     write(tmp_path / "b.yaml", bound("b.static.k8s.io", "never", "pods"))
-    followed.look()
+    followed.reload()
     same, other = manifests.objects("validatingadmissionpolicies")
     assert same is before[0]
     assert other["spec"]["validations"][0]["message"] == "never"

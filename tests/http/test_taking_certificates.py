@@ -123,7 +123,7 @@ def test_clients_are_told_the_names_of_the_authorities_that_count_now(tmp_path: 
 
     assert told() == ["users"]
     users.file.write_text(users.file.read_text() + others.file.read_text())
-    certificates.files[0].look()
+    certificates.files[0].reload()
     assert told() == ["users", "others"]
 
 
@@ -279,5 +279,5 @@ def test_other_authorities_count_for_connections_that_are_open(tmp_path: Path) -
     shown = Shown(certificates, Ends(https, users.client("alice")).server.peer_certificates())
     assert shown.peer().user
     users.file.write_text(others.file.read_text())
-    certificates.files[0].look()
+    certificates.files[0].reload()
     assert shown.peer().refused

@@ -21,7 +21,13 @@ async def states(store: Any, ctx: Any) -> list[Json]:
 
 
 STATES = replace(
-    CATALOG[1], kind="State", plural="states", singular="state", namespaced=False, storage_prefix="states", shown=states
+    CATALOG[1],
+    kind="State",
+    plural="states",
+    singular="state",
+    namespaced=False,
+    storage_prefix="states",
+    compute_objects=states,
 )
 
 
