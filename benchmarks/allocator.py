@@ -66,7 +66,7 @@ def make_node(name: str) -> Object:
     return {"metadata": {"name": name, "labels": labels}}
 
 
-def timed(action: Callable[[], Any]) -> tuple[float, Any]:
+def time_action(action: Callable[[], Any]) -> tuple[float, Any]:
     """Return the seconds of a call, and its result."""
     start = time.perf_counter()
     result = action()
@@ -75,10 +75,10 @@ def timed(action: Callable[[], Any]) -> tuple[float, Any]:
 
 def best(action: Callable[[], Any], repeat: int = 200) -> float:
     """Return the microseconds of the fastest of several runs."""
-    return min(timed(action)[0] for _ in range(repeat)) * 1e6
+    return min(time_action(action)[0] for _ in range(repeat)) * 1e6
 
 
-def disturb(allocator: Allocator, node: str) -> Callable[[], None]:
+def invalidate_later(allocator: Allocator, node: str) -> Callable[[], None]:
     """Return a function that changes the state of a device of the node, so that no cached answer is used."""
     device = next(iter(reversed(allocator.inventory.view(make_node(node)).devices)))
     claim = make_claim(10**6, [])
@@ -95,8 +95,8 @@ def disturb(allocator: Allocator, node: str) -> Callable[[], None]:
 def report_node(label: str, allocator: Allocator, claims: list[Object], node: str = "node") -> Iterator[str]:
     """Measure the cold, steady and repeated filter and a whole pod on one node."""
     target = make_node(node)
-    cold, found = timed(lambda: allocator.for_pod(claims).allocate(target))
-    change = disturb(allocator, node)
+    cold, found = time_action(lambda: allocator.for_pod(claims).allocate(target))
+    change = invalidate_later(allocator, node)
     pod = allocator.for_pod(claims)
 
     def steady() -> Any:
@@ -141,11 +141,11 @@ def cluster(nodes: int = 500, devices: int = 8, pods: int = 4000) -> Iterator[st
             content = [make_device(j, name) for j in range(devices)]
             allocator.inventory.upsert_slice(make_slice(name, content, nodeName=name))
 
-    publishing, _ = timed(publish)
+    publishing, _ = time_action(publish)
     targets = [make_node(name) for name in names]
-    first, _ = timed(lambda: [_place(allocator, 10**7, targets[:1])])
+    first, _ = time_action(lambda: [_allocate(allocator, 10**7, targets[:1])])
     allocator.allocated.remove_claim(make_claim(10**7, []))
-    costs = [timed(lambda i=i: _place(allocator, i, targets))[0] for i in range(pods)]  # type: ignore[misc]
+    costs = [time_action(lambda i=i: _allocate(allocator, i, targets))[0] for i in range(pods)]  # type: ignore[misc]
     costs.sort()
     total = sum(costs)
     yield (
@@ -156,7 +156,7 @@ def cluster(nodes: int = 500, devices: int = 8, pods: int = 4000) -> Iterator[st
     )
 
 
-def _place(allocator: Allocator, number: int, targets: list[Object]) -> None:
+def _allocate(allocator: Allocator, number: int, targets: list[Object]) -> None:
     claim = make_claim(number, [request("r")])
     pod: PodAllocator = allocator.for_pod([claim])
     pod.prefilter()
@@ -320,7 +320,7 @@ def shared_pools(pools: int = 2000, pods: int = 500) -> Iterator[str]:
             item["exactly"]["capacity"] = {"requests": {"memory": "40Gi"}}
         claim = make_claim(i, requests)
         pod = allocator.for_pod([claim])
-        cost, found = timed(lambda pod=pod: [pod.solve(node) for node in targets])  # type: ignore[misc]
+        cost, found = time_action(lambda pod=pod: [pod.solve(node) for node in targets])  # type: ignore[misc]
         costs.append(cost)
         [result] = pod.results(found[0], targets[0])
         allocator.allocated.upsert_claim({**claim, "status": {"allocation": result}})
@@ -345,7 +345,7 @@ def main() -> None:
     """Run the selected suites."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help=f"comma separated: {', '.join(SUITES)}")
-    parser.add_argument("--profile", action="store_true", help="also show where the time goes")
+    parser.add_argument("--profile", action="store_true", help="also print a profile")
     options = parser.parse_args()
     for name in options.only.split(",") if options.only else SUITES:
         print(f"# {SUITES[name].__doc__}")

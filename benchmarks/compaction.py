@@ -1,9 +1,9 @@
-"""Latency of writes and of database reads, with and without a compaction under way.
+"""Latency of writes and of database reads, during a compaction and without one.
 
     python -m benchmarks.compaction [--rows 50000] [TARGET ...]     (default: a temporary directory at full durability)
 
-The history has `--rows` rows of 2000 objects when the compaction of all of it begins. Writers run until it ends, and
-for the same time without it.
+The compaction drops a history of `--rows` rows of 2000 objects. Writers run until it ends, and then for the same time
+without it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ async def load(log: RevisionLog, heads: dict[str, int], until: Callable[[], bool
     return writes, reads
 
 
-def show(label: str, latencies: list[float]) -> None:
+def print_latencies(label: str, latencies: list[float]) -> None:
     latencies.sort()
     p99 = latencies[int(len(latencies) * 0.99)]
     print(
@@ -93,7 +93,7 @@ async def measure(target: str, rows: int) -> None:
         ("revision, none", quiet_reads),
         ("revision, compaction", reads),
     ):
-        show(label, latencies)
+        print_latencies(label, latencies)
     await log.close()
 
 

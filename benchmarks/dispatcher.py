@@ -6,7 +6,7 @@
                  all others use uvicorn's, behind ASGI
     in front     the chain answers before FastAPI is called
     mounted      FastAPI's middleware and router come first; the chain is mounted behind its routes
-    catch-all    one FastAPI path operation takes every Kubernetes path
+    catch-all    one FastAPI path operation serves every Kubernetes path
     by resource  a route for each resource, subresource and scope, matched one by one, the chain behind each
 
 Each is measured with a GET of one small claim, by an ASGI call without a socket and, with --socket, over 16 keep-alive
@@ -193,15 +193,15 @@ async def measure(requests: int, *, over_socket: bool) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.dispatcher", description="What the place of the dispatcher costs."
+        prog="python -m benchmarks.dispatcher", description="Cost of a request by position of the dispatcher."
     )
     parser.add_argument("--requests", type=int, default=20000)
-    parser.add_argument("--socket", action="store_true", help="also over 16 connections to a process of its own")
+    parser.add_argument("--socket", action="store_true", help="also measure over 16 connections to a separate process")
     parser.add_argument("--serve", choices=VARIANTS, help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    args = parser.parse_args()
     import uvloop
 
-    uvloop.run(serve(given.serve) if given.serve else measure(given.requests, over_socket=given.socket))
+    uvloop.run(serve(args.serve) if args.serve else measure(args.requests, over_socket=args.socket))
 
 
 if __name__ == "__main__":

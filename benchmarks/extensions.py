@@ -19,7 +19,7 @@ from time import process_time_ns
 
 from apiserver.api.objects import Json
 from apiserver.app import Server
-from benchmarks.request_path import VERBS, asked, path_of, prepared, send
+from benchmarks.request_path import VERBS, build_request, path_of, prepare_server, send
 
 KINDS, POLICIES, WEBHOOKS = 50, 20, 5
 _ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -87,27 +87,29 @@ async def install(server: Server, *, selected: bool) -> None:
     """Install all extensions. Return when the custom kinds are served."""
     for number in range(KINDS):
         definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        await send(server, asked("POST", definition, kind(number)))
+        await send(server, build_request("POST", definition, kind(number)))
     for number in range(POLICIES):
         sort, made, binding = policy(number, selected=selected)
         plural = f"{sort.lower()}admissionpolicies"
-        await send(server, asked("POST", f"{_ADMISSION}/{plural}", made))
-        await send(server, asked("POST", f"{_ADMISSION}/{plural.replace('policies', 'policybindings')}", binding))
+        await send(server, build_request("POST", f"{_ADMISSION}/{plural}", made))
+        await send(
+            server, build_request("POST", f"{_ADMISSION}/{plural.replace('policies', 'policybindings')}", binding)
+        )
     for number in range(WEBHOOKS):
         sort, configuration = webhook(number, selected=selected)
-        await send(server, asked("POST", f"{_ADMISSION}/{sort}webhookconfigurations", configuration))
+        await send(server, build_request("POST", f"{_ADMISSION}/{sort}webhookconfigurations", configuration))
     for number in range(KINDS):
         spec = kind(number)["spec"]
         path = f"/apis/{spec['group']}/v1/{spec['names']['plural']}"
         async with asyncio.timeout(_PATIENCE):
-            while (await server.chain.handle(asked("GET", path))).status != 200:  # noqa: ASYNC110 - there is no event
+            while (await server.chain.handle(build_request("GET", path))).status != 200:  # noqa: ASYNC110 - there is no event
                 await asyncio.sleep(0.01)
 
 
 async def ratio_of(verb: str, requests: int, rounds: int, *, selected: bool) -> float:
     """Return the median ratio of processor times, with extensions to without."""
     with tempfile.TemporaryDirectory() as here, tempfile.TemporaryDirectory() as there:
-        servers = [await prepared(directory, verb, requests * rounds) for directory in (here, there)]
+        servers = [await prepare_server(directory, verb, requests * rounds) for directory in (here, there)]
         await install(servers[0], selected=selected)
         ratios = []
         for number in range(rounds):
@@ -126,17 +128,19 @@ async def ratio_of(verb: str, requests: int, rounds: int, *, selected: bool) -> 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.extensions", description="What extensions cost others.")
-    parser.add_argument("--requests", type=int, default=0, help="measure the processor time of so many in a round")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.extensions", description="Cost of unrelated extensions for a request."
+    )
+    parser.add_argument("--requests", type=int, default=0, help="measure the CPU time of this many requests per round")
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--selected", action="store_true", help="of this resource, in other namespaces")
-    given = parser.parse_args()
+    parser.add_argument("--selected", action="store_true", help="extensions select the resource, in other namespaces")
+    args = parser.parse_args()
     for verb in VERBS:
-        installed = asyncio.run(path_of(verb, partial(install, selected=given.selected))).instructions.total()
+        installed = asyncio.run(path_of(verb, partial(install, selected=args.selected))).instructions.total()
         bare = asyncio.run(path_of(verb)).instructions.total()
         line = f"{verb:10} {bare:7} instructions, {installed:7} with extensions: {installed / bare:.3f}"
-        if given.requests:
-            time = asyncio.run(ratio_of(verb, given.requests, given.rounds, selected=given.selected))
+        if args.requests:
+            time = asyncio.run(ratio_of(verb, args.requests, args.rounds, selected=args.selected))
             line += f"; processor time {time:.3f}"
         print(line, flush=True)
 

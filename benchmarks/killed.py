@@ -1,11 +1,11 @@
-"""Pods in waves while the components are killed and restarted, with an audit of the log afterwards.
+"""Run waves of pods while components are killed and restarted, then audit the log.
 
     python -m benchmarks.killed [--pods 2000] [--wave 100] [--nodes 20] [--every 2] [--seed 1]
 
 The server is a process with SQLite. Scheduler, claim controller, node agent and garbage collector are one process each.
-One of them is killed (SIGKILL) every few seconds and restarted. A wave has pods with claims of their own, with shared
-claims, with an extended resource that devices serve, and without. Half of them complete, the other half are deleted
-while running. Afterwards nothing of them may be left. At every revision of the log the devices in use are recomputed
+One of them is killed (SIGKILL) every few seconds and restarted. A wave has pods with generated claims, with shared
+claims, with an extended resource of devices, and without devices. Half of them complete, the other half are deleted
+while running. Afterwards no claim of them may be left. At every revision of the log the devices in use are recomputed
 from the claims. They must have one holder each, be held by running pods, and match the scheduler's own records. The
 exit code is 1 otherwise. The test suite has a small form in tests/scheduler/test_killed_components.py.
 """
@@ -70,20 +70,20 @@ def components(directory: Path, url: str, nodes: int) -> list[Component]:
     ]
 
 
-async def rest(seconds: float) -> None:
+async def wait_real_time(seconds: float) -> None:
     """Wait for a time of the fair clock, so that started processes make progress on a busy machine."""
     end = CLOCK.seconds + seconds
     while CLOCK.seconds < end:  # noqa: ASYNC110 - a clock has no events
         await asyncio.sleep(0.05)
 
 
-async def kill(processes: list[Component], chance: random.Random, every: float) -> None:
+async def kill_randomly(processes: list[Component], random_source: random.Random, every: float) -> None:
     """Kill and restart a random process at intervals, until cancelled."""
     while True:
-        await rest(chance.uniform(0, 2 * every))
-        process = chance.choice(processes)
+        await wait_real_time(random_source.uniform(0, 2 * every))
+        process = random_source.choice(processes)
         await asyncio.to_thread(process.end, signal.SIGKILL)
-        await rest(chance.choice((0, 0.5)))
+        await wait_real_time(random_source.choice((0, 0.5)))
         process.start()
 
 
@@ -119,15 +119,15 @@ async def prepare(client: Client) -> None:
             return True
         return False
 
-    await until(classed)
+    await wait_until(classed)
 
 
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+async def wait_until(holds: Callable[[], Awaitable[bool]]) -> None:
     while not await holds():  # noqa: ASYNC110 - it is no event of this process
         await asyncio.sleep(0.5)
 
 
-async def each(objects: Iterable[Json], do: Callable[[Json], Awaitable[object]]) -> None:
+async def for_each(objects: Iterable[Json], do: Callable[[Json], Awaitable[object]]) -> None:
     for obj in objects:
         with contextlib.suppress(StatusError):
             await do(obj)
@@ -138,7 +138,7 @@ async def pods_of(client: Client) -> list[Json]:
     return found
 
 
-async def wave(client: Client, numbers: range) -> None:
+async def run_wave(client: Client, numbers: range) -> None:
     """Create pods and wait until each is gone. Delete those that run on when bound, the others when completed."""
     for number in numbers:
         await client.create(PODS, pod(number))
@@ -150,33 +150,33 @@ async def wave(client: Client, numbers: range) -> None:
         lasting = [each for each in placed if not each["metadata"].get("annotations")]
         ended = [each for each in placed if (each.get("status") or {}).get("phase") in ("Succeeded", "Failed")]
         for which in (lasting, ended):
-            await each_deleted(client, which)
+            await delete_each(client, which)
         return not found
 
-    await until(settled)
+    await wait_until(settled)
 
 
-async def each_deleted(client: Client, pods: list[Json]) -> None:
+async def delete_each(client: Client, pods: list[Json]) -> None:
     waiting = [each for each in pods if not each["metadata"].get("deletionTimestamp")]
-    await each(waiting, lambda obj: client.delete(PODS, obj["metadata"]["name"], "default", grace_period=1))
+    await for_each(waiting, lambda obj: client.delete(PODS, obj["metadata"]["name"], "default", grace_period=1))
 
 
-async def nothing_left(client: Client) -> bool:
+async def is_empty(client: Client) -> bool:
     claims = (await client.list(RESOURCE_CLAIMS))["items"]
     return len(claims) == SHARED and not any(claim["metadata"].get("finalizers") for claim in claims)
 
 
-async def soak(url: str, given: argparse.Namespace, processes: list[Component]) -> None:
+async def soak(url: str, args: argparse.Namespace, processes: list[Component]) -> None:
     client = Client(HttpTransport(Cluster(server=url)), user_agent="soak")
     for process in processes:
         process.start()
     await prepare(client)
-    killing = asyncio.create_task(kill(processes, random.Random(given.seed), given.every))
+    killing = asyncio.create_task(kill_randomly(processes, random.Random(args.seed), args.every))
     began = time.monotonic()
-    for first in range(0, given.pods, given.wave):
-        await wave(client, range(first, min(first + given.wave, given.pods)))
+    for first in range(0, args.pods, args.wave):
+        await run_wave(client, range(first, min(first + args.wave, args.pods)))
         starts = ", ".join(f"{process.name} {process.started}" for process in processes)
-        print(f"{first + given.wave:6d} pods  {time.monotonic() - began:5.0f} s  started: {starts}", flush=True)
+        print(f"{first + args.wave:6d} pods  {time.monotonic() - began:5.0f} s  started: {starts}", flush=True)
         if killing.done():
             killing.result()
     killing.cancel()
@@ -185,7 +185,7 @@ async def soak(url: str, given: argparse.Namespace, processes: list[Component]) 
         with contextlib.suppress(AssertionError):
             process.end(signal.SIGKILL)
         process.start()
-    await until(lambda: nothing_left(client))
+    await wait_until(lambda: is_empty(client))
     await client.close()
 
 
@@ -205,18 +205,18 @@ async def audit(directory: Path) -> Books:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--pods", type=int, default=2000)
-    parser.add_argument("--wave", type=int, default=100, help="pods that come at once (default 100)")
-    parser.add_argument("--nodes", type=int, default=20, help="of eight devices each (default 20)")
-    parser.add_argument("--every", type=float, default=2, help="fair seconds between two kills, on average (default 2)")
-    parser.add_argument("--seed", type=int, default=1, help="of who is killed when")
-    given = parser.parse_args()
+    parser.add_argument("--wave", type=int, default=100, help="pods created together (default 100)")
+    parser.add_argument("--nodes", type=int, default=20, help="nodes with 8 devices each (default 20)")
+    parser.add_argument("--every", type=float, default=2, help="average seconds between two kills (default 2)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random kills (default 1)")
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         flags = ["--storage=sqlite", "--durability=normal", "--etcd-compaction-interval=0"]
         with Child(directory / "data", *flags) as server:
-            processes = components(directory, server.url, given.nodes)
+            processes = components(directory, server.url, args.nodes)
             try:
-                asyncio.run(soak(server.url, given, processes))
+                asyncio.run(soak(server.url, args, processes))
             finally:
                 for process in processes:
                     with contextlib.suppress(AssertionError):

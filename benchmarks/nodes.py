@@ -2,8 +2,8 @@
 
     python -m benchmarks.nodes [--pods 1000] [--nodes 50] [--real 2] [--real-pods 100]
 
-First, pods run on emulated nodes of one server with one (emulated) driver. Then they run on nodes in processes of their
-own (`kubedra node run`), each with a driver behind its socket. Times are those of the watch events.
+First, pods run on emulated nodes of one server with one emulated driver. Then they run on nodes in separate processes
+(`kubedra node run`), each with a driver behind its socket. Times are those of the watch events.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kubedra.driver import Driver
 from kubedra.plane.node_process import NodeProcess
 
 
-class Watched:
+class PodWatch:
     """The bind and start times of pods, as seen by a watch."""
 
     def __init__(self, url: str, prefix: str) -> None:
@@ -60,7 +60,7 @@ class Watched:
                 self.ran.setdefault(name, now)
 
 
-class Counted(Driver):
+class CountingDriver(Driver):
     """A driver that prepares claims and counts the calls."""
 
     name = "real.example.com"
@@ -97,7 +97,7 @@ def pod(name: str, claim: str) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def processor(process: int) -> float:
+def cpu_seconds(process: int) -> float:
     """Return the processor time of a process in seconds."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -105,42 +105,42 @@ def processor(process: int) -> float:
 
 def measure(plane: ControlPlane, client: Client, claim: str, number: int) -> None:
     """Create the pods and print the time until they ran."""
-    used, url = processor(plane.pid), plane.url
-    watched, began = Watched(url, f"{claim}-"), time.monotonic()
+    used, url = cpu_seconds(plane.pid), plane.url
+    watched, began = PodWatch(url, f"{claim}-"), time.monotonic()
     for index in range(number):
         client.create(pod(f"{claim}-{index}", claim))
     watched.wait(number)
     total = max(watched.ran.values()) - began
     delays = sorted(watched.ran[name] - watched.bound[name] for name in watched.ran)
     last = delays[int(len(delays) * 0.99)]
-    spent = 1000 * (processor(plane.pid) - used) / number
-    print(f"  {number} pods run after {total:.1f} s, {number / total:.0f} a second")
-    print(f"  {spent:.1f} ms of the server's processor time for each")
-    print(f"  bind to Running: median {1000 * statistics.median(delays):.0f} ms, 99 % in {1000 * last:.0f} ms")
+    spent = 1000 * (cpu_seconds(plane.pid) - used) / number
+    print(f"  {number} pods run after {total:.1f} s, {number / total:.0f} per second")
+    print(f"  {spent:.1f} ms of the server's CPU time per pod")
+    print(f"  bind to Running: median {1000 * statistics.median(delays):.0f} ms, 99 % within {1000 * last:.0f} ms")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     for flag, default in (("--pods", 1000), ("--nodes", 50), ("--real", 2), ("--real-pods", 100)):
         parser.add_argument(flag, type=int, default=default)
-    given = parser.parse_args()
-    each = -(-given.pods // max(given.nodes, 1))
+    args = parser.parse_args()
+    each = -(-args.pods // max(args.nodes, 1))
     with ControlPlane() as plane, plane.client() as client:
-        for index in range(given.nodes):
+        for index in range(args.nodes):
             client.add_node(f"node-{index}", devices=each)
         client.apply([*template("emulated", "gpu.example.com"), *template("real", "real.example.com")])
-        if given.nodes:
+        if args.nodes:
             before = resident(plane.pid)
-            print(f"{given.nodes} emulated nodes, one driver with {each} devices on each")
-            measure(plane, client, "emulated", given.pods)
+            print(f"{args.nodes} emulated nodes, one driver with {each} devices on each")
+            measure(plane, client, "emulated", args.pods)
             print(f"  the server's memory: {before:.0f} MiB before, {resident(plane.pid):.0f} MiB after")
-        if given.real:
-            real(plane, client, given.real, given.real_pods * given.real)
+        if args.real:
+            measure_driver_pods(plane, client, args.real, args.real_pods * args.real)
 
 
-def real(plane: ControlPlane, client: Client, number: int, pods: int) -> None:
+def measure_driver_pods(plane: ControlPlane, client: Client, number: int, pods: int) -> None:
     """Measure nodes in processes of their own, with drivers behind sockets."""
-    drivers, nodes = [Counted() for _ in range(number)], []
+    drivers, nodes = [CountingDriver() for _ in range(number)], []
     with tempfile.TemporaryDirectory(prefix="kubedra-") as root:
         try:
             for index, driver in enumerate(drivers):
@@ -149,10 +149,10 @@ def real(plane: ControlPlane, client: Client, number: int, pods: int) -> None:
                 node.start()
                 client.wait(f"node/real-{index}", "condition=Ready")
                 node.run_driver(driver)
-            print(f"{number} nodes as processes, a driver behind a socket on each")
+            print(f"{number} nodes as processes, each with a driver behind a socket")
             measure(plane, client, "real", pods)
             calls = sorted(call for driver in drivers for call in driver.calls)
-            print(f"  {len(calls) / (calls[-1] - calls[0]):.0f} calls of drivers a second ({len(calls)} in all)")
+            print(f"  {len(calls) / (calls[-1] - calls[0]):.0f} driver calls per second ({len(calls)} in all)")
             print(f"  a node's memory: {max(resident(node.pid) for node in nodes):.0f} MiB")
         finally:
             for node in nodes:

@@ -3,11 +3,11 @@
     python -m benchmarks.request_path [--verb patch] [--list] [--requests 2000] [--against DIRECTORY]
 
 The server runs in this process, in memory, without a socket: a request runs from authentication to the bytes of its
-answer. Only code of the server is counted. Warm-up requests have filled its caches before. --list prints the files, and
+answer. Only code of the server is counted. Warm-up requests fill its caches first. --list prints the files, and
 the functions with their interpreter instructions. This count is independent of other processes, so two checkouts can be
 compared on a busy machine. --requests also measures the processor time of a request, the median of five rounds.
---against measures another checkout of kubedra as well, in alternating rounds of one process each. Each request is about
-an object of its own: a patch is the first allocation of a claim.
+--against measures another checkout of kubedra as well, in alternating rounds of one process each. Each request has its
+own object: a patch is the first allocation of a claim.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def status() -> dict[str, Any]:
     }
 
 
-def asked(method: str, path: str, body: Any = None, media: str = "application/json", query: str = "") -> Request:
+def build_request(
+    method: str, path: str, body: Any = None, media: str = "application/json", query: str = ""
+) -> Request:
     headers = {"user-agent": "kubedra-benchmark/1", "accept": "application/json"}
     if body is not None:
         headers["content-type"] = media
@@ -80,39 +82,39 @@ def asked(method: str, path: str, body: Any = None, media: str = "application/js
 
 
 def patch(number: int) -> Request:
-    return asked("PATCH", f"{CLAIMS}/c{number}/status", {"status": status()}, MERGE)
+    return build_request("PATCH", f"{CLAIMS}/c{number}/status", {"status": status()}, MERGE)
 
 
 def strategic(number: int) -> Request:
     body = {"metadata": {"labels": {"number": str(number)}}}
-    return asked("PATCH", f"{CLAIMS}/c{number}", body, "application/strategic-merge-patch+json")
+    return build_request("PATCH", f"{CLAIMS}/c{number}", body, "application/strategic-merge-patch+json")
 
 
 def apply(number: int) -> Request:
     body = claim(f"c{number}") | {"metadata": {"name": f"c{number}", "labels": {"number": str(number)}}}
-    return asked(
+    return build_request(
         "PATCH", f"{CLAIMS}/c{number}", body, "application/apply-patch+yaml", "fieldManager=benchmark&force=true"
     )
 
 
 def update(number: int) -> Request:
-    return asked("PUT", f"{CLAIMS}/c{number}/status", claim(f"c{number}") | {"status": status()})
+    return build_request("PUT", f"{CLAIMS}/c{number}/status", claim(f"c{number}") | {"status": status()})
 
 
 def create(number: int) -> Request:
-    return asked("POST", CLAIMS, claim(f"c{number}"))
+    return build_request("POST", CLAIMS, claim(f"c{number}"))
 
 
 def delete(number: int) -> Request:
-    return asked("DELETE", f"{CLAIMS}/c{number}")
+    return build_request("DELETE", f"{CLAIMS}/c{number}")
 
 
 def get(number: int) -> Request:
-    return asked("GET", f"{CLAIMS}/c{number}")
+    return build_request("GET", f"{CLAIMS}/c{number}")
 
 
 def list_(_: int) -> Request:
-    return asked("GET", CLAIMS)
+    return build_request("GET", CLAIMS)
 
 
 VERBS: dict[str, Callable[[int], Request]] = {
@@ -127,10 +129,10 @@ VERBS: dict[str, Callable[[int], Request]] = {
 }
 
 
-async def prepared(directory: str, verb: str, requests: int) -> Server:
+async def prepare_server(directory: str, verb: str, requests: int) -> Server:
     """Open a server in memory with the objects that the requests of a verb need."""
     server = await Server.open(read(["--storage=memory", f"--data-dir={directory}"]))
-    await send(server, asked("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}))
+    await send(server, build_request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}}))
     for number in range(0 if verb == "create" else 1 if verb == "list" else requests):
         await send(server, create(number))
     return server
@@ -152,7 +154,7 @@ class RequestPath(NamedTuple):
 async def path_of(verb: str, install: Install | None = None) -> RequestPath:
     """Return the path of one request of a verb, with the additions of `install` in the server."""
     with tempfile.TemporaryDirectory() as directory:
-        server = await prepared(directory, verb, 4)
+        server = await prepare_server(directory, verb, 4)
         if install is not None:
             await install(server)
         for number in range(3):
@@ -185,7 +187,7 @@ async def path_of(verb: str, install: Install | None = None) -> RequestPath:
 async def cost_of(verb: str, requests: int) -> float:
     """Return the processor time of a request in microseconds. Other processes hardly change it."""
     with tempfile.TemporaryDirectory() as directory:
-        server = await prepared(directory, verb, requests)
+        server = await prepare_server(directory, verb, requests)
         asked_for = [VERBS[verb](number) for number in range(requests)]
         begin = process_time_ns()
         for request in asked_for:
@@ -195,7 +197,7 @@ async def cost_of(verb: str, requests: int) -> float:
         return spent / requests / 1000
 
 
-def measured(directory: Path, verb: str, requests: int) -> float:
+def measure_median(directory: Path, verb: str, requests: int) -> float:
     """Return the cost in a checkout, measured in a process of its own."""
     command = [
         sys.executable,
@@ -213,7 +215,7 @@ def measured(directory: Path, verb: str, requests: int) -> float:
     return float(done.stdout)
 
 
-def show_path(verb: str, *, listed: bool) -> None:
+def print_path(verb: str, *, listed: bool) -> None:
     found = asyncio.run(path_of(verb))
     codes = [code for code in found.calls if not code.co_name.endswith(("comp>", "genexpr>"))]
     root = Path(sys.modules["apiserver"].__path__[0]).parent
@@ -230,25 +232,25 @@ def show_path(verb: str, *, listed: bool) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.request_path", description="The files and functions that a request runs through."
+        prog="python -m benchmarks.request_path", description="List the files and functions that a request executes."
     )
     parser.add_argument("--verb", choices=VERBS, default="patch")
-    parser.add_argument("--list", action="store_true", help="name the files and functions")
-    parser.add_argument("--requests", type=int, default=0, help="measure the processor time of so many requests")
-    parser.add_argument("--against", type=Path, help="another checkout to measure in turn with this one")
+    parser.add_argument("--list", action="store_true", help="print the files and functions")
+    parser.add_argument("--requests", type=int, default=0, help="measure the CPU time of this many requests")
+    parser.add_argument("--against", type=Path, help="other checkout, measured alternately with this one")
     parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.bare:
-        print(asyncio.run(cost_of(given.verb, given.requests)))
+    args = parser.parse_args()
+    if args.bare:
+        print(asyncio.run(cost_of(args.verb, args.requests)))
         return
-    show_path(given.verb, listed=given.list)
-    if not given.requests:
+    print_path(args.verb, listed=args.list)
+    if not args.requests:
         return
-    checkouts = [Path(sys.modules["apiserver"].__path__[0]).parent, *([given.against] if given.against else [])]
-    rounds = [[measured(checkout, given.verb, given.requests) for checkout in checkouts] for _ in range(ROUNDS)]
+    checkouts = [Path(sys.modules["apiserver"].__path__[0]).parent, *([args.against] if args.against else [])]
+    rounds = [[measure_median(checkout, args.verb, args.requests) for checkout in checkouts] for _ in range(ROUNDS)]
     for checkout, times in zip(checkouts, zip(*rounds, strict=True), strict=True):
         shown = " ".join(f"{time:.0f}" for time in times)
-        print(f"{checkout}: {statistics.median(times):.1f} us a request (rounds: {shown})")
+        print(f"{checkout}: {statistics.median(times):.1f} us per request (rounds: {shown})")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any
 
 from controllers.allocator import Allocator
 from controllers.scheduler.cycle.evaluate import Evaluator
-from controllers.scheduler.cycle.plugins import Parts, default_plugins
+from controllers.scheduler.cycle.plugins import PluginDependencies, default_plugins
 from controllers.scheduler.dra.claims import ClaimCache
 from controllers.scheduler.dra.dynamic_resources import DynamicResources
 from controllers.scheduler.framework.framework import Cycle
@@ -44,7 +44,7 @@ class Decisions:
         claims = ClaimCache(allocator.allocated)
         self.devices = DynamicResources(allocator, claims, conditions=True)
         reach = DeviceReach(allocator.allocated)
-        plugins = default_plugins(Parts(cache=self.cache, devices=self.devices))
+        plugins = default_plugins(PluginDependencies(cache=self.cache, devices=self.devices))
         self.evaluator = Evaluator(self.cache, plugins, reach, random.Random(0))
         allocator.inventory.upsert_class({**make_device_class(), "spec": {"selectors": selector(CLASS)}})
         for number in range(nodes):

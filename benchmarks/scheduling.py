@@ -1,17 +1,17 @@
 """Cost of a pod until it is bound, by placement of the components.
 
-    python -m benchmarks.scheduling [--kind claims] [--nodes 100] [--pods 350] [--who apart,real] [--writes]
+    python -m benchmarks.scheduling [--kind claims] [--nodes 100] [--pods 350] [--placements apart,real] [--writes]
 
-Placements: kubedra's components in the server's process (`inside`), in a process that it forked (`apart`) or in one of
-their own over HTTP (`outside`), or a `real` kube-scheduler and kube-controller-manager beside the same server. The real
-ones are searched on PATH.
+Placements: kubedra's components in the server's process (`inside`), in a forked process (`apart`) or in a separate
+process over HTTP (`outside`), or a `real` kube-scheduler and kube-controller-manager with the same server. Both real
+programs must be on PATH.
 
-Kinds: `plain` pods, pods with `claims` from a template, pods that request an `extended` resource that devices serve,
+Kinds: `plain` pods, pods with `claims` from a template, pods that request an `extended` resource of devices,
 pods with a claim on a bound volume (`volumes`), in `gangs` of four, and pods that fit `nowhere`, each tried four times.
 
-Printed are pods per second from the first creation to the last binding, milliseconds of processor time per pod of the
-server and of its components, and MiB of both. With --writes: the writes of components, per pod. Compare figures of one
-run only; other runs had another machine.
+Prints pods per second from the first creation to the last binding, and for the server and its components milliseconds
+of processor time per pod and MiB of memory. --writes adds the components' writes per pod. Compare only figures of one
+run.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ TRIES = 4
 """Scheduling attempts of a pod that fits nowhere: one more after each node that gets its label."""
 
 
-def named(name: str, **more: Any) -> Json:
+def build_object(name: str, **more: Any) -> Json:
     return {"metadata": {"name": name, "namespace": NAMESPACE}, **more}
 
 
@@ -73,7 +73,7 @@ def template() -> Json:
     capacity = f"device.capacity['{DRIVER}'].memory.compareTo(quantity('40Gi')) >= 0"
     wanted = f"device.attributes['{DRIVER}'].model == 'H200' && {capacity}"
     asked = {"deviceClassName": "gpu", "selectors": [{"cel": {"expression": wanted}}]}
-    return named("one", spec={"spec": {"devices": {"requests": [{"name": "r", "exactly": asked}]}}})
+    return build_object("one", spec={"spec": {"devices": {"requests": [{"name": "r", "exactly": asked}]}}})
 
 
 def node(number: int) -> Json:
@@ -102,7 +102,7 @@ def volume(number: int) -> tuple[Json, Json]:
     """Build a volume and its bound claim."""
     common = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
     size = {"storage": "1Gi"}
-    claim = named(f"v{number}", spec={**common, "resources": {"requests": size}, "volumeName": f"v{number}"})
+    claim = build_object(f"v{number}", spec={**common, "resources": {"requests": size}, "volumeName": f"v{number}"})
     bound = {"namespace": NAMESPACE, "name": f"v{number}"}
     where = {"hostPath": {"path": "/v"}, "capacity": size, "claimRef": bound, **common}
     return {"metadata": {"name": f"v{number}"}, "spec": where}, claim
@@ -124,7 +124,9 @@ def pod(kind: str, number: int) -> Json:
         case "nowhere":
             spec["nodeSelector"] = {"fits": "yes"}
             resources = {"requests": {"cpu": "1000"}}
-    return named(f"p{number}", spec={**spec, "containers": [{"name": "c", "image": "x", "resources": resources}]})
+    return build_object(
+        f"p{number}", spec={**spec, "containers": [{"name": "c", "image": "x", "resources": resources}]}
+    )
 
 
 class Processes:
@@ -151,7 +153,7 @@ class Processes:
         return server, sum(others)
 
 
-async def each(count: int, make: Callable[[int], Awaitable[object]], at_once: int = 8) -> None:
+async def for_each(count: int, make: Callable[[int], Awaitable[object]], at_once: int = 8) -> None:
     numbers = iter(range(count))
 
     async def work() -> None:
@@ -168,29 +170,31 @@ async def prepare(client: Client, kind: str, nodes: int, pods: int) -> None:
     await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
     await client.create(DEVICE_CLASSES, device_class())
     await client.create(RESOURCE_CLAIM_TEMPLATES, template())
-    await each(nodes, lambda number: client.create(NODES, node(number)))
-    await each(nodes, lambda number: client.create(RESOURCE_SLICES, devices(number, 8)))
+    await for_each(nodes, lambda number: client.create(NODES, node(number)))
+    await for_each(nodes, lambda number: client.create(RESOURCE_SLICES, devices(number, 8)))
     if kind == "volumes":
         for number in range(pods):
             stored, claim = volume(number)
             await client.create(VOLUMES, stored)
             await client.create(VOLUME_CLAIMS, claim)
-        await until(lambda: volumes_bound(client))
+        await wait_until(lambda: are_volumes_bound(client))
     if kind == "gangs":
         policy = {"schedulingPolicy": {"gang": {"minCount": GANG}}}
-        await each(pods // GANG, lambda number: client.create(POD_GROUPS, named(f"gang-{number}", spec=policy)))
+        await for_each(
+            pods // GANG, lambda number: client.create(POD_GROUPS, build_object(f"gang-{number}", spec=policy))
+        )
 
 
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+async def wait_until(holds: Callable[[], Awaitable[bool]]) -> None:
     while not await holds():  # noqa: ASYNC110 - a watch would be work for the server
         await asyncio.sleep(0.25)
 
 
-async def volumes_bound(client: Client) -> bool:
+async def are_volumes_bound(client: Client) -> bool:
     return all(item["status"].get("phase") == "Bound" for item in (await client.list(VOLUME_CLAIMS))["items"])
 
 
-async def decided(client: Client, kind: str) -> bool:
+async def are_pods_decided(client: Client, kind: str) -> bool:
     """Return whether all pods are bound, or, if they fit nowhere, have a condition."""
     if kind == "nowhere":
         pods = (await client.list(PODS, NAMESPACE))["items"]
@@ -198,10 +202,10 @@ async def decided(client: Client, kind: str) -> bool:
     return not (await client.list(PODS, NAMESPACE, field_selector="spec.nodeName=", limit=1))["items"]
 
 
-async def play(client: Client, kind: str, pods: int) -> None:
+async def create_pods(client: Client, kind: str, pods: int) -> None:
     """Create the pods and wait until each is bound or was tried."""
-    await each(pods, lambda number: client.create(PODS, pod(kind, number)))
-    await until(lambda: decided(client, kind))
+    await for_each(pods, lambda number: client.create(PODS, pod(kind, number)))
+    await wait_until(lambda: are_pods_decided(client, kind))
     if kind == "nowhere":
         for number in range(1, TRIES):
             await asyncio.sleep(2**number)
@@ -210,22 +214,22 @@ async def play(client: Client, kind: str, pods: int) -> None:
 
 
 @asynccontextmanager
-async def running(who: str, config: Path, log: Path, gates: str) -> AsyncIterator[list[int]]:
+async def run_scheduler(placement: str, config: Path, log: Path, gates: str) -> AsyncIterator[list[int]]:
     """Run the components beside the server. Yield their process ids."""
     address = f"--kubeconfig={config}"
     quick = ["--kube-api-qps=5000", "--kube-api-burst=5000", "--leader-elect=false", "--secure-port=0"]
-    given = [f"--feature-gates={gates}"] if gates else []
+    args = [f"--feature-gates={gates}"] if gates else []
     commands: dict[str, list[list[str]]] = {
         "inside": [],
         "apart": [],
-        "outside": [[sys.executable, "-P", "-m", "controllers", address, f"--controllers={COMPONENTS}", *given]],
+        "outside": [[sys.executable, "-P", "-m", "controllers", address, f"--controllers={COMPONENTS}", *args]],
         "real": [
-            ["kube-scheduler", address, *quick, *given],
-            ["kube-controller-manager", address, f"--controllers={REAL_CONTROLLERS}", *quick, *given],
+            ["kube-scheduler", address, *quick, *args],
+            ["kube-controller-manager", address, f"--controllers={REAL_CONTROLLERS}", *quick, *args],
         ],
     }
     with log.open("w") as file:
-        started = [subprocess.Popen(each, stdout=file, stderr=file, env=environment()) for each in commands[who]]  # noqa: ASYNC220
+        started = [subprocess.Popen(each, stdout=file, stderr=file, env=environment()) for each in commands[placement]]  # noqa: ASYNC220
         try:
             yield [process.pid for process in started]
         finally:
@@ -235,7 +239,7 @@ async def running(who: str, config: Path, log: Path, gates: str) -> AsyncIterato
                 process.wait()
 
 
-def writes(log: Path, since: int) -> Counter[str]:
+def count_writes(log: Path, since: int) -> Counter[str]:
     """Count the components' writes in the request log from an offset on."""
     found: Counter[str] = Counter()
     for line in log.read_bytes()[since:].splitlines():
@@ -249,50 +253,50 @@ def writes(log: Path, since: int) -> Counter[str]:
     return found
 
 
-def forked(pid: int) -> list[int]:
+def child_pids(pid: int) -> list[int]:
     """Return the processes that another has forked."""
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-async def measure(who: str, given: argparse.Namespace, directory: Path) -> None:
+async def measure(placement: str, args: argparse.Namespace, directory: Path) -> None:
     config, requests = directory / "kubeconfig", directory / "requests"
-    gates = GATES if given.kind == "gangs" else ""
-    flags = [f"--kubeconfig={config}", f"--storage={given.storage}"]
-    flags += [f"--controllers={COMPONENTS}"] if who in ("inside", "apart") else []
-    flags += ["--components-apart"] if who == "apart" else []
+    gates = GATES if args.kind == "gangs" else ""
+    flags = [f"--kubeconfig={config}", f"--storage={args.storage}"]
+    flags += [f"--controllers={COMPONENTS}"] if placement in ("inside", "apart") else []
+    flags += ["--components-apart"] if placement == "apart" else []
     flags += [f"--feature-gates={gates}", "--runtime-config=api/all=true"] if gates else []
-    flags += [f"--request-log={requests}"] if given.writes else []
+    flags += [f"--request-log={requests}"] if args.writes else []
     with Child(directory / "server", *flags) as server:
         client = Client(HttpTransport(read_kubeconfig(config)), user_agent="benchmark")
-        async with running(who, config, directory / "components.log", gates) as others:
-            others += forked(server.process.pid)
-            await prepare(client, given.kind, given.nodes, given.pods)
-            await settled(client)
-            since = requests.stat().st_size if given.writes else 0
+        async with run_scheduler(placement, config, directory / "components.log", gates) as others:
+            others += child_pids(server.process.pid)
+            await prepare(client, args.kind, args.nodes, args.pods)
+            await wait_volumes(client)
+            since = requests.stat().st_size if args.writes else 0
             used, began = Processes([server.process.pid, *others]), time.perf_counter()
-            await play(client, given.kind, given.pods)
+            await create_pods(client, args.kind, args.pods)
             seconds = time.perf_counter() - began
             figures = zip(used.used(), used.memory(), strict=True)
             (mine, memory), (theirs, more) = figures
             print(
-                f"{given.kind} {given.nodes} nodes {given.pods} pods  {who:8}{given.pods / seconds:7.1f} pods/s  "
-                f"server {mine / given.pods * 1000:6.2f} ms {memory:5.0f} MiB  "
-                f"components {theirs / given.pods * 1000:6.2f} ms {more:5.0f} MiB",
+                f"{args.kind} {args.nodes} nodes {args.pods} pods  {placement:8}{args.pods / seconds:7.1f} pods/s  "
+                f"server {mine / args.pods * 1000:6.2f} ms {memory:5.0f} MiB  "
+                f"components {theirs / args.pods * 1000:6.2f} ms {more:5.0f} MiB",
                 flush=True,
             )
-            if given.writes:
+            if args.writes:
                 await asyncio.sleep(1.5)
-                for what, count in sorted(writes(requests, since).items()):
-                    print(f"    {count / given.pods:6.2f} {what}")
-            if given.rest:
-                await quiet([server.process.pid, *others])
+                for what, count in sorted(count_writes(requests, since).items()):
+                    print(f"    {count / args.pods:6.2f} {what}")
+            if args.rest:
+                await wait_idle([server.process.pid, *others])
                 used = Processes([server.process.pid, *others])
-                await asyncio.sleep(given.rest)
-                print(f"    at rest {[round(part / given.rest * 1000, 2) for part in used.used()]} ms a second")
+                await asyncio.sleep(args.rest)
+                print(f"    idle {[round(part / args.rest * 1000, 2) for part in used.used()]} ms per second")
         await client.close()
 
 
-async def quiet(pids: list[int]) -> None:
+async def wait_idle(pids: list[int]) -> None:
     """Wait until pending work is done: backoffs end, events are written."""
 
     async def idle() -> bool:
@@ -300,10 +304,10 @@ async def quiet(pids: list[int]) -> None:
         await asyncio.sleep(_PAUSE)
         return sum(used.used()) < _LITTLE * _PAUSE
 
-    await until(idle)
+    await wait_until(idle)
 
 
-async def settled(client: Client) -> None:
+async def wait_volumes(client: Client) -> None:
     """Wait until the components bind pods. One pod is tried."""
     probe = {**pod("plain", 0), "metadata": {"name": "probe", "namespace": "default"}}
     await client.create(PODS, probe)
@@ -311,7 +315,7 @@ async def settled(client: Client) -> None:
     async def bound() -> bool:
         return bool((await client.get(PODS, "probe", "default"))["spec"].get("nodeName"))
 
-    await until(bound)
+    await wait_until(bound)
     await client.delete(PODS, "probe", "default", grace_period=0)
 
 
@@ -320,17 +324,19 @@ def main() -> None:
     parser.add_argument("--kind", choices=KINDS, default="claims")
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--pods", type=int, default=350)
-    parser.add_argument("--who", default="inside,apart,outside,real")
+    parser.add_argument("--placements", default="inside,apart,outside,real")
     parser.add_argument("--storage", default="sqlite", choices=("sqlite", "memory"))
-    parser.add_argument("--writes", action="store_true", help="count what was written (which slows the server down)")
-    parser.add_argument("--rest", type=float, default=0, metavar="SECONDS", help="measure so long when all is done")
-    given = parser.parse_args()
-    for who in given.who.split(","):
-        if who == "real" and not (shutil.which("kube-scheduler") and shutil.which("kube-controller-manager")):
+    parser.add_argument("--writes", action="store_true", help="count the writes (slows the server down)")
+    parser.add_argument(
+        "--rest", type=float, default=0, metavar="SECONDS", help="then measure idle processes this long"
+    )
+    args = parser.parse_args()
+    for placement in args.placements.split(","):
+        if placement == "real" and not (shutil.which("kube-scheduler") and shutil.which("kube-controller-manager")):
             print("real: no kube-scheduler and kube-controller-manager on PATH")
             continue
         with tempfile.TemporaryDirectory() as directory:
-            asyncio.run(measure(who, given, Path(directory)))
+            asyncio.run(measure(placement, args, Path(directory)))
 
 
 if __name__ == "__main__":

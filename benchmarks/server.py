@@ -3,7 +3,7 @@
     python -m benchmarks.server [--url URL] [--objects 3000] [--storage sqlite|memory|URL] [--durability
     full|normal|off] [--only create,get]
 
-Without --url the run starts a server of its own. It syncs each commit before its answer unless --durability is lower.
+Without --url the run starts a server. It syncs each commit before the answer unless --durability is lower.
 Compare figures of one run on one machine only.
 """
 
@@ -128,11 +128,11 @@ def resident(pid: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url")
+    parser.add_argument("--url", help="measure this server instead of starting one")
     parser.add_argument("--objects", type=int, default=3000)
     parser.add_argument("--storage", default="sqlite")
     parser.add_argument("--durability", default="full")
-    parser.add_argument("--only", default="", help="names of rows, by their beginnings")
+    parser.add_argument("--only", default="", help="print only rows whose names begin with one of these")
     options = parser.parse_args()
     only = {word for word in options.only.split(",") if word}
     if options.url:

@@ -1,4 +1,4 @@
-"""Memory and file size of a control plane in virtual time while pods come and go.
+"""Memory and file size of a control plane in virtual time while pods are created and deleted.
 
     python -m benchmarks.soak [--rate 50] [--minutes 60] [--event-ttl 10m]
 
@@ -58,16 +58,16 @@ def resident(process: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rate", type=int, default=50, help="pods a second (default 50)")
-    parser.add_argument("--minutes", type=int, default=60, help="of virtual time (default 60)")
+    parser.add_argument("--rate", type=int, default=50, help="pods per second (default 50)")
+    parser.add_argument("--minutes", type=int, default=60, help="minutes of virtual time (default 60)")
     parser.add_argument("--event-ttl", default="10m")
-    given = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        flags = [f"--event-ttl={given.event_ttl}"]
+        flags = [f"--event-ttl={args.event_ttl}"]
         with ControlPlane(
             nodes=NODES, storage="sqlite", data_dir=directory, clock="virtual", seed=1, args=flags
         ) as plane:
-            soak(plane, Path(directory), given.rate, given.minutes * 60)
+            soak(plane, Path(directory), args.rate, args.minutes * 60)
 
 
 def soak(plane: ControlPlane, directory: Path, rate: int, seconds: int) -> None:

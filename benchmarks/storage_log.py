@@ -1,9 +1,9 @@
-"""Cost of a write: throughput, latency, and the event loop's share of it.
+"""Cost of a write: throughput, latency and event loop time.
 
 usage: python benchmarks/storage_log.py [TARGET ...]     (default: memory: and a temporary directory at each durability)
 
-`loop` is CPU time of the event loop's thread per write, for which a request's own work competes. `fan-out` is the rate
-at which cursors deliver events, without input and output.
+`loop` is CPU time of the event loop's thread per write; it delays requests. `fan-out` is the rate of delivered events
+without I/O.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ async def writers(log: RevisionLog, count: int, writes: int, stamp: int) -> tupl
 async def measure(target: str, durability: str) -> None:
     log = await open_log(target, durability=durability)
     await writers(log, 16, 1600, 0)
-    for label, caches in (("log alone", None), ("with cache", WatchCache(log, json.loads))):
+    for label, caches in (("only log", None), ("with cache", WatchCache(log, json.loads))):
         if caches is not None:
             claims = caches.add("/registry/claims/")
             await caches.start()

@@ -3,11 +3,11 @@
     python -m benchmarks.workloads [--pods 1000] [--kube-controller-manager PATH]
         [--other KUBECONFIG --other-pids 12,13,14,15]
 
-Measured are kubedra's controllers in the server's process, a real kube-controller-manager beside the same server, or
-another control plane on this machine. Scheduler and nodes are kubedra's with both managers. The other control plane has
-schedulers and controllers of its own; `--other-pids` are its processes (such as etcd, kube-apiserver,
-kube-controller-manager and kube-scheduler). It has the same emulated nodes, whose agent counts in either case. Figures
-are seconds of real time, and of processor time of all these. Compare figures of one run only.
+Measures kubedra's controllers in the server's process, a real kube-controller-manager with the same server, or another
+control plane on this machine. Both managers use kubedra's scheduler and nodes. The other control plane has its own
+scheduler and controllers; `--other-pids` are its processes (such as etcd, kube-apiserver, kube-controller-manager and
+kube-scheduler). All runs have the same emulated nodes, and the node agent is included. Figures are seconds of real time
+and of processor time of all processes. Compare only figures of one run.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ async def states(client: Client, kind: Kind, name: str) -> AsyncGenerator[Json, 
             yield event.object
 
 
-async def available(client: Client, name: str, replicas: int, generation: int) -> None:
+async def wait_available(client: Client, name: str, replicas: int, generation: int) -> None:
     """Wait until all pods are of the present template and available."""
     wanted = {"replicas": replicas, "updatedReplicas": replicas, "availableReplicas": replicas}
     async with aclosing(states(client, DEPLOYMENTS, name)) as found:
@@ -66,7 +66,7 @@ async def available(client: Client, name: str, replicas: int, generation: int) -
                 return
 
 
-class Clocks:
+class Stopwatch:
     """Real time, and the processor time of some processes."""
 
     def __init__(self, *pids: int) -> None:
@@ -95,7 +95,7 @@ def job(completions: int) -> Json:
     return {"metadata": {"name": "job", "namespace": "default"}, "spec": spec}
 
 
-async def complete(client: Client) -> None:
+async def wait_complete(client: Client) -> None:
     """Wait until the Job is complete."""
     async with aclosing(states(client, JOBS, "job")) as found:
         async for obj in found:
@@ -103,19 +103,19 @@ async def complete(client: Client) -> None:
                 return
 
 
-async def measure(client: Client, pods: int, clocks: Clocks) -> list[Found]:
+async def measure(client: Client, pods: int, clocks: Stopwatch) -> list[Found]:
     clocks.passed()
     await client.create(JOBS, job(pods))
-    await complete(client)
+    await wait_complete(client)
     found: list[Found] = [(f"Job of {pods} completions", *clocks.passed())]
     for name, count in (("large", pods), ("rolled", pods // 2)):
         clocks.passed()
         await client.create(DEPLOYMENTS, deployment(name, count))
-        await available(client, name, count, 1)
+        await wait_available(client, name, count, 1)
         found.append((f"{count} pods to available", *clocks.passed()))
     change = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}}}
     await client.patch(DEPLOYMENTS, "rolled", change, "default")
-    await available(client, "rolled", pods // 2, 2)
+    await wait_available(client, "rolled", pods // 2, 2)
     found.append((f"roll-out of {pods // 2}", *clocks.passed()))
     return found
 
@@ -134,7 +134,7 @@ async def run_other(pods: int, kubeconfig: Path, pids: list[int]) -> list[Found]
         for number in range(pods * 2 // PODS_OF_NODE + 1):
             await client.create(NODES, node(number))
         await asyncio.sleep(10)
-        return await measure(client, pods, Clocks(agent.pid, *pids))
+        return await measure(client, pods, Stopwatch(agent.pid, *pids))
     finally:
         await client.close()
         agent.terminate()
@@ -155,7 +155,7 @@ async def run(pods: int, manager: str, directory: Path) -> list[Found]:
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: ASYNC220
         try:
             pids = [server.process.pid, *([process.pid] if process else [])]
-            return await measure(client, pods, Clocks(*pids))
+            return await measure(client, pods, Stopwatch(*pids))
         finally:
             await client.close()
             if process is not None:
@@ -169,19 +169,19 @@ def main() -> None:
     parser.add_argument("--kube-controller-manager", default="", metavar="PATH")
     parser.add_argument("--other", type=Path, metavar="KUBECONFIG")
     parser.add_argument("--other-pids", default="", metavar="PID,…")
-    given = parser.parse_args()
-    for manager in ("", *((given.kube_controller_manager,) if given.kube_controller_manager else ())):
+    args = parser.parse_args()
+    for manager in ("", *((args.kube_controller_manager,) if args.kube_controller_manager else ())):
         with tempfile.TemporaryDirectory() as directory:
-            who = "kube-controller-manager" if manager else "kubedra"
-            show(who, asyncio.run(run(given.pods, manager, Path(directory))))
-    if given.other:
-        pids = [int(pid) for pid in given.other_pids.split(",") if pid]
-        show("the other control plane", asyncio.run(run_other(given.pods, given.other, pids)))
+            program = "kube-controller-manager" if manager else "kubedra"
+            print_results(program, asyncio.run(run(args.pods, manager, Path(directory))))
+    if args.other:
+        pids = [int(pid) for pid in args.other_pids.split(",") if pid]
+        print_results("the other control plane", asyncio.run(run_other(args.pods, args.other, pids)))
 
 
-def show(who: str, found: list[Found]) -> None:
+def print_results(program: str, found: list[Found]) -> None:
     for what, real, processor in found:
-        print(f"{who:24} {what:28} {real:7.2f} s {processor:7.2f} s of processor time", flush=True)
+        print(f"{program:24} {what:28} {real:7.2f} s {processor:7.2f} s of CPU time", flush=True)
 
 
 if __name__ == "__main__":

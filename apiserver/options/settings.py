@@ -275,7 +275,7 @@ def _profile(said: str) -> str:
     if not said:
         return ""
     try:
-        return profiles.named(said)
+        return profiles.annotation_value(said)
     except OSError as error:
         raise SettingsError(f"--profile {said}: {error.strerror}") from error
     except ValueError as error:

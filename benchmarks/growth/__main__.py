@@ -16,28 +16,28 @@ import argparse
 import sys
 
 from benchmarks.growth import cases, fields
-from benchmarks.growth.measure import ENOUGH, Growth, measured
+from benchmarks.growth.measure import ENOUGH, Growth, measure_all
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--all", action="store_true")
-    parser.add_argument("--every", type=int, default=1)
-    parser.add_argument("--worst", action="store_true")
+    parser.add_argument("--only", default="", help="only cases with this text in their name")
+    parser.add_argument("--all", action="store_true", help="print all cases")
+    parser.add_argument("--every", type=int, default=1, help="measure only every N-th field")
+    parser.add_argument("--worst", action="store_true", help="print the slowest cases, extrapolated to 3 MiB")
     parser.add_argument("--seconds", type=float, default=ENOUGH)
     options = parser.parse_args()
     chosen = [*cases.cases(), *list(fields.cases())[:: options.every]]
     chosen = [case for case in chosen if options.only in case.name]
     print(f"{len(chosen)} cases\n ratio    size      cost    four times    answer")
     found: list[Growth] = []
-    for growth in measured(chosen, options.seconds):
+    for growth in measure_all(chosen, options.seconds):
         found.append(growth)
         if options.all or growth.too_fast:
             print(growth, flush=True)
     wrong = [growth for growth in found if growth.too_fast]
     if options.worst:
-        print("\nthe longest")
+        print("\nslowest at 3 MiB")
         for growth in sorted(found, key=lambda each: -each.fourfold / each.size)[:40]:
             print(growth)
     print(f"\n{len(wrong)} of {len(chosen)} grow faster than their size")

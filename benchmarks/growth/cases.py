@@ -15,7 +15,7 @@ import orjson
 from apiserver.api.objects import Json
 from apiserver.app import Server
 from apiserver.request.messages import Request
-from benchmarks.growth.measure import Case, asked, nothing
+from benchmarks.growth.measure import Case, build_request, no_requests
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
@@ -28,7 +28,7 @@ APPLY = "application/apply-patch+yaml"
 
 
 def cases() -> Iterator[Case]:
-    yield from _heads()
+    yield from _head_cases()
     yield from _selectors()
     yield from _patches()
     yield from _objects()
@@ -72,11 +72,11 @@ async def _over_a_connection(server: Server, request: Request) -> None:
     protocol.connection_lost(None)
 
 
-def _head(fields: Callable[[int], str], size: int) -> Request:
-    return asked("", "", f"GET /livez HTTP/1.1\r\nHost: x\r\n{fields(size)}\r\n".encode())
+def _head_request(fields: Callable[[int], str], size: int) -> Request:
+    return build_request("", "", f"GET /livez HTTP/1.1\r\nHost: x\r\n{fields(size)}\r\n".encode())
 
 
-def _heads() -> Iterator[Case]:
+def _head_cases() -> Iterator[Case]:
     lines: dict[str, Callable[[int], str]] = {
         "one header repeated": lambda size: "a: b\r\n" * size,
         "many headers": lambda size: "".join(f"a{at}: b\r\n" for at in range(size)),
@@ -85,11 +85,11 @@ def _heads() -> Iterator[Case]:
         "Impersonate-Group repeated": lambda size: "Impersonate-Group: g\r\n" * size,
     }
     for name, fields in lines.items():
-        yield Case(name, nothing, partial(_head, fields), _over_a_connection)
+        yield Case(name, no_requests, partial(_head_request, fields), _over_a_connection)
     yield Case(
         "chunks of one byte",
-        nothing,
-        lambda size: asked(
+        no_requests,
+        lambda size: build_request(
             "", "", b"POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * size
         ),
         _over_a_connection,
@@ -107,7 +107,7 @@ def _heads() -> Iterator[Case]:
         },
         "a long User-Agent": lambda size: {"user_agent": "a/" * 8 * size},
     }.items():
-        yield Case(name, nothing, lambda size, make=make: asked("GET", MAPS, **make(size)))  # type: ignore[misc]
+        yield Case(name, no_requests, lambda size, make=make: build_request("GET", MAPS, **make(size)))  # type: ignore[misc]
 
 
 # Parameters
@@ -133,10 +133,10 @@ def _selectors() -> Iterator[Case]:
         "escapes of a query": lambda size: f"a={'%61' * 8 * size}",
     }
     for name, query in queries.items():
-        yield Case(name, nothing, lambda size, query=query: asked("GET", MAPS, query=query(size)))  # type: ignore[misc]
-    yield Case("segments of a path", nothing, lambda size: asked("GET", "/api/v1" + "/a" * 4 * size))
-    yield Case("escapes of a path", nothing, lambda size: asked("GET", MAPS + "/" + "%61" * 4 * size))
-    yield Case("a long name", nothing, lambda size: asked("GET", MAPS + "/" + "a" * 16 * size))
+        yield Case(name, no_requests, lambda size, query=query: build_request("GET", MAPS, query=query(size)))  # type: ignore[misc]
+    yield Case("segments of a path", no_requests, lambda size: build_request("GET", "/api/v1" + "/a" * 4 * size))
+    yield Case("escapes of a path", no_requests, lambda size: build_request("GET", MAPS + "/" + "%61" * 4 * size))
+    yield Case("a long name", no_requests, lambda size: build_request("GET", MAPS + "/" + "a" * 16 * size))
 
 
 def _label(selector: str) -> str:
@@ -151,9 +151,9 @@ def _stored(path: str, make: Callable[[int], Json], size: int) -> Sequence[Reque
     obj = make(size)
     body = orjson.dumps({**obj, "metadata": {"name": "x", **obj.get("metadata", {})}})
     return (
-        asked("PATCH", f"{path}/x", b'{"metadata":{"finalizers":null}}', MERGE),
-        asked("DELETE", f"{path}/x", query="gracePeriodSeconds=0"),
-        asked("POST", path, body),
+        build_request("PATCH", f"{path}/x", b'{"metadata":{"finalizers":null}}', MERGE),
+        build_request("DELETE", f"{path}/x", query="gracePeriodSeconds=0"),
+        build_request("POST", path, body),
     )
 
 
@@ -167,7 +167,7 @@ def _patch(path: str, media: str, make: Callable[[int], Any], size: int) -> Requ
             CLAIMS: ("ResourceClaim", "resource.k8s.io/v1"),
         }[path]
         body = {"kind": kind, "apiVersion": version, **body, "metadata": {"name": "x", **body.get("metadata", {})}}
-    return asked("PATCH", f"{path}/x", orjson.dumps(body), media, query)
+    return build_request("PATCH", f"{path}/x", orjson.dumps(body), media, query)
 
 
 def _data(size: int) -> Json:
@@ -250,13 +250,13 @@ def _objects() -> Iterator[Case]:
         stored = partial(_stored, path, make)
         yield Case(
             f"create {name}",
-            nothing,
-            lambda size, p=path, m=make: asked("POST", p, _named(m(size), "new"), query="dryRun=All"),
+            no_requests,
+            lambda size, p=path, m=make: build_request("POST", p, _encode_named(m(size), "new"), query="dryRun=All"),
         )  # type: ignore[misc]
         yield Case(
             f"update {name}",
             stored,
-            lambda size, p=path, m=make: asked("PUT", f"{p}/x", _named(m(size))),  # type: ignore[misc]
+            lambda size, p=path, m=make: build_request("PUT", f"{p}/x", _encode_named(m(size))),  # type: ignore[misc]
         )
         for media in (MERGE, STRATEGIC, APPLY):
             kind = media.removeprefix("application/").partition("-")[0]
@@ -265,11 +265,11 @@ def _objects() -> Iterator[Case]:
             yield Case(f"{kind} {name} into the same", stored, patch)
 
 
-def _created(path: str, make: Callable[[int], Json], size: int) -> Request:
-    return asked("POST", path, _named(make(size), "new"), query="dryRun=All")
+def _create_request(path: str, make: Callable[[int], Json], size: int) -> Request:
+    return build_request("POST", path, _encode_named(make(size), "new"), query="dryRun=All")
 
 
-def _named(obj: Json, name: str = "x") -> bytes:
+def _encode_named(obj: Json, name: str = "x") -> bytes:
     return orjson.dumps({**obj, "metadata": {"name": name, **obj.get("metadata", {})}})
 
 
@@ -293,22 +293,24 @@ def _patches() -> Iterator[Case]:
     yield Case(
         "JSON patch: a long path",
         partial(_stored, MAPS, _data),
-        lambda size: asked("PATCH", f"{MAPS}/x", orjson.dumps([{"op": "test", "path": "/~01" * size}]), JSON_PATCH),
+        lambda size: build_request(
+            "PATCH", f"{MAPS}/x", orjson.dumps([{"op": "test", "path": "/~01" * size}]), JSON_PATCH
+        ),
     )
     yield Case(
         "repeated fields of a patch",
         partial(_stored, MAPS, _data),
-        lambda size: asked("PATCH", f"{MAPS}/x", b"{" + b",".join([b'"x":1,"x":2'] * size) + b"}", MERGE),
+        lambda size: build_request("PATCH", f"{MAPS}/x", b"{" + b",".join([b'"x":1,"x":2'] * size) + b"}", MERGE),
     )
     yield Case(
         "repeated fields of an object",
-        nothing,
-        lambda size: asked("POST", MAPS, b"{" + b",".join([b'"kind":"a","x":2'] * size) + b"}"),
+        no_requests,
+        lambda size: build_request("POST", MAPS, b"{" + b",".join([b'"kind":"a","x":2'] * size) + b"}"),
     )
     yield Case(
         "unknown fields",
-        nothing,
-        lambda size: asked("POST", MAPS, orjson.dumps({f"x{at}": 1 for at in range(size)}), query="dryRun=All"),
+        no_requests,
+        lambda size: build_request("POST", MAPS, orjson.dumps({f"x{at}": 1 for at in range(size)}), query="dryRun=All"),
     )
     for directive in ("delete", "replace", "merge"):
         yield Case(

@@ -11,7 +11,7 @@ from apiserver.api.schema.language import ListOf, MapOf, Scalar, Struct, Type
 from apiserver.registry.definition.resource import Resource
 from apiserver.request.messages import Request
 from apiserver.resources import CATALOG
-from benchmarks.growth.measure import Case, asked, nothing
+from benchmarks.growth.measure import Case, build_request, no_requests
 
 #: Types contain each other. Deeper than this there are no new ones.
 _DEPTH = 9
@@ -27,25 +27,29 @@ def cases() -> Iterator[Case]:
         api = f"/apis/{resource.group}" if resource.group else "/api"
         where = "/namespaces/default" if resource.namespaced else ""
         path = f"{api}/{version.name}{where}/{resource.plural}"
-        for place, type_ in _places(version.schema, (), ()):
-            for label, grown in _growing(type_):
-                yield Case(f"{resource.plural} {'.'.join(place)} {label}", nothing, _Post(resource, path, place, grown))
+        for field, type_ in _paths(version.schema, (), ()):
+            for label, value in _growing(type_):
+                yield Case(
+                    f"{resource.plural} {'.'.join(field)} {label}",
+                    no_requests,
+                    _PostField(resource, path, field, value),
+                )
 
 
-class _Post:
-    def __init__(self, resource: Resource, path: str, place: tuple[str, ...], grown: _Grown) -> None:
-        self._resource, self._path, self._place, self._grown = resource, path, place, grown
+class _PostField:
+    def __init__(self, resource: Resource, path: str, field: tuple[str, ...], value: _GrowingValue) -> None:
+        self._resource, self._path, self._field, self._value = resource, path, field, value
 
     def __call__(self, size: int) -> Request:
-        value: Any = self._grown(size)
-        for step in reversed(self._place):
+        value: Any = self._value(size)
+        for step in reversed(self._field):
             value = [value] if step == "[]" else {step: value}
         if isinstance(value.get("metadata", {}), dict):
             value = {**value, "metadata": {"name": "x", **value.get("metadata", {})}}
-        return asked("POST", self._path, orjson.dumps(value), query="dryRun=All")
+        return build_request("POST", self._path, orjson.dumps(value), query="dryRun=All")
 
 
-class _Grown:
+class _GrowingValue:
     """A value of a size. `alike`: all its items are equal."""
 
     def __init__(self, type_: Type, letter: str = "", *, alike: bool = False) -> None:
@@ -59,15 +63,15 @@ class _Grown:
         return self._letter * size
 
 
-def _growing(type_: Type) -> Iterator[tuple[str, _Grown]]:
+def _growing(type_: Type) -> Iterator[tuple[str, _GrowingValue]]:
     if isinstance(type_, MapOf):
-        yield "map", _Grown(type_)
+        yield "map", _GrowingValue(type_)
     elif isinstance(type_, ListOf):
-        yield "list", _Grown(type_)
-        yield "list of equals", _Grown(type_, alike=True)
+        yield "list", _GrowingValue(type_)
+        yield "list of equals", _GrowingValue(type_, alike=True)
     elif isinstance(type_, Scalar) and type_.name in _TEXTS and not type_.enum:
         for letter in _TEXTS[type_.name]:
-            yield f"text {letter}", _Grown(type_, letter)
+            yield f"text {letter}", _GrowingValue(type_, letter)
 
 
 def _item(type_: Type, number: int) -> Any:
@@ -89,18 +93,18 @@ def _item(type_: Type, number: int) -> Any:
     return {"bool": True, "bytes": "AAAA", "raw": {}, "fieldsV1": {}, "any": {}}.get(type_.name, f"v{number}")
 
 
-def _places(type_: Type, path: tuple[str, ...], seen: tuple[Struct, ...]) -> Iterator[tuple[tuple[str, ...], Type]]:
+def _paths(type_: Type, path: tuple[str, ...], seen: tuple[Struct, ...]) -> Iterator[tuple[tuple[str, ...], Type]]:
     """Yield every place of a type that can grow, with its path."""
     if not isinstance(type_, Struct):
         if path:
             yield path, type_
         if isinstance(type_, ListOf):
-            yield from _places(type_.item, (*path, "[]"), seen)
+            yield from _paths(type_.item, (*path, "[]"), seen)
         elif isinstance(type_, MapOf):
-            yield from _places(type_.value, (*path, "k"), seen)
+            yield from _paths(type_.value, (*path, "k"), seen)
         return
     if type_ in seen or len(path) > _DEPTH:
         return
     for name, field in type_.fields.items():
         if name not in ("kind", "apiVersion"):
-            yield from _places(field.type, (*path, name), (*seen, type_))
+            yield from _paths(field.type, (*path, name), (*seen, type_))

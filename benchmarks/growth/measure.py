@@ -65,19 +65,19 @@ class Growth:
         return f"{self.ratio:6.1f} {self.size:7d} {times}  {self.status}  {self.case.name}"
 
 
-def asked(
+def build_request(
     method: str, path: str, body: bytes = b"", media: str = "application/json", query: str = "", **headers: str
 ) -> Request:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Request(method, path, query, {"content-type": media, "user-agent": "growth", **named}, body, ADMIN)
 
 
-def nothing(_: int) -> tuple[Request, ...]:
+def no_requests(_: int) -> tuple[Request, ...]:
     return ()
 
 
 @asynccontextmanager
-async def opened() -> Any:
+async def open_server() -> Any:
     """Open a server in memory with all APIs enabled."""
     with TemporaryDirectory() as directory:
         flags = ["--storage=memory", f"--data-dir={directory}", "--runtime-config=api/all=true"]
@@ -88,7 +88,7 @@ async def opened() -> Any:
             await server.close()
 
 
-async def grown(server: Server, case: Case, enough: float = ENOUGH) -> Growth | None:
+async def find_growth(server: Server, case: Case, enough: float = ENOUGH) -> Growth | None:
     """Measure the growth of a case. Return None if it costs next to nothing at its largest size."""
     await _cost(server, case, _SMALLEST)  # compiles and imports what is built on first use
     for size in _sizes(case):
@@ -135,16 +135,16 @@ async def _cost(server: Server, case: Case, size: int) -> tuple[float, int]:
     return spent, getattr(answer, "status", 0)
 
 
-def measured(cases: Sequence[Case], enough: float = ENOUGH) -> Iterator[Growth]:
+def measure_all(cases: Sequence[Case], enough: float = ENOUGH) -> Iterator[Growth]:
     """Measure the cases in sequence on one server."""
     with asyncio.Runner() as runner:
-        context = opened()
+        context = open_server()
         server = runner.run(context.__aenter__())
         gc.collect()
         gc.freeze()  # exclude existing objects: collections before a measurement visit only newer ones
         try:
             for case in cases:
-                found = runner.run(grown(server, case, enough))
+                found = runner.run(find_growth(server, case, enough))
                 if found is not None:
                     yield found
         finally:

@@ -7,7 +7,7 @@ Reading order: `allocator` (the interface) → `devices`, `pools`, `inventory` (
 (devices for each request on a node) → `choices`, `search`, `pruning` (the first solution) → `result` → `explain`.
 """
 
-from controllers.allocator.allocated import Allocated, claim_key, claim_name
+from controllers.allocator.allocated import AllocatedState, claim_key, claim_name
 from controllers.allocator.allocator import Allocator, PodAllocator
 from controllers.allocator.choices import Solution
 from controllers.allocator.errors import AllocationError, AllocationInterrupted, Rejection
@@ -15,7 +15,7 @@ from controllers.allocator.features import Features
 from controllers.allocator.inventory import Inventory
 
 __all__ = [
-    "Allocated",
+    "AllocatedState",
     "AllocationError",
     "AllocationInterrupted",
     "Allocator",

@@ -23,7 +23,7 @@ _LOG_LIMIT: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class DeviceUse:
     """The use of one device by one claim: exclusive (empty `share`) or one share."""
 
     device: DeviceID
@@ -31,13 +31,13 @@ class Use:
     capacity: tuple[tuple[str, int], ...] = ()
 
 
-class Allocated:
+class AllocatedState:
     """Devices in use with the claims that use them, and consumed capacity of shared devices."""
 
     def __init__(self, consumable_capacity: bool = True) -> None:
         self._shares_count = consumable_capacity
-        self._known: dict[str, tuple[Use, ...]] = {}
-        self._assumed: dict[str, tuple[Use, ...]] = {}
+        self._known: dict[str, tuple[DeviceUse, ...]] = {}
+        self._assumed: dict[str, tuple[DeviceUse, ...]] = {}
         self._names: dict[str, str] = {}
         self._keys: dict[str, str] = {}
         self.exclusive: dict[DeviceID, dict[str, int]] = {}
@@ -98,11 +98,11 @@ class Allocated:
         if key not in self._known and key not in self._assumed:
             self._names.pop(key, None)
 
-    def put(self, owner: str, uses: Iterable[Use]) -> None:
+    def put(self, owner: str, uses: Iterable[DeviceUse]) -> None:
         """Set the uses of one owner without a claim object."""
         self._replace(self._known, owner, tuple(uses))
 
-    def _uses(self, allocation: Mapping[str, Any] | None) -> tuple[Use, ...]:
+    def _uses(self, allocation: Mapping[str, Any] | None) -> tuple[DeviceUse, ...]:
         if not allocation:
             return ()
         uses = []
@@ -112,15 +112,19 @@ class Allocated:
             device = (result["driver"], result["pool"], result["device"])
             share = result.get("shareID") if self._shares_count else None
             if share is None:
-                uses.append(Use(device))
+                uses.append(DeviceUse(device))
             else:
                 consumed = result.get("consumedCapacity") or {}
                 amounts = tuple((name, nanos(str(amount))) for name, amount in consumed.items())
-                uses.append(Use(device, str(share), amounts))
+                uses.append(DeviceUse(device, str(share), amounts))
         return tuple(uses)
 
     def _replace(
-        self, table: dict[str, tuple[Use, ...]], key: str, uses: tuple[Use, ...] | None, always: bool = False
+        self,
+        table: dict[str, tuple[DeviceUse, ...]],
+        key: str,
+        uses: tuple[DeviceUse, ...] | None,
+        always: bool = False,
     ) -> None:
         before = self._effective(key)
         if uses or always:
@@ -136,11 +140,11 @@ class Allocated:
             self._count(key, use, 1)
         self._log_changes(use.device for use in (*before, *after))
 
-    def _effective(self, key: str) -> tuple[Use, ...]:
+    def _effective(self, key: str) -> tuple[DeviceUse, ...]:
         assumed = self._assumed.get(key)
         return self._known.get(key, ()) if assumed is None else assumed
 
-    def _count(self, key: str, use: Use, step: int) -> None:
+    def _count(self, key: str, use: DeviceUse, step: int) -> None:
         device = use.device
         _add(self.shared if use.share else self.exclusive, device, key, step)
         _add(self.pools, device[:2], device[2], step)

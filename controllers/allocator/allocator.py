@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import orjson
 
-from controllers.allocator.allocated import Allocated
+from controllers.allocator.allocated import AllocatedState
 from controllers.allocator.candidates import Candidates, candidates_for
 from controllers.allocator.choices import Solution
 from controllers.allocator.devices import Object
@@ -64,7 +64,7 @@ class Allocator:
     ) -> None:
         self.features = features or Features()
         self.inventory = Inventory(self.features)
-        self.allocated = Allocated(self.features.consumable_capacity)
+        self.allocated = AllocatedState(self.features.consumable_capacity)
         default = CelEvaluator(release, self.features.consumable_capacity, self.features.list_type_attributes)
         self.selectors = Selectors(evaluator or default)
         self.new_share_id = new_share_id

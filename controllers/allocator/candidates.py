@@ -208,10 +208,10 @@ def _find_everything(item: Candidates, claim: ClaimPlan, view: NodeView) -> None
     item.need = len(item.everything)
 
 
-def selection_error(claim: ClaimPlan, alternative: Alternative, found: SelectionError) -> AllocationError:
+def selection_error(claim: ClaimPlan, alternative: Alternative, error: SelectionError) -> AllocationError:
     """Return the AllocationError for a failed selector, with upstream's text."""
-    if found.origin == "node":
-        return AllocationError(found.error.text)
+    if error.origin == "node":
+        return AllocationError(error.error.text)
     class_name = (alternative.device_class or {"metadata": {"name": ""}})["metadata"]["name"]
-    owner = f"class {class_name}" if found.origin == "class" else f"claim {claim.name}"
-    return AllocationError(f"{owner}: selector #{found.index}: CEL {found.error.kind} error: {found.error.text}")
+    owner = f"class {class_name}" if error.origin == "class" else f"claim {claim.name}"
+    return AllocationError(f"{owner}: selector #{error.index}: CEL {error.error.kind} error: {error.error.text}")

@@ -30,13 +30,13 @@ class Demand:
         """Return the `consumedCapacity` of the result."""
         return {name: text for name, _, text, _ in self.entries}
 
-    def fits(self, taken: Mapping[str, int], more: Mapping[str, int] | None = None) -> bool:
-        """Return whether this fits beside allocated amounts (`taken`) and amounts of the current search (`more`)."""
+    def fits(self, consumed: Mapping[str, int], more: Mapping[str, int] | None = None) -> bool:
+        """Return whether this fits beside allocated amounts (`consumed`) and amounts of the current search (`more`)."""
         if more:
             return all(
-                taken.get(name, 0) + more.get(name, 0) + amount <= total for name, amount, _, total in self.entries
+                consumed.get(name, 0) + more.get(name, 0) + amount <= total for name, amount, _, total in self.entries
             )
-        return all(taken.get(name, 0) + amount <= total for name, amount, _, total in self.entries)
+        return all(consumed.get(name, 0) + amount <= total for name, amount, _, total in self.entries)
 
 
 NOTHING = Demand(())

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from controllers.allocator.allocated import Allocated
+from controllers.allocator.allocated import AllocatedState
 from controllers.allocator.candidates import Candidates, Elements, candidates_for
 from controllers.allocator.choices import Frame, Pick
 from controllers.allocator.errors import INVALID_POOLS, AllocationError
@@ -130,7 +130,7 @@ class Explanation:
         return asdict(self)
 
 
-class _Tally:
+class _ReasonCounter:
     """Counts devices by reason, in order of first occurrence."""
 
     def __init__(self, view: NodeView) -> None:
@@ -159,7 +159,7 @@ def device_name(view: NodeView, position: int) -> str:
     return "/".join(view.devices[position].id)
 
 
-def explain(node: str, plan: Plan, view: NodeView, selectors: Selectors, allocated: Allocated) -> Explanation:
+def explain(node: str, plan: Plan, view: NodeView, selectors: Selectors, allocated: AllocatedState) -> Explanation:
     """Explain the result of `Search`."""
     unusable = {str(pool): f"{pool.status}: {pool.reason}" for pool in view.pools if pool.status != "usable"}
     explanation = Explanation(node, "impossible", "", view.size, unusable, [])
@@ -185,11 +185,11 @@ def explain(node: str, plan: Plan, view: NodeView, selectors: Selectors, allocat
 
 
 def _explain_request(
-    claim: str, item: Candidates, view: NodeView, allocated: Allocated, picks: Sequence[Pick]
+    claim: str, item: Candidates, view: NodeView, allocated: AllocatedState, picks: Sequence[Pick]
 ) -> RequestExplanation:
     alternative = item.alternative
     item.selected.extend(view.size)
-    tally = _Tally(view)
+    tally = _ReasonCounter(view)
     usable = 0
     for position in range(view.size):
         found = _find_reason(position, item, view, allocated)
@@ -217,7 +217,7 @@ def _explain_request(
 
 
 def _find_reason(
-    position: int, item: Candidates, view: NodeView, allocated: Allocated
+    position: int, item: Candidates, view: NodeView, allocated: AllocatedState
 ) -> tuple[str, str] | tuple[str, str, list[str]] | None:
     """Return the first reason that rules a device out for a request, independent of other picks."""
     bit, device, alternative = 1 << position, view.devices[position], item.alternative
@@ -314,7 +314,7 @@ def _nearest_miss(plan: Plan, candidates: list[list[Candidates]], view: NodeView
 
 def _reasons_at(search: Search, item: Candidates, view: NodeView) -> list[Reason]:
     """Return why the usable devices of a request cannot be added to the picks of a search."""
-    tally = _Tally(view)
+    tally = _ReasonCounter(view)
     own = {pick.position: pick.candidates.alternative for pick in search.picks}
     for position in bits(item.selected.mask & item.base):
         bit = 1 << position

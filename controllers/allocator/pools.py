@@ -103,42 +103,42 @@ def gather(relevant: Iterable[Slice], members: Callable[[PoolID], Sequence[Slice
     """
     newest: dict[PoolID, list[Slice]] = {}
     for item in relevant:
-        kept = newest.get(item.pool_id)
-        if kept is None or item.generation > kept[0].generation:
+        slices = newest.get(item.pool_id)
+        if slices is None or item.generation > slices[0].generation:
             newest[item.pool_id] = [item]
-        elif item.generation == kept[0].generation:
-            kept.append(item)
-    pools = [pool for key, kept in newest.items() if (pool := _pool(key, kept, members, partitionable)) is not None]
+        elif item.generation == slices[0].generation:
+            slices.append(item)
+    pools = [pool for key, slices in newest.items() if (pool := _pool(key, slices, members, partitionable)) is not None]
     return sorted(pools, key=lambda pool: (pool.has_binding_conditions, pool.id))
 
 
 def _pool(
-    key: PoolID, kept: list[Slice], members: Callable[[PoolID], Sequence[Slice]], partitionable: bool
+    key: PoolID, slices: list[Slice], members: Callable[[PoolID], Sequence[Slice]], partitionable: bool
 ) -> Pool | None:
-    everything = kept
-    if len(kept) != kept[0].count:
-        generation = kept[0].generation
+    everything = slices
+    if len(slices) != slices[0].count:
+        generation = slices[0].generation
         if any(item.generation > generation for item in members(key)):
             return None
         everything = [item for item in members(key) if item.generation == generation]
-        if len(everything) != kept[0].count:
-            return Pool(key, "incomplete", f"{len(everything)} of {kept[0].count} slices exist")
-    kept = sorted(kept, key=lambda item: item.name)
+        if len(everything) != slices[0].count:
+            return Pool(key, "incomplete", f"{len(everything)} of {slices[0].count} slices exist")
+    slices = sorted(slices, key=lambda item: item.name)
     if not partitionable:
-        problem = _duplicate_device(kept)
-        return Pool(key, "invalid", problem) if problem else Pool(key, "usable", slices=tuple(kept))
-    return _partitionable(key, kept, everything)
+        problem = _duplicate_device(slices)
+        return Pool(key, "invalid", problem) if problem else Pool(key, "usable", slices=tuple(slices))
+    return _partitionable(key, slices, everything)
 
 
-def _partitionable(key: PoolID, kept: list[Slice], everything: list[Slice]) -> Pool:
-    with_devices = [item for item in kept if not item.counter_sets]
-    names = {item.name for item in kept}
-    elsewhere = [item for item in everything if item.name not in names] if len(kept) != len(everything) else []
+def _partitionable(key: PoolID, slices: list[Slice], everything: list[Slice]) -> Pool:
+    with_devices = [item for item in slices if not item.counter_sets]
+    names = {item.name for item in slices}
+    elsewhere = [item for item in everything if item.name not in names] if len(slices) != len(everything) else []
     sets: dict[str, dict[str, int]] = {}
     problem = (
         _duplicate_device(with_devices)
-        or _collect_counters(kept, sets)
-        or _unknown_counter(kept, sets)
+        or _collect_counters(slices, sets)
+        or _unknown_counter(slices, sets)
         or _unknown_counter(elsewhere, sets)
     )
     if problem:

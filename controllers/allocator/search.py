@@ -35,7 +35,7 @@ EASY_STEPS: Final = 32
 _CHECK_EVERY: Final = 64
 
 
-class _TooHard(Exception):
+class _SearchLimitError(Exception):
     """The search without pruning takes too long."""
 
 
@@ -80,7 +80,7 @@ class Search:
         """Return the first solution, or None."""
         try:
             return self._run()
-        except _TooHard:
+        except _SearchLimitError:
             self._limit = None
             self._reset()
             self.pruning = Pruning(self)
@@ -141,7 +141,7 @@ class Search:
     def explore(self, steps: int) -> None:
         """Search without pruning, for at most this many failed tries."""
         self._limit = steps
-        with suppress(_TooHard, AllocationError):
+        with suppress(_SearchLimitError, AllocationError):
             self._run()
 
     def replay(self, picks: Sequence[Pick]) -> None:
@@ -266,7 +266,7 @@ class Search:
     def _count_step(self) -> None:
         self.steps += 1
         if self._limit is not None and self.steps - len(self.picks) > self._limit:
-            raise _TooHard
+            raise _SearchLimitError
         if self.steps % _CHECK_EVERY == 0:
             self._check()
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from apiserver.api.helpers.tolerations import tolerates
-from controllers.allocator.allocated import Allocated
+from controllers.allocator.allocated import AllocatedState
 from controllers.allocator.capacity import Demand, demand
 from controllers.allocator.devices import Device, DeviceID, PoolID
 from controllers.allocator.features import Features
@@ -287,7 +287,7 @@ class NodeView:
 
     # --- state that depends on allocations
 
-    def sync(self, allocated: Allocated) -> None:
+    def sync(self, allocated: AllocatedState) -> None:
         """Apply the changes of the allocated state since the last call."""
         position = allocated.position
         if self._read == position:
@@ -302,7 +302,7 @@ class NodeView:
                     self._update(device, allocated)
         self._read = position
 
-    def _load(self, allocated: Allocated) -> None:
+    def _load(self, allocated: AllocatedState) -> None:
         devices = {*(self.devices[i].id for i in bits(self.used | self.paid)), *self._paid_elsewhere}
         for pool in self.pools:
             devices.update((*pool.id, name) for name in allocated.pools.get(pool.id, ()))
@@ -310,7 +310,7 @@ class NodeView:
             if device in self.positions or device in self._elsewhere:
                 self._update(device, allocated)
 
-    def _update(self, device: DeviceID, allocated: Allocated) -> None:
+    def _update(self, device: DeviceID, allocated: AllocatedState) -> None:
         self.stamp += 1
         position = self.positions.get(device)
         used = allocated.is_used(device)

@@ -46,7 +46,7 @@ class ServiceRanges(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers) -> None:
-        self._client = client.named("service-cidrs-controller")
+        self._client = client.with_user_agent("service-cidrs-controller")
         self._ranges, self._addresses = informers.of(SERVICE_CIDRS), informers.of(IP_ADDRESSES)
         self._controller = Controller(NAME, self.reconcile, queue="ipaddresses")
         self._controller.follow(self._ranges, lambda _: list(self._ranges.objects))
@@ -61,31 +61,31 @@ class ServiceRanges(ControllerComponent):
         ]
 
     def _is_deleted(self, name: str) -> bool:
-        found = self._ranges.get(name)
-        return found is not None and "deletionTimestamp" in found["metadata"]
+        cidr = self._ranges.get(name)
+        return cidr is not None and "deletionTimestamp" in cidr["metadata"]
 
     async def reconcile(self, name: str) -> timedelta | None:
-        found = self._ranges.get(name)
-        if found is None:
+        cidr = self._ranges.get(name)
+        if cidr is None:
             return None
         try:
             if self._is_deleted(name):
-                return await self._release(found)
-            if FINALIZER not in (found["metadata"].get("finalizers") or ()):
+                return await self._release(cidr)
+            if FINALIZER not in (cidr["metadata"].get("finalizers") or ()):
                 await self._client.patch(SERVICE_CIDRS, name, {"metadata": {"finalizers": [FINALIZER]}})
-            await self._set_ready(found, _READY)
+            await self._set_ready(cidr, _READY)
         except Exception as error:
             if not is_reason(error, "NotFound"):
                 raise
         return None
 
-    async def _release(self, found: Json) -> timedelta | None:
+    async def _release(self, cidr: Json) -> timedelta | None:
         """Remove the finalizer of a deleted range if possible. Return the delay until the next try."""
-        metadata = found["metadata"]
+        metadata = cidr["metadata"]
         if FINALIZER not in (metadata.get("finalizers") or ()):
             return None
-        if self._is_needed(found):
-            await self._set_ready(found, _TERMINATING)
+        if self._is_needed(cidr):
+            await self._set_ready(cidr, _TERMINATING)
             return None
         left = parse_time(metadata["deletionTimestamp"]) + GRACE - now()
         if left > timedelta():
@@ -94,50 +94,50 @@ class ServiceRanges(ControllerComponent):
         await self._client.patch(SERVICE_CIDRS, metadata["name"], body)
         return None
 
-    def _is_needed(self, found: Json) -> bool:
+    def _is_needed(self, cidr: Json) -> bool:
         """Return whether some service address is in no other range."""
-        others = [each for each in self._ranges.objects.values() if each is not found]
+        others = [each for each in self._ranges.objects.values() if each is not cidr]
         covering = [network for each in others for network in _networks(each)]
-        if all(any(_is_within(own, other) for other in covering) for own in _networks(found)):
+        if all(any(_is_within(own, other) for other in covering) for own in _networks(cidr)):
             return False
         return any(
             not any(_can_contain(other, address) for other in others)
             for address in self._addresses.objects.values()
-            if _can_contain(found, address)
+            if _can_contain(cidr, address)
         )
 
-    async def _set_ready(self, found: Json, state: tuple[str, str, str]) -> None:
+    async def _set_ready(self, cidr: Json, state: tuple[str, str, str]) -> None:
         status, reason, message = state
         condition = {"type": "Ready", "status": status, "reason": reason, "message": message}
-        for known in (found.get("status") or {}).get("conditions") or ():
+        for known in (cidr.get("status") or {}).get("conditions") or ():
             if known["type"] == "Ready" and all(known.get(name, "") == value for name, value in condition.items()):
                 return
         body = {
             "apiVersion": SERVICE_CIDRS.api_version,
             "kind": SERVICE_CIDRS.kind,
-            "metadata": {"name": found["metadata"]["name"]},
+            "metadata": {"name": cidr["metadata"]["name"]},
             "status": {"conditions": [{**condition, "lastTransitionTime": go_time(now())}]},
         }
         await self._client.patch(
-            SERVICE_CIDRS, found["metadata"]["name"], body, type="apply", subresource="status", field_manager=NAME,
+            SERVICE_CIDRS, cidr["metadata"]["name"], body, type="apply", subresource="status", field_manager=NAME,
             force=True,
         )  # fmt: skip
 
 
-def _networks(found: Json) -> Iterator[Network]:
-    return map(ipaddress.ip_network, found["spec"].get("cidrs") or ())
+def _networks(cidr: Json) -> Iterator[Network]:
+    return map(ipaddress.ip_network, cidr["spec"].get("cidrs") or ())
 
 
 def _is_within(inner: Network, outer: Network) -> bool:
     return inner.version == outer.version and inner.subnet_of(outer)  # type: ignore[arg-type]
 
 
-def _can_contain(found: Json | None, address: Json) -> bool:
+def _can_contain(cidr: Json | None, address: Json) -> bool:
     """Return whether a service's address is usable in a range."""
     label, owner = _OWNER
-    if found is None or (address["metadata"].get("labels") or {}).get(label) != owner:
+    if cidr is None or (address["metadata"].get("labels") or {}).get(label) != owner:
         return False
-    return _is_usable(ipaddress.ip_address(address["metadata"]["name"]), _networks(found))
+    return _is_usable(ipaddress.ip_address(address["metadata"]["name"]), _networks(cidr))
 
 
 def _is_usable(address: Address, networks: Iterable[Network]) -> bool:

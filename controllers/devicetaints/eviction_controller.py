@@ -63,7 +63,7 @@ class DeviceTaintEviction(ControllerComponent):
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         features = options.features
         # Upstream's field manager is the program, not the controller.
-        self._client, self._enabled = client.named("kube-controller-manager"), features.enabled(GATE)
+        self._client, self._enabled = client.with_user_agent("kube-controller-manager"), features.enabled(GATE)
         self._with_groups = features.enabled(GROUPS_GATE)
         self._recorder = CoreEventRecorder(self._client, NAME)
         self._for_workloads = features.enabled("DRAReservedForWorkloads")
@@ -235,8 +235,8 @@ class DeviceTaintEviction(ControllerComponent):
         status = condition_patch(pod, {**_CONDITION, "lastTransitionTime": go_time(clock.now())})
         if status:
             body = {"metadata": {"uid": uid}, "status": status}
-            await self._client.patch(PODS, name, body, namespace, subresource="status", wanted=False)
-        await self._client.delete(PODS, name, namespace, uid=uid, wanted=False)
+            await self._client.patch(PODS, name, body, namespace, subresource="status", parse=False)
+        await self._client.delete(PODS, name, namespace, uid=uid, parse=False)
         return True
 
 

@@ -116,19 +116,19 @@ class Mirroring(Workload):
         for each in existing:
             groups.setdefault((each["addressType"], key_of_ports(each.get("ports"))), []).append(each)
         plan, changed, numbers, slices = Plan(), 0, list[int](), 0
-        for key, (ports, wanted) in self._desired(endpoints).items():
+        for key, (ports, desired) in self._desired(endpoints).items():
             known = groups.pop(key, [])
             before = {key_of_endpoint(each): each for each in (known[0].get("endpoints") or () if known else ())}
-            plan.added += len(wanted.keys() - before.keys())
-            plan.removed += len(before.keys() - wanted.keys())
-            changed += sum(not is_same_endpoint(wanted[one], each) for one, each in before.items() if one in wanted)
-            numbers.append(len(wanted))
+            plan.added += len(desired.keys() - before.keys())
+            plan.removed += len(before.keys() - desired.keys())
+            changed += sum(not is_same_endpoint(desired[one], each) for one, each in before.items() if one in desired)
+            numbers.append(len(desired))
             slices += 1
-            made = _slice_of(endpoints, key[0], ports, list(wanted.values()))
+            made = _slice_of(endpoints, key[0], ports, list(desired.values()))
             plan.delete += known[1:]
             if not known:
                 plan.create.append(made)
-            elif not _is_current(known[0], made, wanted):
+            elif not _is_current(known[0], made, desired):
                 name = known[0]["metadata"]["name"]
                 fields = {field: value for field, value in made["metadata"].items() if field != "generateName"}
                 plan.update.append({**made, "metadata": {**fields, "name": name}})
@@ -212,11 +212,11 @@ def _slice_of(endpoints: Json, family: str, ports: list[Json], held: list[Json])
     return {**kind, "metadata": made, "addressType": family, "ports": named, "endpoints": held}
 
 
-def _is_current(known: Json, made: Json, wanted: Endpoints) -> bool:
+def _is_current(known: Json, made: Json, desired: Endpoints) -> bool:
     """Return whether the slice needs no update."""
     held = known.get("endpoints") or []
-    same = len(held) == len(wanted) and all(
-        (other := wanted.get(key_of_endpoint(each))) is not None and is_same_endpoint(each, other) for each in held
+    same = len(held) == len(desired) and all(
+        (other := desired.get(key_of_endpoint(each))) is not None and is_same_endpoint(each, other) for each in held
     )
     old, new = known["metadata"], made["metadata"]
     uids = [owner["uid"] for owner in old.get("ownerReferences") or ()]

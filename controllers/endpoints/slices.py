@@ -67,10 +67,10 @@ def address_types(service: Json) -> list[str]:
     return ["IPv4", "IPv6"]
 
 
-def key_of_ports(given: Iterable[Json] | None) -> PortsKey:
+def key_of_ports(slice_ports: Iterable[Json] | None) -> PortsKey:
     """Return a key of ports that does not depend on their order."""
     names = ("name", "port", "protocol", "appProtocol")
-    return tuple(sorted(tuple(str(port.get(name) or "") for name in names) for port in given or ()))
+    return tuple(sorted(tuple(str(port.get(name) or "") for name in names) for port in slice_ports or ()))
 
 
 def key_of_endpoint(endpoint: Json) -> tuple[Any, ...]:
@@ -116,7 +116,7 @@ def labels_of(service: Json, manager: str) -> dict[str, str]:
     return {**own, **headless, SERVICE: service["metadata"]["name"], MANAGED_BY: manager}
 
 
-def new_slice(service: Json, given: list[Json], family: str, manager: str) -> Json:
+def new_slice(service: Json, slice_ports: list[Json], family: str, manager: str) -> Json:
     metadata = service["metadata"]
     return {
         "apiVersion": ENDPOINT_SLICES.api_version,
@@ -128,7 +128,7 @@ def new_slice(service: Json, given: list[Json], family: str, manager: str) -> Js
             "ownerReferences": [controller_reference(service, SERVICES)],
         },
         "addressType": family,
-        "ports": given,
+        "ports": slice_ports,
         "endpoints": [],
     }
 
@@ -157,8 +157,8 @@ def plan_family(
     for each in existing:
         if is_owned(each, service):
             groups.setdefault(key_of_ports(each.get("ports")), []).append(each)
-    for key, (given, endpoints) in desired.items():
-        fresh = new_slice(service, given, family, manager)
+    for key, (slice_ports, endpoints) in desired.items():
+        fresh = new_slice(service, slice_ports, family, manager)
         plan.add(_plan_ports(fresh, groups.pop(key, []), endpoints, most))
     for left in groups.values():
         plan.delete += left
@@ -186,11 +186,11 @@ def _is_same(existing: Json, empty: Json) -> bool:
 
 def _plan_ports(fresh: Json, existing: list[Json], endpoints: Endpoints, most: int) -> Plan:
     """Plan the slices of endpoints with the same ports. `fresh` is a template for new slices."""
-    plan, wanted = Plan(), dict(endpoints)
+    plan, desired = Plan(), dict(endpoints)
     unchanged: list[Json] = []
     labels = fresh["metadata"]["labels"]
     for each in existing:
-        held = [wanted.pop(key) for one in each.get("endpoints") or () if (key := key_of_endpoint(one)) in wanted]
+        held = [desired.pop(key) for one in each.get("endpoints") or () if (key := key_of_endpoint(one)) in desired]
         before = each.get("endpoints") or []
         plan.removed += len(before) - len(held)
         if (
@@ -203,12 +203,12 @@ def _plan_ports(fresh: Json, existing: list[Json], endpoints: Endpoints, most: i
             plan.delete.append(each)
         else:
             plan.update.append(_with(each, held, labels))
-    plan.added = len(wanted)
+    plan.added = len(desired)
     for each in sorted(plan.update, key=lambda each: -len(each["endpoints"])):
-        _fill(each, wanted, most)
-    while wanted:
-        room = [each for each in unchanged if len(each.get("endpoints") or ()) + len(wanted) <= most]
-        if room and len(wanted) < most:
+        _fill(each, desired, most)
+    while desired:
+        room = [each for each in unchanged if len(each.get("endpoints") or ()) + len(desired) <= most]
+        if room and len(desired) < most:
             fullest = max(room, key=lambda each: len(each.get("endpoints") or ()))
             unchanged.remove(fullest)
             filled = _with(fullest, list(fullest.get("endpoints") or ()), labels)
@@ -216,7 +216,7 @@ def _plan_ports(fresh: Json, existing: list[Json], endpoints: Endpoints, most: i
         else:
             filled = {**fresh, "endpoints": []}
             plan.create.append(filled)
-        _fill(filled, wanted, most)
+        _fill(filled, desired, most)
     return plan
 
 
@@ -229,10 +229,10 @@ def _with(existing: Json, endpoints: list[Json], labels: Json) -> Json:
     return {**existing, "metadata": {**existing["metadata"], "labels": labels}, "endpoints": endpoints}
 
 
-def _fill(each: Json, wanted: Endpoints, most: int) -> None:
-    """Move endpoints from `wanted` into a slice until it is full."""
-    while wanted and len(each["endpoints"]) < most:
-        each["endpoints"].append(wanted.pop(next(iter(wanted))))
+def _fill(each: Json, desired: Endpoints, most: int) -> None:
+    """Move endpoints from `desired` into a slice until it is full."""
+    while desired and len(each["endpoints"]) < most:
+        each["endpoints"].append(desired.pop(next(iter(desired))))
 
 
 def set_hints(plan: Plan, existing: list[Json], distribution: str) -> None:

@@ -20,37 +20,37 @@ class SliceWriter:
         self.changes = Counter(f"{subsystem}_changes", "Written slices, by operation.", ("operation",))
 
     async def write(
-        self, plan: Plan, whose: str, record_write: Callable[[Json], object], *, create: bool = True
+        self, plan: Plan, owner: str, record_write: Callable[[Json], object], *, create: bool = True
     ) -> None:
-        """Write a plan, calling `record_write` with each written slice. Raise StatusError naming `whose` slice."""
+        """Write a plan, calling `record_write` with each written slice. Raise StatusError naming `owner` slice."""
         for each in plan.create if create else ():
             try:
                 record_write(await self._client.create(ENDPOINT_SLICES, each))
             except StatusError as error:
                 if in_terminating_namespace(error):
                     return
-                raise _wrap_error(error, f"failed to create EndpointSlice for {whose}") from error
+                raise _wrap_error(error, f"failed to create EndpointSlice for {owner}") from error
             self.changes.inc("create")
         for each in plan.update:
             name = each["metadata"]["name"]
             try:
                 record_write(await self._client.update(ENDPOINT_SLICES, each))
             except StatusError as error:
-                raise _wrap_error(error, f"failed to update {name} EndpointSlice for {whose}") from error
+                raise _wrap_error(error, f"failed to update {name} EndpointSlice for {owner}") from error
             self.changes.inc("update")
         for each in plan.delete:
-            await self._delete(each, whose)
+            await self._delete(each, owner)
 
-    async def _delete(self, each: Json, whose: str) -> None:
+    async def _delete(self, each: Json, owner: str) -> None:
         metadata = each["metadata"]
         try:
             await self._client.delete(ENDPOINT_SLICES, metadata["name"], metadata["namespace"])
         except StatusError as error:
             if is_reason(error, "NotFound"):
                 return
-            raise _wrap_error(error, f"failed to delete {metadata['name']} EndpointSlice for {whose}") from error
+            raise _wrap_error(error, f"failed to delete {metadata['name']} EndpointSlice for {owner}") from error
         self.changes.inc("delete")
 
 
-def _wrap_error(error: StatusError, what: str) -> StatusError:
-    return StatusError(error.code, error.reason, f"{what}: {error}", error.details, error.headers)
+def _wrap_error(error: StatusError, message: str) -> StatusError:
+    return StatusError(error.code, error.reason, f"{message}: {error}", error.details, error.headers)

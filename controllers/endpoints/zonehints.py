@@ -81,7 +81,7 @@ class ZoneHints:
         return [
             service
             for service, families in self._given.items()
-            if any(_is_overloaded(given, shares) for given in families.values())
+            if any(_is_overloaded(counts, shares) for counts in families.values())
         ]
 
     def disable(self, service: str, family: str) -> Event | None:
@@ -95,12 +95,12 @@ class ZoneHints:
     ) -> Event | None:
         """Set the hints in a plan's slices, and plan updates of existing slices. Return an event, if any."""
         try:
-            given = _distribute(plan, existing, shares)
+            counts = _distribute(plan, existing, shares)
         except _NoHintsError as error:
             self._drop(service, family)
             set_hints(plan, existing, "")
             return _disabled_event(str(error), family)
-        self._given.setdefault(service, {})[family] = given
+        self._given.setdefault(service, {})[family] = counts
         if service in self._enabled:
             return None
         self._enabled.add(service)
@@ -114,8 +114,8 @@ class ZoneHints:
         self._enabled.discard(service)
 
 
-def _disabled_event(why: str, family: str) -> Event:
-    return "Warning", "TopologyAwareHintsDisabled", f"{why}, addressType: {family}"
+def _disabled_event(reason: str, family: str) -> Event:
+    return "Warning", "TopologyAwareHintsDisabled", f"{reason}, addressType: {family}"
 
 
 def _distribute(plan: Plan, existing: list[Json], shares: Mapping[str, float]) -> Counter[str]:
@@ -124,13 +124,13 @@ def _distribute(plan: Plan, existing: list[Json], shares: Mapping[str, float]) -
     left = [each for each in existing if each["metadata"]["name"] not in planned]
     number = sum(1 for each in (*plan.create, *plan.update, *left) for _ in _ready(each))
     allocations = _allocations(number, shares)
-    given: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for each in left:
         hinted = _count_hints(each)
         if hinted is not None and all(
-            zone in allocations and given[zone] + more <= allocations[zone].most for zone, more in hinted.items()
+            zone in allocations and counts[zone] + more <= allocations[zone].most for zone, more in hinted.items()
         ):
-            given += hinted
+            counts += hinted
         else:
             plan.update.append(each)
     for slices in (plan.create, plan.update):
@@ -140,9 +140,9 @@ def _distribute(plan: Plan, existing: list[Json], shares: Mapping[str, float]) -
     for endpoint in endpoints:
         if not endpoint.get("zone"):
             raise _NoHintsError("One or more endpoints do not have a zone specified")
-        given[endpoint["zone"]] += 1
+        counts[endpoint["zone"]] += 1
         _set_hint(endpoint, endpoint["zone"])
-    giving, receiving = _plan_moves(allocations, given)
+    giving, receiving = _plan_moves(allocations, counts)
     for endpoint in endpoints:
         zone = endpoint["zone"]
         if giving[zone] > 0:
@@ -150,9 +150,9 @@ def _distribute(plan: Plan, existing: list[Json], shares: Mapping[str, float]) -
             _set_hint(endpoint, to)
             giving[zone] -= 1
             receiving[to] -= 1
-            given[zone] -= 1
-            given[to] += 1
-    return given
+            counts[zone] -= 1
+            counts[to] += 1
+    return counts
 
 
 def _set_hint(endpoint: Json, zone: str) -> None:
@@ -192,10 +192,10 @@ def _allocations(number: int, shares: Mapping[str, float]) -> dict[str, _Allocat
     }
 
 
-def _plan_moves(allocations: Mapping[str, _Allocation], given: Counter[str]) -> tuple[Counter[str], Counter[str]]:
+def _plan_moves(allocations: Mapping[str, _Allocation], counts: Counter[str]) -> tuple[Counter[str], Counter[str]]:
     """Return the numbers of endpoints given and received by zones; both have the same total."""
-    too_many = {zone: given[zone] - each.desired for zone, each in allocations.items() if given[zone] > each.desired}
-    too_few = {zone: each.desired - given[zone] for zone, each in allocations.items() if given[zone] < each.desired}
+    too_many = {zone: counts[zone] - each.desired for zone, each in allocations.items() if counts[zone] > each.desired}
+    too_few = {zone: each.desired - counts[zone] for zone, each in allocations.items() if counts[zone] < each.desired}
     giving: Counter[str] = Counter()
     receiving: Counter[str] = Counter()
     while too_many and too_few:
@@ -211,11 +211,11 @@ def _plan_moves(allocations: Mapping[str, _Allocation], given: Counter[str]) -> 
     return giving, receiving
 
 
-def _is_overloaded(given: Counter[str], shares: Mapping[str, float]) -> bool:
-    if not given:
+def _is_overloaded(counts: Counter[str], shares: Mapping[str, float]) -> bool:
+    if not counts:
         return False
-    total = sum(given.values())
+    total = sum(counts.values())
     return not shares or any(
-        zone not in given or given[zone] < math.ceil(total * share * (1 / (1 + _OVERLOAD)))
+        zone not in counts or counts[zone] < math.ceil(total * share * (1 / (1 + _OVERLOAD)))
         for zone, share in shares.items()
     )

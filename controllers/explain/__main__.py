@@ -21,7 +21,14 @@ from apiserver.api.objects import Json
 from controllers.explain.claim_details import NotThereError, explain
 from controllers.explain.findings import columns
 from controllers.explain.world import World
-from controllers.options.command_line import FlagError, OneLineParser, add_cluster, cluster, gates, release
+from controllers.options.command_line import (
+    FlagError,
+    OneLineParser,
+    add_cluster,
+    read_cluster,
+    read_gates,
+    read_release,
+)
 from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
@@ -63,28 +70,28 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def options_of(given: argparse.Namespace, version: tuple[int, int]) -> Options:
+def options_of(args: argparse.Namespace, version: tuple[int, int]) -> Options:
     """Return the scheduler options of the flags. Raise FlagError, ValueError or OSError."""
     from controllers.scheduler.cycle.profiles import load
 
-    options = Options(emulated_version=version, gates=gates(given.feature_gates), seed=0)
-    if given.config is not None:
-        options = replace(options, scheduler=load(given.config, options.features.enabled))
+    options = Options(emulated_version=version, gates=read_gates(args.feature_gates), seed=0)
+    if args.config is not None:
+        options = replace(options, scheduler=load(args.config, options.features.enabled))
     return options
 
 
-async def read_world(given: argparse.Namespace, also: Iterable[Kind] = ()) -> World:
-    """Read the cluster of the flags once, including the kinds in `also`.
+async def read_world(args: argparse.Namespace, more_kinds: Iterable[Kind] = ()) -> World:
+    """Read the cluster of the flags once, including the kinds in `more_kinds`.
 
     Raises:
         FlagError: A flag is invalid.
         TransportError: The server is unreachable.
         StatusError: The server rejects a request.
     """
-    transport = HttpTransport(cluster(given))
+    transport = HttpTransport(read_cluster(args))
     try:
-        version = release(given.emulated_version) if given.emulated_version else await _version(Client(transport))
-        return await World.read(Client(transport, release=version), options_of(given, version), also)
+        version = read_release(args.emulated_version) if args.emulated_version else await _version(Client(transport))
+        return await World.read(Client(transport, release=version), options_of(args, version), more_kinds)
     finally:
         await transport.close()
 
@@ -96,11 +103,11 @@ async def _version(client: Client) -> tuple[int, int]:
     return min(max((int(version["major"]), int(digits)), RELEASES[0]), RELEASES[-1])
 
 
-async def _explain(given: argparse.Namespace, kind: str) -> Json:
+async def _explain(args: argparse.Namespace, kind: str) -> Json:
     """Request the explanation from a kubedra server, which includes its queue. Otherwise read the cluster."""
-    if not (given.feature_gates or given.emulated_version or given.config):
-        transport = HttpTransport(cluster(given))
-        path = (given.name,) if kind == "node" else (given.namespace, given.name)
+    if not (args.feature_gates or args.emulated_version or args.config):
+        transport = HttpTransport(read_cluster(args))
+        path = (args.name,) if kind == "node" else (args.namespace, args.name)
         try:
             return await Client(transport).request("GET", join_path("-", "explain", kind, *path))
         except StatusError as error:
@@ -108,7 +115,7 @@ async def _explain(given: argparse.Namespace, kind: str) -> Json:
                 raise NotThereError(missing) from error
         finally:
             await transport.close()
-    found: Json = explain(await read_world(given), kind, given.namespace, given.name).as_json()
+    found: Json = explain(await read_world(args), kind, args.namespace, args.name).as_json()
     return found
 
 
@@ -121,14 +128,14 @@ def _not_found_message(error: StatusError) -> str:
     return str(detail) if "not found" in detail else ""
 
 
-def _parse_target(given: argparse.Namespace) -> str:
+def _parse_target(args: argparse.Namespace) -> str:
     """Split `KIND/NAME` and return the canonical kind. Raise FlagError."""
-    if given.name is None:
-        given.kind, _, given.name = given.kind.partition("/")
-    kind = KINDS.get(given.kind.lower())
+    if args.name is None:
+        args.kind, _, args.name = args.kind.partition("/")
+    kind = KINDS.get(args.kind.lower())
     if kind is None:
-        raise FlagError(f"unknown kind {given.kind}: use pod, claim, node or podgroup")
-    if not given.name:
+        raise FlagError(f"unknown kind {args.kind}: use pod, claim, node or podgroup")
+    if not args.name:
         raise FlagError(f"missing name: use {kind} NAME or {kind}/NAME")
     return kind
 
@@ -171,16 +178,16 @@ def _placements(found: Json) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     try:
-        given = parser.parse_args(arguments)
-        kind = _parse_target(given)
-        found = asyncio.run(_explain(given, kind))
+        args = parser.parse_args(arguments)
+        kind = _parse_target(args)
+        found = asyncio.run(_explain(args, kind))
     except (FlagError, KubeconfigError, NotThereError, TransportError, StatusError, ValueError, OSError) as error:
         sys.stderr.write(f"{parser.prog}: {' '.join(str(error).split())}\n")
         return 2
-    if given.output == "json":
+    if args.output == "json":
         print(json.dumps(found, indent=1))
     else:
-        print(table(found) if given.output == "table" else found["report"])
+        print(table(found) if args.output == "table" else found["report"])
     return 0
 
 

@@ -130,13 +130,13 @@ def _resources(_: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
 def _spread(_: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
     state = trial.cycle.active(SPREAD)
     if isinstance(state, SpreadState):
-        yield from state.words(node)
+        yield from state.describe_violations(node)
 
 
 def _inter_pod(world: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
     state = trial.cycle.active(INTER_POD)
     if isinstance(state, InterPodState):
-        yield from state.words(node, world.nodes)
+        yield from state.describe_violations(node, world.nodes)
 
 
 def _features(_: World, trial: Trial, node: NodeInfo) -> Iterator[str]:

@@ -119,7 +119,7 @@ _NAMESPACED: Final = frozenset(
 def with_server_fields(metadata: Json, number: str, *, namespaced: bool) -> Json:
     """Return metadata with the fields that a server adds."""
     name = metadata.get("name") or f"{metadata.get('generateName', 'object-')}{number.lower()}"
-    complete = {**metadata, "name": name, "uid": metadata.get("uid") or f"imagined-{number}"}
+    complete = {**metadata, "name": name, "uid": metadata.get("uid") or f"hypothetical-{number}"}
     complete.setdefault("resourceVersion", "0")
     if namespaced:
         complete["namespace"] = metadata.get("namespace") or "default"
@@ -184,7 +184,7 @@ def bare_node(name: str, allocatable: Json) -> Json:
     """Return a ready node with these resources."""
     metadata = {
         "name": name,
-        "uid": f"imagined-{name}",
+        "uid": f"hypothetical-{name}",
         "resourceVersion": "0",
         "labels": {"kubernetes.io/hostname": name},
     }

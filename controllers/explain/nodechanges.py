@@ -25,7 +25,7 @@ from controllers.scheduler.state.pod_info import PodInfo
 from controllers.scheduler.storage.binding_plugin import NAME as BINDING
 from controllers.scheduler.storage.binding_plugin import VolumeState
 from controllers.scheduler.storage.limit_plugins import LIMITS, RESTRICTIONS, ZONE, zones_of
-from controllers.volumes import BIND_COMPLETED, class_name, is_fully_bound, mode
+from controllers.volumes import BIND_COMPLETED, class_name, is_fully_bound, volume_mode
 
 __all__ = ["Change", "another_node", "node_changes"]
 
@@ -224,7 +224,7 @@ def _satisfy_inter_pod(world: World, trial: Trial, node: NodeInfo, rejection: Re
     if not isinstance(state, InterPodState):
         return
     if rejection is not NOT_NEAR:
-        yield from _deletions(state.in_the_way(node, world.nodes), "")
+        yield from _deletions(state.conflicting_pods(node, world.nodes), "")
         return
     term = trial.pod.required_affinity[0]
     if len(trial.pod.required_affinity) == 1 and not term.selector.nothing:
@@ -299,7 +299,7 @@ def _volume(name: str, claim: Json, **spec: object) -> Json:
     volume_spec = {
         "capacity": {"storage": size_of(claim)},
         "accessModes": claim["spec"].get("accessModes") or [],
-        "volumeMode": mode(claim),
+        "volumeMode": volume_mode(claim),
         **({"storageClassName": class_name(claim)} if class_name(claim) else {}),
         **spec,
     }

@@ -16,10 +16,10 @@ from controllers.explain.pods import node_groups
 from controllers.explain.world import World, run_synchronously
 from controllers.resourceclaims.pods import group_key
 from controllers.runtime.kinds import POD_GROUPS, key_of
-from controllers.scheduler.cycle.group_cycle import Fate, Outcome, in_order
+from controllers.scheduler.cycle.group_cycle import Decision, Outcome, sort_members
 from controllers.scheduler.framework.status import SchedulingError
 from controllers.scheduler.podgroups.gangs import Gangs, PlacementError
-from controllers.scheduler.podgroups.preemption import GroupPreemption, Room
+from controllers.scheduler.podgroups.preemption import EvictionPlan, GroupPreemption
 from controllers.scheduler.queue.queued_pod import QueuedPod
 from controllers.scheduler.state.pod_info import PodInfo
 
@@ -130,7 +130,7 @@ class _Explainer:
     def find(self) -> GroupFindings:
         meta, gangs = self._group["metadata"], self._gangs
         members = {pod["metadata"]["name"]: gangs.node_of(pod) or "" for pod in gangs.members(self._key)}
-        min_count = gangs.wanted(self._key)
+        min_count = gangs.min_count(self._key)
         found = GroupFindings(meta["namespace"], meta["name"], "", "", min_count, dict(sorted(members.items())))
         found.unread = dict(self._world.unread)
         found.topology = self._topology()
@@ -148,8 +148,10 @@ class _Explainer:
             found.verdict, found.text = "unschedulable", str(error)
             return found
         outcome = self._decide(waiting)
-        found.verdict, found.text = ("fits", "") if outcome.fate is Fate.FITS else ("unschedulable", outcome.text)
-        if outcome.fate is not Fate.FITS:
+        found.verdict, found.text = (
+            ("fits", "") if outcome.decision is Decision.FITS else ("unschedulable", outcome.text)
+        )
+        if outcome.decision is not Decision.FITS:
             found.preemption = self._preemption(waiting)
             found.changes = list(self._changes(waiting))
             found.tried = self._tried
@@ -161,13 +163,13 @@ class _Explainer:
 
     def _waiting(self) -> list[QueuedPod]:
         pods = (pod for pod in self._gangs.members(self._key) if self._gangs.node_of(pod) is None)
-        return in_order(QueuedPod(PodInfo(pod), LONG_AGO) for pod in pods if self._world.is_ours(pod))
+        return sort_members(QueuedPod(PodInfo(pod), LONG_AGO) for pod in pods if self._world.is_ours(pod))
 
     def _decide(self, waiting: Sequence[QueuedPod]) -> Outcome:
         claims = self._world.scheduler.claims
         claims.begin_group()
         try:
-            return run_synchronously(self._cycle.decide(self._key, list(waiting), only_look=True))
+            return run_synchronously(self._cycle.decide(self._key, list(waiting), dry_run=True))
         finally:
             claims.end_group()
 
@@ -188,11 +190,11 @@ class _Explainer:
         scheduler.claims.begin_group()
         try:
             for member in waiting:
-                attempt = run_synchronously(self._cycle.attempt_member(member, part, only_look=True))
+                attempt = run_synchronously(self._cycle.attempt_member(member, part, dry_run=True))
                 if attempt.node is not None:
                     reserved.append(attempt.cycle)
                     placement.placed += 1
-                    placement.fits |= len(self._gangs.placed(self._key)) >= self._gangs.wanted(self._key)
+                    placement.fits |= len(self._gangs.placed(self._key)) >= self._gangs.min_count(self._key)
                     continue
                 if attempt.text not in placement.reasons:
                     placement.reasons.append(attempt.text)
@@ -211,22 +213,22 @@ class _Explainer:
         profile = self._world.scheduler.profile_of(waiting[0].info)
         if profile.group_preemption is None:
             return PreemptionState("the feature gate WorkloadAwarePreemption is off, so only single pods preempt")
-        room = self._plan(profile.group_preemption, self._group, waiting)
-        victims = [pod.key for pod in room.pods]
-        violations = sum(bool(victim.violated) for victim in room.victims)
-        return PreemptionState(room.text, "", victims, violations)
+        plan = self._plan(profile.group_preemption, self._group, waiting)
+        victims = [pod.key for pod in plan.pods]
+        violations = sum(bool(victim.violated) for victim in plan.victims)
+        return PreemptionState(plan.text, "", victims, violations)
 
-    def _plan(self, preemption: GroupPreemption, group: Json, waiting: Sequence[QueuedPod]) -> Room:
+    def _plan(self, preemption: GroupPreemption, group: Json, waiting: Sequence[QueuedPod]) -> EvictionPlan:
         async def fits() -> str:
-            outcome = await self._cycle.decide(self._key, list(waiting), only_look=True)
-            return "" if outcome.fate is Fate.FITS else outcome.text
+            outcome = await self._cycle.decide(self._key, list(waiting), dry_run=True)
+            return "" if outcome.decision is Decision.FITS else outcome.text
 
         claims = self._world.scheduler.claims
         claims.begin_group()
         try:
             return run_synchronously(preemption.plan(group, [member.info for member in waiting], fits))
         except SchedulingError as error:
-            return Room(str(error))
+            return EvictionPlan(str(error))
         finally:
             claims.end_group()
 
@@ -246,16 +248,16 @@ class _Explainer:
         scheduler = self._world.scheduler
         members = [QueuedPod(PodInfo(_allow_preemption(member.info.pod)), LONG_AGO) for member in waiting]
         budgets = scheduler.workloads.disruption_budgets
-        room = self._plan(GroupPreemption(self._gangs, scheduler.cache, budgets, None), preemptor, members)
-        if room.victims:
-            yield Remedy([f"delete {', '.join(f'pod {pod.key}' for pod in room.pods)}"], "")
-            lowest = max(victim.priority for victim in room.victims)
+        plan = self._plan(GroupPreemption(self._gangs, scheduler.cache, budgets, None), preemptor, members)
+        if plan.victims:
+            yield Remedy([f"delete {', '.join(f'pod {pod.key}' for pod in plan.pods)}"], "")
+            lowest = max(victim.priority for victim in plan.victims)
             if scheduler.profile_of(waiting[0].info).group_preemption is not None and not self._topology():
                 yield Remedy([f"use a priority class above {lowest} that may preempt: it evicts them"], "")
 
     def _lower_min_count(self, waiting: list[QueuedPod]) -> Iterator[Remedy]:
         """Lower minCount to the number of pods that can be placed."""
-        min_count = self._gangs.wanted(self._key)
+        min_count = self._gangs.min_count(self._key)
         for count in range(min_count - 1, 0, -1):
             if self._fits(waiting, {"schedulingPolicy": {"gang": {"minCount": count}}}):
                 yield Remedy([f"lower minCount from {min_count} to {count}"], "")
@@ -272,7 +274,7 @@ class _Explainer:
         self._tried += 1
         changed = {**self._group, "spec": {**self._group["spec"], **spec}}
         with self._world.as_if([(POD_GROUPS, self._key, changed)]):
-            return self._decide(waiting).fate is Fate.FITS
+            return self._decide(waiting).decision is Decision.FITS
 
     def _add_nodes(self, waiting: list[QueuedPod]) -> Iterator[Remedy]:
         """Add the fewest nodes of each existing kind."""
@@ -289,7 +291,7 @@ class _Explainer:
                 if monotonic() > self._end:
                     return
                 with self._world.as_if(edits):
-                    fits = self._decide(waiting).fate is Fate.FITS
+                    fits = self._decide(waiting).decision is Decision.FITS
                 if fits:
                     yield Remedy([f"add {count} more node{'s' * (count != 1)} like {node.name} (without devices)"], "")
                     break

@@ -22,7 +22,7 @@ from controllers.scheduler.dra.dynamic_resources import NAME as DYNAMIC_RESOURCE
 from controllers.scheduler.framework.events import ClusterEvent
 from controllers.scheduler.framework.framework import hints_of
 from controllers.scheduler.preemption.default import NOT_HELPFUL
-from controllers.scheduler.queue.queued_pod import Place, QueuedPod
+from controllers.scheduler.queue.queued_pod import QueuedPod, SubQueue
 
 __all__ = ["explain_pod", "node_groups", "queue_state"]
 
@@ -65,13 +65,13 @@ REQUEUE_EVENTS: Final = {
     ClusterEvent.STORAGE_CAPACITY_UPDATE: "storage capacity changes",
     ClusterEvent.VOLUME_ATTACHMENT_DELETE: "a volume is detached",
 }
-_PLACES: Final = {
-    Place.ACTIVE: "ready for its next attempt",
-    Place.BACKOFF: "backing off",
-    Place.ERROR_BACKOFF: "backing off after an error",
-    Place.UNSCHEDULABLE: "unschedulable, waiting for an event",
-    Place.GATED: "gated",
-    Place.IN_FLIGHT: "being scheduled",
+_SUB_QUEUES: Final = {
+    SubQueue.ACTIVE: "ready for its next attempt",
+    SubQueue.BACKOFF: "backing off",
+    SubQueue.ERROR_BACKOFF: "backing off after an error",
+    SubQueue.UNSCHEDULABLE: "unschedulable, waiting for an event",
+    SubQueue.GATED: "gated",
+    SubQueue.IN_FLIGHT: "being scheduled",
 }
 
 
@@ -79,7 +79,9 @@ def queue_state(queued: QueuedPod | None) -> QueueState | None:
     """Convert the queue entry of a running scheduler."""
     if queued is None:
         return None
-    return QueueState(_PLACES[queued.place], queued.attempts, timestamp(queued.timestamp), sorted(queued.plugins))
+    return QueueState(
+        _SUB_QUEUES[queued.sub_queue], queued.attempts, timestamp(queued.timestamp), sorted(queued.plugins)
+    )
 
 
 def explain_pod(world: World, pod: Json, queue: QueueState | None = None) -> PodFindings:

@@ -22,7 +22,7 @@ from controllers.explain.hypothetical import UNLIMITED, Hypothetical, bare_node,
 from controllers.explain.podgroups import group_of
 from controllers.explain.simulation import Simulation, SimulationResult, has_node, node_names, plot, table
 from controllers.explain.world import World
-from controllers.options.command_line import FlagError, OneLineParser, add_cluster, release
+from controllers.options.command_line import FlagError, OneLineParser, add_cluster, read_release
 from controllers.runtime.kinds import (
     CSI_DRIVERS,
     CSI_NODES,
@@ -80,11 +80,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-async def _world(given: argparse.Namespace) -> World:
-    if given.server or given.kubeconfig:
-        return await read_world(given, also=(RESOURCE_CLAIM_TEMPLATES, PRIORITY_CLASSES))
-    version = release(given.emulated_version) if given.emulated_version else RELEASES[-1]
-    return World.empty(options_of(given, version))
+async def _world(args: argparse.Namespace) -> World:
+    if args.server or args.kubeconfig:
+        return await read_world(args, more_kinds=(RESOURCE_CLAIM_TEMPLATES, PRIORITY_CLASSES))
+    version = read_release(args.emulated_version) if args.emulated_version else RELEASES[-1]
+    return World.empty(options_of(args, version))
 
 
 def _add_objects(world: World, manifests: Hypothetical, slices: Sequence[Json]) -> None:
@@ -99,17 +99,17 @@ def _add_objects(world: World, manifests: Hypothetical, slices: Sequence[Json]) 
         world.set(RESOURCE_SLICES, key_of(obj), obj)
 
 
-async def _simulate(given: argparse.Namespace) -> SimulationResult:
-    manifests = Hypothetical(Path(name) for name in given.filename)
-    captured = Hypothetical(Path(name) for name in given.slices)
-    pods = list(manifests.pods(given.replicas))
+async def _simulate(args: argparse.Namespace) -> SimulationResult:
+    manifests = Hypothetical(Path(name) for name in args.filename)
+    captured = Hypothetical(Path(name) for name in args.slices)
+    pods = list(manifests.pods(args.replicas))
     if not pods:
-        raise FlagError(f"-f {', '.join(given.filename)}: found no pods and no workloads")
-    world = await _world(given)
+        raise FlagError(f"-f {', '.join(args.filename)}: found no pods and no workloads")
+    world = await _world(args)
     _add_objects(world, manifests, [*manifests.of("ResourceSlice"), *captured.of("ResourceSlice")])
-    _add_nodes(world, given)
-    simulation = Simulation(world, preempt=given.preempt)
-    if not given.fill:
+    _add_nodes(world, args)
+    simulation = Simulation(world, preempt=args.preempt)
+    if not args.fill:
         simulation.place_all(pods)
         return simulation.result(manifests.ignored)
     one_of_each = [pod for pod, _ in manifests.pods_with_counts()]
@@ -131,19 +131,19 @@ def _copy(world: World, pod: Json, number: int) -> Json:
     return copied
 
 
-def _add_nodes(world: World, given: argparse.Namespace) -> None:
+def _add_nodes(world: World, args: argparse.Namespace) -> None:
     """Add nodes with the hardware of a profile. Raise ValueError for an unknown profile."""
-    if bool(given.profile) is not bool(given.more_nodes):
+    if bool(args.profile) is not bool(args.more_nodes):
         raise FlagError("--profile and --more-nodes must be given together")
-    if not given.more_nodes:
+    if not args.more_nodes:
         return
-    profile = profiles.load(profiles.named(given.profile))
+    profile = profiles.load(profiles.annotation_value(args.profile))
     for item in profile.classes():
         name = item["metadata"]["name"]
         if world.of(DEVICE_CLASSES).get(name) is None:
             meta = {**item["metadata"], "uid": name, "resourceVersion": "0"}
             world.set(DEVICE_CLASSES, name, {**item, "metadata": meta})
-    for number in range(1, given.more_nodes + 1):
+    for number in range(1, args.more_nodes + 1):
         node = f"more-{number}"
         world.set(NODES, node, bare_node(node, UNLIMITED))
         for driver, pool in profile.pools(node).items():
@@ -158,16 +158,16 @@ def _add_nodes(world: World, given: argparse.Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     try:
-        given = parser.parse_args(arguments)
-        if given.replicas is not None and given.replicas < 1:
-            raise FlagError(f"--replicas {given.replicas}: must be at least 1")
-        found = asyncio.run(_simulate(given))
+        args = parser.parse_args(arguments)
+        if args.replicas is not None and args.replicas < 1:
+            raise FlagError(f"--replicas {args.replicas}: must be at least 1")
+        found = asyncio.run(_simulate(args))
     except (FlagError, KubeconfigError, TransportError, StatusError, ValueError, OSError) as error:
         sys.stderr.write(f"{parser.prog}: {' '.join(str(error).split())}\n")
         return 2
     render = {"table": table, "plot": plot}
-    print(json.dumps(found.as_json(), indent=1) if given.output == "json" else render[given.output](found))
-    return 0 if given.fill or found.fitting == len(found.pods) else 1
+    print(json.dumps(found.as_json(), indent=1) if args.output == "json" else render[args.output](found))
+    return 0 if args.fill or found.fitting == len(found.pods) else 1
 
 
 if __name__ == "__main__":

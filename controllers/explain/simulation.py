@@ -12,16 +12,16 @@ from dataclasses import asdict, dataclass, field
 from itertools import count
 
 from apiserver.api.objects import Json
+from controllers.explain.emulated_controllers import EmulatedControllers
 from controllers.explain.findings import PodFindings, columns, plural
 from controllers.explain.hypothetical import UNLIMITED, with_server_fields
-from controllers.explain.imagined import EmulatedControllers
 from controllers.explain.podgroups import LONG_AGO, GroupFindings, explain_group, group_of
 from controllers.explain.pods import explain_pod
 from controllers.explain.world import Trial, World, run_synchronously
 from controllers.resourceclaims.generated_claims import generated_claim
 from controllers.resourceclaims.pods import group_key
 from controllers.runtime.kinds import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES, key_of
-from controllers.scheduler.cycle.group_cycle import Fate, Outcome, in_order
+from controllers.scheduler.cycle.group_cycle import Decision, Outcome, sort_members
 from controllers.scheduler.dra.claim_state import results_of
 from controllers.scheduler.dra.dynamic_resources import NAME as DYNAMIC_RESOURCES
 from controllers.scheduler.dra.extended_resources import IN_MEMORY
@@ -151,7 +151,7 @@ class Simulation:
         pods = [self._admit(pod) for pod in pods]
         for pod in pods:
             world.set(PODS, key_of(pod), pod)
-        members = in_order(QueuedPod(scheduler.info(pod), LONG_AGO) for pod in pods)
+        members = sort_members(QueuedPod(scheduler.info(pod), LONG_AGO) for pod in pods)
         outcome = Outcome([], text=self._incomplete(members[0].info))
         if not outcome.text:
             scheduler.claims.begin_group()
@@ -159,7 +159,7 @@ class Simulation:
                 outcome = run_synchronously(scheduler.group_cycle.decide(key, members))
             finally:
                 scheduler.claims.end_group()
-        fits = outcome.fate is Fate.FITS
+        fits = outcome.decision is Decision.FITS
         if not fits and self._why is None:
             group = group_of(world, pods[0])
             self._why = explain_group(world, group) if group is not None else explain_pod(world, pods[0])
@@ -229,7 +229,7 @@ class Simulation:
     def _store(self, claim: Json, pod: PodInfo) -> Json:
         """Return the claim for a pod's extended resources with the metadata of a stored object."""
         number = str(next(self._numbers))
-        meta = {**claim["metadata"], "name": f"{pod.name}-extended-{number}", "uid": f"imagined-{number}"}
+        meta = {**claim["metadata"], "name": f"{pod.name}-extended-{number}", "uid": f"hypothetical-{number}"}
         return {**claim, "metadata": {"resourceVersion": "0", **meta}}
 
     def _count_used(self) -> Counter[str]:

@@ -15,7 +15,14 @@ from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
 from controllers.scheduler.storage.binding_plugin import NAME as BINDING
 from controllers.scheduler.storage.binding_plugin import VolumeState
-from controllers.scheduler.storage.limit_plugins import LIMITS, RESTRICTIONS, ZONE, Exclusive, attach_counts, zones_of
+from controllers.scheduler.storage.limit_plugins import (
+    LIMITS,
+    RESTRICTIONS,
+    ZONE,
+    ExclusiveVolumes,
+    attach_counts,
+    zones_of,
+)
 from controllers.volumes import (
     NO_PROVISIONER,
     SELECTED_NODE,
@@ -25,11 +32,11 @@ from controllers.volumes import (
     in_topologies,
     is_bound_to,
     is_fully_bound,
-    mode,
     reaches,
-    requested,
+    requested_size,
     storage,
-    waits,
+    volume_mode,
+    waits_for_first_consumer,
 )
 
 __all__ = ["claim_states", "size_of", "users_of_exclusive_claims", "volume_details", "waits_for_consumer"]
@@ -67,7 +74,9 @@ def claim_states(world: World, pod: Json) -> Iterator[VolumeClaimState]:
 def waits_for_consumer(world: World, claim: Json) -> bool:
     """Return whether the claim is bound only after its first pod has a node."""
     of_class = world.scheduler.volumes.storage_class(class_name(claim))
-    return of_class is not None and bool(of_class.get("volumeBindingMode")) and waits(claim, of_class)
+    return (
+        of_class is not None and bool(of_class.get("volumeBindingMode")) and waits_for_first_consumer(claim, of_class)
+    )
 
 
 def _why_unbound(world: World, claim: Json, storage_class: Json | None) -> str:
@@ -99,9 +108,9 @@ def _mismatch(volume: Json, claim: Json, node: Json | None) -> str:
     """Return why a volume of the right class does not match a claim, as a phrase after a count."""
     if volume["spec"].get("claimRef") is not None and not is_bound_to(volume, claim):
         return "bound to other claims"
-    if storage(volume["spec"].get("capacity")).compare(requested(claim)) < 0:
+    if storage(volume["spec"].get("capacity")).compare(requested_size(claim)) < 0:
         return "too small"
-    if not has_access_modes(volume, claim) or mode(volume) != mode(claim):
+    if not has_access_modes(volume, claim) or volume_mode(volume) != volume_mode(claim):
         return "with other access modes or volume mode"
     if node is not None and not _reaches(volume, node):
         return "not reachable from the node"
@@ -190,7 +199,7 @@ def _limits(world: World, trial: Trial, node: NodeInfo) -> Iterator[str]:
 def users_of_exclusive_claims(world: World, trial: Trial) -> list[str]:
     """List the pods that use the pod's ReadWriteOncePod claims."""
     state = trial.cycle.active(RESTRICTIONS)
-    names = state.claims if isinstance(state, Exclusive) else frozenset[str]()
+    names = state.claims if isinstance(state, ExclusiveVolumes) else frozenset[str]()
     return sorted(
         other.key
         for other in world.scheduler.cache.pods()

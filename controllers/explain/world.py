@@ -113,11 +113,11 @@ class World:
         self.unread: Mapping[str, str] = {}
 
     @classmethod
-    async def read(cls, client: Client, options: Options, also: Iterable[Kind] = ()) -> World:
-        """List the kinds that the scheduler watches, and the kinds in `also`. Raise TransportError."""
+    async def read(cls, client: Client, options: Options, more_kinds: Iterable[Kind] = ()) -> World:
+        """List the kinds that the scheduler watches, and the kinds in `more_kinds`. Raise TransportError."""
         informers = Informers(client)
         world = cls(informers, options)
-        for kind in also:
+        for kind in more_kinds:
             informers.of(kind)
         world.unread = await informers.read()
         return world
@@ -138,7 +138,7 @@ class World:
 
     def set(self, kind: Kind, key: str, obj: Json | None) -> Json | None:
         """Replace an object, or delete it (None). Return the old one."""
-        return self.of(kind).imagine(key, obj)
+        return self.of(kind).set_object(key, obj)
 
     @contextmanager
     def as_if(self, edits: Sequence[Edit]) -> Iterator[None]:

@@ -21,14 +21,14 @@ from controllers.kubelet.dra.checkpoint import CheckpointError
 from controllers.manager.start import run
 from controllers.options.command_line import (
     FlagError,
-    Given,
+    Flags,
     OneLineParser,
     add_cluster,
-    address,
-    cluster,
-    duration,
-    gates,
-    release,
+    read_address,
+    read_cluster,
+    read_duration,
+    read_gates,
+    read_release,
 )
 from controllers.options.options import Options, PluginDirs, Processes
 
@@ -97,36 +97,36 @@ def parser() -> argparse.ArgumentParser:
     return flags
 
 
-def read(arguments: Sequence[str] | None) -> Given:
+def read(arguments: Sequence[str] | None) -> Flags:
     """Parse the flags. Raise FlagError naming the bad flag; `--help` exits."""
-    given = parser().parse_args(arguments)
-    frequency = duration("--sync-frequency", given.sync_frequency)
+    args = parser().parse_args(arguments)
+    frequency = read_duration("--sync-frequency", args.sync_frequency)
     if frequency <= timedelta():
-        raise FlagError(f"--sync-frequency {given.sync_frequency}: must be positive")
-    plugins = given.plugin_dir.absolute()
-    reached = cluster(given)
+        raise FlagError(f"--sync-frequency {args.sync_frequency}: must be positive")
+    plugins = args.plugin_dir.absolute()
+    reached = read_cluster(args)
     options = Options(
-        host=given.name,
-        node=given.name,
-        plugin_dirs=PluginDirs(plugins=plugins, registry=(given.registry_dir or plugins / "registry").absolute()),
-        run=_processes(given, plugins, reached.server) if given.run else None,
+        host=args.name,
+        node=args.name,
+        plugin_dirs=PluginDirs(plugins=plugins, registry=(args.registry_dir or plugins / "registry").absolute()),
+        run=_processes(args, plugins, reached.server) if args.run else None,
         sync_frequency=frequency,
-        gates=gates(given.feature_gates),
-        emulated_version=release(given.emulated_version),
+        gates=read_gates(args.feature_gates),
+        emulated_version=read_release(args.emulated_version),
     )
-    if given.attached:
+    if args.attached:
         threading.Thread(target=_stop_with_stdin, daemon=True).start()
-    return Given(
+    return Flags(
         cluster=reached,
         options=options,
         names=("node-agent",),
         election=None,
-        health=address(given.healthz_bind_address),
-        verbosity=given.verbose,
+        health=read_address(args.healthz_bind_address),
+        verbosity=args.verbose,
     )
 
 
-def _processes(given: argparse.Namespace, plugins: Path, server: str) -> Processes:
+def _processes(args: argparse.Namespace, plugins: Path, server: str) -> Processes:
     """Build the options of `--run`. Raise FlagError unless the server listens on loopback.
 
     Otherwise users of other machines could run commands here.
@@ -137,8 +137,8 @@ def _processes(given: argparse.Namespace, plugins: Path, server: str) -> Process
             f"--run with the server {server}: other machines could run commands here; use a server on loopback"
         )
     # The server stores its kubeconfig in its data directory and finds kubelets there.
-    known = given.kubeconfig.absolute().parent if given.kubeconfig else plugins
-    cdi = Processes.cdi_of(plugins, (path.absolute() for path in given.cdi_dir))
+    known = args.kubeconfig.absolute().parent if args.kubeconfig else plugins
+    cdi = Processes.cdi_of(plugins, (path.absolute() for path in args.cdi_dir))
     return Processes(directory=plugins / "run", announcements=known / "kubelets", cdi=cdi)
 
 

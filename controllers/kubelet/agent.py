@@ -55,7 +55,7 @@ class NodeAgent(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.named("kubelet")
+        self._client = client.with_user_agent("kubelet")
         self._options, self._features = options, options.features
         if options.node:
             self._nodes = informers.of(NODES, field_selector=f"metadata.name={options.node}")
@@ -75,7 +75,7 @@ class NodeAgent(ControllerComponent):
         self._addresses = PodAddresses(options.node)
         self._dra_metrics = DraMetrics()
         self._plugins = self._plugin_host(options.plugin_node) if options.plugin_dirs is not None else None
-        self._kubelets: dict[str, _Running] = {}
+        self._kubelets: dict[str, _RunningKubelet] = {}
         self._run_server: RunServer | None = None
         self._gone: dict[str, Json] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -214,10 +214,10 @@ class NodeAgent(ControllerComponent):
         """Release the claims of a deleted pod. The drivers of a deleted node are gone and are not called."""
         pod = self._gone[uid]
         running = self._kubelets.get(pod["spec"]["nodeName"])
-        again = await running.kubelet.release(pod) if running is not None else None
-        if again is None:
+        requeue_after = await running.kubelet.release(pod) if running is not None else None
+        if requeue_after is None:
             del self._gone[uid]
-        return again
+        return requeue_after
 
     def _is_mine(self, node: Json) -> bool:
         return key_of(node) == self._options.node if self._options.node else is_emulated(node)
@@ -249,7 +249,7 @@ class NodeAgent(ControllerComponent):
                 host, manager, recorder, health, containers or EMULATED, lambda: self._pods_of_node.get(node),
                 self._certificates(node, recorder),
             )  # fmt: skip
-            running = self._kubelets[node] = _Running(kubelet, tasks, containers)
+            running = self._kubelets[node] = _RunningKubelet(kubelet, tasks, containers)
         return running.kubelet
 
     def _certificates(self, node: str, recorder: CoreEventRecorder) -> PodCertificates | None:
@@ -353,7 +353,7 @@ class NodeAgent(ControllerComponent):
 
 
 @dataclass(frozen=True, slots=True)
-class _Running:
+class _RunningKubelet:
     """A kubelet with the tasks that write its events and talk to its drivers."""
 
     kubelet: Kubelet

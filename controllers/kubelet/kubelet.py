@@ -79,8 +79,8 @@ class _FinalReport:
     node: Json | None = None
     due: float | None = None
 
-    def until(self, node: Json, again: timedelta | None) -> _FinalReport:
-        due = None if again is None else asyncio.get_running_loop().time() + again.total_seconds()
+    def until(self, node: Json, requeue_after: timedelta | None) -> _FinalReport:
+        due = None if requeue_after is None else asyncio.get_running_loop().time() + requeue_after.total_seconds()
         return _FinalReport(self.version, node, due)
 
     def is_current(self, pod: Json, node: Json) -> bool:
@@ -127,11 +127,11 @@ class Kubelet:
             self._final_reports[uid] = final
             return None
         self._invalidated.discard(uid)
-        again = await self._sync(pod, node)
+        requeue_after = await self._sync(pod, node)
         reported = self._final_reports.pop(uid, None)
         if reported is not None and uid not in self._invalidated:
-            self._final_reports[uid] = reported.until(node, again)
-        return again
+            self._final_reports[uid] = reported.until(node, requeue_after)
+        return requeue_after
 
     def invalidate(self, pod: Json) -> None:
         """Discard the pod's final report because a dependency other than the pod or its node has changed."""
@@ -211,8 +211,8 @@ class Kubelet:
             self._recorder.record(pod, "Warning", "FailedPrepareDynamicResources", message)
             return self._add_jitter(self._host.timings.resync)
         address = node_address(node) if pod["spec"].get("hostNetwork") else self._host.addresses.assign(pod)
-        again = await self._advance(pod, node, {**more, "podIP": address, "podIPs": [{"ip": address}]})
-        return _earliest(again, renewal)
+        requeue_after = await self._advance(pod, node, {**more, "podIP": address, "podIPs": [{"ip": address}]})
+        return _earliest(requeue_after, renewal)
 
     def _needs_several_syncs(self, pod: Json) -> bool:
         """Return whether starting the containers takes several syncs.
@@ -231,7 +231,7 @@ class Kubelet:
         step = lifecycle.step(pod, clock.now(), self._containers, missing_images(node))
         for kind, reason, message in step.events:
             self._recorder.record(pod, kind, reason, message)
-        if step.over:
+        if step.all_ended:
             return await self._end(pod, {**step.status, **more}, "Running")
         status = self._add_health(pod, step.status)
         present = pod.get("status", {})
@@ -241,7 +241,7 @@ class Kubelet:
             or _has_changed_conditions(present, status)
         ):
             await self._report(pod, {**status, **more}, is_final=True)
-        return step.again
+        return step.requeue_after
 
     def _add_health(self, pod: Json, status: Json) -> Json:
         """Return the status with the health of devices."""
@@ -250,15 +250,15 @@ class Kubelet:
         return {**status, "containerStatuses": self._with_health(pod, status["containerStatuses"])}
 
     async def _terminate(self, pod: Json, phase: str) -> timedelta | None:
-        ends, again = self._stop(pod)
-        if again is not None:
-            return again
-        if again := await self._end(pod, podstatus.build_killed(pod, self._now(), ends), phase):
-            return again
+        ends, requeue_after = self._stop(pod)
+        if requeue_after is not None:
+            return requeue_after
+        if requeue_after := await self._end(pod, podstatus.build_killed(pod, self._now(), ends), phase):
+            return requeue_after
         meta = pod["metadata"]
         try:
             await self._host.client.delete(
-                PODS, meta["name"], meta["namespace"], uid=meta["uid"], grace_period=0, wanted=False
+                PODS, meta["name"], meta["namespace"], uid=meta["uid"], grace_period=0, parse=False
             )
         except Exception as error:
             if not is_reason(error, "NotFound", "Conflict"):
@@ -272,13 +272,13 @@ class Kubelet:
         """
         meta, now = pod["metadata"], clock.now()
         deadline = parse_time(meta["deletionTimestamp"])
-        asked = deadline - go_seconds(meta.get("deletionGracePeriodSeconds") or 0)
+        requested_at = deadline - go_seconds(meta.get("deletionGracePeriodSeconds") or 0)
         ends: dict[str, tuple[str, int]] = {}
         waits: list[timedelta] = []
         for status in _running_statuses(pod):
             if meta["uid"] not in self._stopping:
                 self._recorder.record(pod, "Normal", "Killing", f"Stopping container {status['name']}")
-            end = self._containers.stop(pod, status, asked, deadline)
+            end = self._containers.stop(pod, status, requested_at, deadline)
             if end is None:
                 waits.append(max(deadline - now, timedelta(seconds=1)))
             elif end.at > now:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 
 from controllers.manager.manager import COMPONENTS
-from controllers.options.command_line import FlagError, duration
+from controllers.options.command_line import FlagError, read_duration
 from controllers.runtime.election import Election, ElectionError
 
 _BOOLEANS = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
@@ -63,7 +63,7 @@ def add_election(group: argparse._ArgumentGroup) -> None:
 
 
 def read_election(
-    given: argparse.Namespace, names: Sequence[str], host: str, file: Mapping[str, str] | None = None
+    args: argparse.Namespace, names: Sequence[str], host: str, file: Mapping[str, str] | None = None
 ) -> Election | None:
     """Return the election of the flags, or None if it is off.
 
@@ -71,7 +71,7 @@ def read_election(
     other.
 
     Args:
-        given: The parsed flags.
+        args: The parsed flags.
         names: The chosen components.
         host: Prefix of the identity.
         file: Values of the scheduler's configuration, by flag. Flags override them.
@@ -85,7 +85,7 @@ def read_election(
         else "-".join(("kubedra", *(name.removesuffix("-controller") for name in names)))
     )
     values = {**_DEFAULTS, f"{_PREFIX}-resource-name": default, **(file or {})}
-    values = {flag: getattr(given, flag.replace("-", "_")) or value for flag, value in values.items()}
+    values = {flag: getattr(args, flag.replace("-", "_")) or value for flag, value in values.items()}
     if values[_PREFIX].lower() not in _BOOLEANS:
         raise FlagError(f'--leader-elect: "{values[_PREFIX]}" is not true or false')
     if values[f"{_PREFIX}-resource-lock"] != "leases":
@@ -93,7 +93,7 @@ def read_election(
     elect = _BOOLEANS[values[_PREFIX].lower()]
     if file is not None and not elect:
         return None
-    times = {name: duration(f"--{_PREFIX}-{name}", values[f"{_PREFIX}-{name}"]) for name in _TIMES}
+    times = {name: read_duration(f"--{_PREFIX}-{name}", values[f"{_PREFIX}-{name}"]) for name in _TIMES}
     try:
         election = Election(
             name=values[f"{_PREFIX}-resource-name"],

@@ -15,14 +15,14 @@ from controllers.manager.election_flags import add_election, read_election
 from controllers.manager.manager import COMPONENTS, UnknownComponentError, choose
 from controllers.options.command_line import (
     FlagError,
-    Given,
+    Flags,
     OneLineParser,
     add_cluster,
-    address,
-    cluster,
-    duration,
-    gates,
-    release,
+    read_address,
+    read_cluster,
+    read_duration,
+    read_gates,
+    read_release,
 )
 from controllers.options.names import ALIASES, CONCURRENT
 from controllers.options.options import AutoscalerOptions, NodeLifecycleOptions, Options
@@ -172,109 +172,110 @@ def _add_autoscaler(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def _autoscaler(given: argparse.Namespace) -> AutoscalerOptions:
+def _autoscaler(args: argparse.Namespace) -> AutoscalerOptions:
     """Parse the autoscaler flags. Raise FlagError."""
     prefix = "horizontal-pod-autoscaler-"
     sync, stabilization, cpu, readiness = (
-        duration(f"--{prefix}{flag}", getattr(given, f"{prefix}{flag}".replace("-", "_"))) for flag, *_ in _AUTOSCALER
+        read_duration(f"--{prefix}{flag}", getattr(args, f"{prefix}{flag}".replace("-", "_")))
+        for flag, *_ in _AUTOSCALER
     )
     if sync <= timedelta():
         raise FlagError(f"--{prefix}sync-period: must be greater than 0")
     return AutoscalerOptions(
         sync_period=sync,
         downscale_stabilization=stabilization,
-        tolerance=given.horizontal_pod_autoscaler_tolerance,
+        tolerance=args.horizontal_pod_autoscaler_tolerance,
         cpu_initialization=cpu,
         initial_readiness=readiness,
     )
 
 
-def _node_lifecycle(given: argparse.Namespace) -> NodeLifecycleOptions:
+def _node_lifecycle(args: argparse.Namespace) -> NodeLifecycleOptions:
     """Parse the node lifecycle flags. Raise FlagError."""
     return NodeLifecycleOptions(
-        monitor_grace=duration("--node-monitor-grace-period", given.node_monitor_grace_period),
-        startup_grace=duration("--node-startup-grace-period", given.node_startup_grace_period),
-        eviction_rate=given.node_eviction_rate,
-        secondary_eviction_rate=given.secondary_node_eviction_rate,
-        unhealthy_zone_threshold=given.unhealthy_zone_threshold,
-        large_cluster_size_threshold=given.large_cluster_size_threshold,
+        monitor_grace=read_duration("--node-monitor-grace-period", args.node_monitor_grace_period),
+        startup_grace=read_duration("--node-startup-grace-period", args.node_startup_grace_period),
+        eviction_rate=args.node_eviction_rate,
+        secondary_eviction_rate=args.secondary_node_eviction_rate,
+        unhealthy_zone_threshold=args.unhealthy_zone_threshold,
+        large_cluster_size_threshold=args.large_cluster_size_threshold,
     )
 
 
-def read(arguments: Sequence[str] | None) -> Given:
+def read(arguments: Sequence[str] | None) -> Flags:
     """Parse the command line. Raise FlagError; `--help` exits."""
-    given = _parser().parse_args(arguments)
+    args = _parser().parse_args(arguments)
     host = socket.gethostname()
     try:
-        names = tuple(choose([name.strip() for name in given.controllers.split(",") if name.strip()]))
+        names = tuple(choose([name.strip() for name in args.controllers.split(",") if name.strip()]))
         if not names:
-            raise FlagError(f'--controllers: "{given.controllers}" selects no controllers')
-        _check_nodes(given, names)
+            raise FlagError(f'--controllers: "{args.controllers}" selects no controllers')
+        _check_nodes(args, names)
         options = Options(
             host=host,
-            seed=given.seed,
-            gates=gates(given.feature_gates),
-            emulated_version=release(given.emulated_version),
-            nodes=given.nodes or 0,
-            devices="gpu.example.com" if given.devices is None else given.devices,
-            node_lifecycle=_node_lifecycle(given),
-            autoscaler=_autoscaler(given),
-            max_endpoints_per_slice=given.max_endpoints_per_slice,
-            terminated_pod_gc_threshold=given.terminated_pod_gc_threshold,
-            concurrency=_concurrency(given),
-            storage_class=given.storage_class,
-            signing=read_signing(given),
+            seed=args.seed,
+            gates=read_gates(args.feature_gates),
+            emulated_version=read_release(args.emulated_version),
+            nodes=args.nodes or 0,
+            devices="gpu.example.com" if args.devices is None else args.devices,
+            node_lifecycle=_node_lifecycle(args),
+            autoscaler=_autoscaler(args),
+            max_endpoints_per_slice=args.max_endpoints_per_slice,
+            terminated_pod_gc_threshold=args.terminated_pod_gc_threshold,
+            concurrency=_concurrency(args),
+            storage_class=args.storage_class,
+            signing=read_signing(args),
         )
         # Validate the gates before anything runs.
         _ = options.features
-        if given.config is not None:
-            options = replace(options, scheduler=_scheduler(given.config, names, options))
+        if args.config is not None:
+            options = replace(options, scheduler=_scheduler(args.config, names, options))
         process = (options.scheduler.process if options.scheduler else None) or ProcessSettings()
-        if not given.server and not given.kubeconfig:
+        if not args.server and not args.kubeconfig:
             if not process.kubeconfig:
                 raise FlagError("one of the arguments --server --kubeconfig is required")
-            given.kubeconfig = Path(process.kubeconfig)
-        target = cluster(given)
-        return Given(
+            args.kubeconfig = Path(process.kubeconfig)
+        target = read_cluster(args)
+        return Flags(
             cluster=target,
             options=replace(options, root_ca=target.authority.decode()),
             names=names,
-            pace=_rate_limit(given, process),
-            election=read_election(given, names, host, process.election),
-            health=address(given.healthz_bind_address),
-            verbosity=given.verbose,
+            rate_limit=_rate_limit(args, process),
+            election=read_election(args, names, host, process.election),
+            health=read_address(args.healthz_bind_address),
+            verbosity=args.verbose,
         )
     except (UnknownComponentError, KubeconfigError, ValueError, OSError) as error:
         raise FlagError(" ".join(str(error).split())) from error
 
 
-def _check_nodes(given: argparse.Namespace, names: Sequence[str]) -> None:
+def _check_nodes(args: argparse.Namespace, names: Sequence[str]) -> None:
     """Raise FlagError for invalid --nodes and --devices."""
-    if given.nodes is None:
-        if given.devices not in (None, "", "none"):
-            raise FlagError(f"--devices {given.devices}: needs --nodes")
-    elif given.nodes < 0:
-        raise FlagError(f"--nodes {given.nodes}: cannot be negative")
-    elif given.nodes and "node-agent" not in names:
-        raise FlagError(f"--nodes {given.nodes}: needs node-agent, add it to --controllers")
+    if args.nodes is None:
+        if args.devices not in (None, "", "none"):
+            raise FlagError(f"--devices {args.devices}: needs --nodes")
+    elif args.nodes < 0:
+        raise FlagError(f"--nodes {args.nodes}: cannot be negative")
+    elif args.nodes and "node-agent" not in names:
+        raise FlagError(f"--nodes {args.nodes}: needs node-agent, add it to --controllers")
 
 
-def _concurrency(given: argparse.Namespace) -> dict[str, int]:
+def _concurrency(args: argparse.Namespace) -> dict[str, int]:
     """Return the concurrent reconciles per component. Raise FlagError."""
     found = {}
     for component, (flag, _) in CONCURRENT.items():
-        found[component] = getattr(given, flag.replace("-", "_"))
+        found[component] = getattr(args, flag.replace("-", "_"))
         if found[component] < 1:
             raise FlagError(f"--{flag} {found[component]}: must be greater than 0")
     return found
 
 
-def _rate_limit(given: argparse.Namespace, process: ProcessSettings) -> tuple[float, int] | None:
+def _rate_limit(args: argparse.Namespace, process: ProcessSettings) -> tuple[float, int] | None:
     """Return the requests per second and the burst; None for no limit. Raise FlagError."""
-    if given.kube_api_burst is not None and given.kube_api_burst < 0:
-        raise FlagError(f"--kube-api-burst {given.kube_api_burst}: cannot be negative")
-    qps = process.qps if given.kube_api_qps is None else given.kube_api_qps
-    burst = process.burst if given.kube_api_burst is None else given.kube_api_burst
+    if args.kube_api_burst is not None and args.kube_api_burst < 0:
+        raise FlagError(f"--kube-api-burst {args.kube_api_burst}: cannot be negative")
+    qps = process.qps if args.kube_api_qps is None else args.kube_api_qps
+    burst = process.burst if args.kube_api_burst is None else args.kube_api_burst
     return (qps, burst or _BURST) if qps > 0 else None
 
 

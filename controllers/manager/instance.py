@@ -39,7 +39,7 @@ class Instance:
     ) -> None:
         self._client, self._options, self._names, self._server = client, options, names, server
         self._election = election
-        self._events = CoreEventRecorder(client.named("leader-election"), "kubedra")
+        self._events = CoreEventRecorder(client.with_user_agent("leader-election"), "kubedra")
         self.elector = (
             LeaderElector(renewing or client, election, observed=self._on_leader_change) if election else None
         )

@@ -4,9 +4,9 @@ A component is a module with
 
     def build(client: Client, informers: Informers, options: Options) -> Component
 
-`build` names its client (`client.named(...)`) and gets the collections it needs from `informers`, which watch each
-collection once per process. It returns an object with `name`, `run()` and `idle`. `COMPONENTS` is the only registry;
-modules are imported only when chosen.
+`build` sets the user agent of its client (`client.with_user_agent(...)`) and gets the collections it needs from
+`informers`, which watch each collection once per process. It returns an object with `name`, `run()` and `idle`.
+`COMPONENTS` is the only registry; modules are imported only when chosen.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Manager:
         from controllers.explain.world import World
         from controllers.scheduler.scheduler import Scheduler
 
-        world = await World.read(self._client.named("explain"), self._options)
+        world = await World.read(self._client.with_user_agent("explain"), self._options)
         schedulers = (each for each in self.components if isinstance(each, Scheduler))
         queue = {uid: pod for each in schedulers for uid, pod in each.queue.pods.items()}
         # A thread keeps the loop responsive; nothing else uses this world.

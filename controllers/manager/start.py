@@ -15,27 +15,31 @@ from collections.abc import Callable, Sequence
 
 from controllers.manager.flags import read
 from controllers.manager.instance import CredentialsError, Instance
-from controllers.options.command_line import FlagError, Given
+from controllers.options.command_line import FlagError, Flags
 from controllers.runtime.client import Client
 from controllers.runtime.election import LeaseLostError
 from controllers.runtime.health import answering
 from controllers.runtime.http import HttpTransport
-from controllers.runtime.rate_limit import Paced
+from controllers.runtime.rate_limit import RateLimitedTransport
 from kubedra.kubeconfig.reader import KubeconfigError
 
 
-async def serve(given: Given) -> None:
+async def serve(flags: Flags) -> None:
     """Run until SIGINT or SIGTERM. A second signal exits immediately."""
-    release = given.options.emulated_version
-    unpaced = Client(HttpTransport(given.cluster), release=release)
-    client = Client(Paced(unpaced.transport, *given.pace), release=release) if given.pace else unpaced
+    release = flags.options.emulated_version
+    unlimited = Client(HttpTransport(flags.cluster), release=release)
+    client = (
+        Client(RateLimitedTransport(unlimited.transport, *flags.rate_limit), release=release)
+        if flags.rate_limit
+        else unlimited
+    )
     # The rate limit must not delay lease renewals.
-    instance = Instance(client, given.options, given.names, given.election, given.cluster.server, renewing=unpaced)
+    instance = Instance(client, flags.options, flags.names, flags.election, flags.cluster.server, renewing=unlimited)
 
     async def run() -> None:
         async with contextlib.AsyncExitStack() as stack:
             try:
-                await stack.enter_async_context(answering(given.health, instance.unready, instance.metrics))
+                await stack.enter_async_context(answering(flags.health, instance.unready, instance.metrics))
             except OSError as error:
                 raise FlagError(f"--healthz-bind-address: {error.strerror or error}") from error
             await instance.run()
@@ -63,7 +67,7 @@ async def serve(given: Given) -> None:
         await client.close()
 
 
-def run(read_flags: Callable[[], Given], prog: str, fatal: type[Exception] = LeaseLostError) -> int:
+def run(read_flags: Callable[[], Flags], prog: str, fatal: type[Exception] = LeaseLostError) -> int:
     """Parse the flags and serve. Return the exit code: 2 for bad flags, 1 after `fatal` or a lost lease."""
     runner = asyncio.run
     with contextlib.suppress(ImportError):
@@ -72,15 +76,15 @@ def run(read_flags: Callable[[], Given], prog: str, fatal: type[Exception] = Lea
         runner = uvloop.run
     try:
         try:
-            given = read_flags()
+            flags = read_flags()
         except (KubeconfigError, OSError) as error:
             raise FlagError(" ".join(str(error).split())) from error
         logging.basicConfig(
-            level=(logging.WARNING, logging.INFO, logging.DEBUG)[min(given.verbosity, 2)],
+            level=(logging.WARNING, logging.INFO, logging.DEBUG)[min(flags.verbosity, 2)],
             format="%(asctime)s %(levelname).1s %(name)s: %(message)s",
         )
         logging.getLogger("hpack").setLevel(logging.INFO)
-        runner(serve(given))
+        runner(serve(flags))
     except (FlagError, CredentialsError) as error:
         sys.stderr.write(f"{prog}: {error}\n")
         return 2

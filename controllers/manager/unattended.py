@@ -18,7 +18,7 @@ WarningSource = Callable[[Json], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Effect:
     """The effect of one component on the objects of a kind."""
 
     component: str
@@ -40,49 +40,49 @@ def _is_kubernetes_signer(request: Json) -> bool:
     return str(request.get("spec", {}).get("signerName", "")).startswith("kubernetes.io/")
 
 
-def _pods(component: str) -> tuple[Part, ...]:
-    return (Part(component, "no pods are created from its template"),)
+def _pods(component: str) -> tuple[Effect, ...]:
+    return (Effect(component, "no pods are created from its template"),)
 
 
 #: By group and resource.
-PARTS: Final[Mapping[tuple[str, str], tuple[Part, ...]]] = {
+PARTS: Final[Mapping[tuple[str, str], tuple[Effect, ...]]] = {
     ("", "pods"): (
-        Part("scheduler", "it is not scheduled", _is_unbound),
-        Part("node-agent", "it does not start"),
+        Effect("scheduler", "it is not scheduled", _is_unbound),
+        Effect("node-agent", "it does not start"),
     ),
     ("", "services"): (
-        Part("endpointslice-controller", "no EndpointSlices are created for its selector", _has_selector),
-        Part("endpoints-controller", "no Endpoints are created for its selector", _has_selector),
+        Effect("endpointslice-controller", "no EndpointSlices are created for its selector", _has_selector),
+        Effect("endpoints-controller", "no Endpoints are created for its selector", _has_selector),
     ),
     ("", "replicationcontrollers"): _pods("replicationcontroller-controller"),
-    ("", "persistentvolumeclaims"): (Part("persistentvolume-binder-controller", "it is not bound to a volume"),),
-    ("", "resourcequotas"): (Part("resourcequota-controller", "usage is not counted"),),
-    ("apps", "deployments"): (Part("deployment-controller", "no ReplicaSets and no pods are created for it"),),
+    ("", "persistentvolumeclaims"): (Effect("persistentvolume-binder-controller", "it is not bound to a volume"),),
+    ("", "resourcequotas"): (Effect("resourcequota-controller", "usage is not counted"),),
+    ("apps", "deployments"): (Effect("deployment-controller", "no ReplicaSets and no pods are created for it"),),
     ("apps", "replicasets"): _pods("replicaset-controller"),
     ("apps", "statefulsets"): _pods("statefulset-controller"),
     ("apps", "daemonsets"): _pods("daemonset-controller"),
-    ("autoscaling", "horizontalpodautoscalers"): (Part("horizontal-pod-autoscaler-controller", "nothing is scaled"),),
+    ("autoscaling", "horizontalpodautoscalers"): (Effect("horizontal-pod-autoscaler-controller", "nothing is scaled"),),
     ("batch", "jobs"): _pods("job-controller"),
-    ("batch", "cronjobs"): (Part("cronjob-controller", "no Jobs are created from its template"),),
+    ("batch", "cronjobs"): (Effect("cronjob-controller", "no Jobs are created from its template"),),
     ("policy", "poddisruptionbudgets"): (
-        Part("disruption-controller", "its status is not updated, and evictions rely on it"),
+        Effect("disruption-controller", "its status is not updated, and evictions rely on it"),
     ),
     ("certificates.k8s.io", "certificatesigningrequests"): (
-        Part("certificatesigningrequest-signing-controller", "it is not signed", _is_kubernetes_signer),
+        Effect("certificatesigningrequest-signing-controller", "it is not signed", _is_kubernetes_signer),
     ),
     ("storage.k8s.io", "volumeattachments"): (
-        Part("persistentvolume-attach-detach-controller", "nothing is attached"),
+        Effect("persistentvolume-attach-detach-controller", "nothing is attached"),
     ),
     ("resource.k8s.io", "resourceclaimtemplates"): (
-        Part("resourceclaim-controller", "pods that reference it get no claims"),
+        Effect("resourceclaim-controller", "pods that reference it get no claims"),
     ),
     ("resource.k8s.io", "devicetaintrules"): (
-        Part("device-taint-eviction-controller", "no pods are evicted, and its status stays empty"),
+        Effect("device-taint-eviction-controller", "no pods are evicted, and its status stays empty"),
     ),
     ("resource.k8s.io", "resourcepoolstatusrequests"): (
-        Part("resourcepoolstatusrequest-controller", "its status is not set"),
+        Effect("resourcepoolstatusrequest-controller", "its status is not set"),
     ),
-    ("scheduling.k8s.io", "podgroups"): (Part("scheduler", "its pods are not scheduled"),),
+    ("scheduling.k8s.io", "podgroups"): (Effect("scheduler", "its pods are not scheduled"),),
 }
 
 
@@ -96,7 +96,7 @@ def unattended(running: Collection[str]) -> Mapping[tuple[str, str], WarningSour
     return {key: _warning_source(lacking) for key, lacking in missing.items()}
 
 
-def _warning_source(lacking: list[Part]) -> WarningSource:
+def _warning_source(lacking: list[Effect]) -> WarningSource:
     def warn(obj: Json) -> list[str]:
         owners = obj.get("metadata", {}).get("ownerReferences", ())
         return [] if any(owner.get("controller") for owner in owners) else list(warnings(obj))

@@ -98,13 +98,13 @@ class Limiter:
     """A rate limit of tainted nodes, in nodes per second and without burst."""
 
     rate: float
-    again: datetime | None = None
+    next_at: datetime | None = None
 
     def wait(self, now: datetime) -> timedelta | None:
         """Return the delay until the next node; None if no node may pass."""
         if self.rate <= 0:
             return None
-        return max(timedelta(), self.again - now) if self.again is not None else timedelta()
+        return max(timedelta(), self.next_at - now) if self.next_at is not None else timedelta()
 
     def record(self, now: datetime) -> None:
-        self.again = now + timedelta(seconds=1 / self.rate)
+        self.next_at = now + timedelta(seconds=1 / self.rate)

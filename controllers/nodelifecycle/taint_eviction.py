@@ -44,7 +44,7 @@ def no_execute(node: Json) -> list[Json]:
     return [taint for taint in node.get("spec", {}).get("taints") or () if taint["effect"] == "NoExecute"]
 
 
-class _Due(NamedTuple):
+class _ScheduledEviction(NamedTuple):
     uid: str
     when: datetime
     #: Set after the deletion, which happens only once.
@@ -57,13 +57,13 @@ class TaintEviction(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.named(NAME)
+        self._client = client.with_user_agent(NAME)
         self._observed = options.features.enabled("PodObservedGenerationTracking")
         self._compares = options.features.enabled(COMPARISON_GATE)
         self._recorder = CoreEventRecorder(self._client, NAME)
         self._pods, self._nodes = informers.of(PODS), informers.of(NODES)
         self._on_node = self._pods.index("node name", lambda pod: (pod["spec"].get("nodeName", ""),))
-        self._due: dict[str, _Due] = {}
+        self._due: dict[str, _ScheduledEviction] = {}
         self._deletions = Counter(
             "taint_eviction_controller_pod_deletions_total", "Pods deleted because of node taints."
         )
@@ -127,7 +127,7 @@ class TaintEviction(ControllerComponent):
         if due is None or not tolerated:
             if due is not None and due.when > now:
                 self._cancel(key)
-            due = self._due[key] = _Due(pod["metadata"]["uid"], now + tolerated)
+            due = self._due[key] = _ScheduledEviction(pod["metadata"]["uid"], now + tolerated)
         if due.when > now:
             return due.when - now
         await self._evict(key, pod, due)
@@ -138,7 +138,7 @@ class TaintEviction(ControllerComponent):
         if due is not None and not due.done:
             self._recorder.record(_involved_object(key), "Normal", _REASON, f"Cancelling deletion of Pod {key}")
 
-    async def _evict(self, key: str, pod: Json, due: _Due) -> None:
+    async def _evict(self, key: str, pod: Json, due: _ScheduledEviction) -> None:
         self._recorder.record(_involved_object(key), "Normal", _REASON, f"Marking for deletion Pod {key}")
         namespace, name = split_key(key)
         try:
@@ -149,8 +149,8 @@ class TaintEviction(ControllerComponent):
             status = condition_patch(fresh, condition)
             if status:
                 body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
-                await self._client.patch(PODS, name, body, namespace, subresource="status", wanted=False)
-            await self._client.delete(PODS, name, namespace, uid=pod["metadata"]["uid"], wanted=False)
+                await self._client.patch(PODS, name, body, namespace, subresource="status", parse=False)
+            await self._client.delete(PODS, name, namespace, uid=pod["metadata"]["uid"], parse=False)
         except Exception as error:
             if not is_reason(error, "NotFound"):
                 raise

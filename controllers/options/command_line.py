@@ -22,14 +22,14 @@ class FlagError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """The parsed command line of a process."""
+class Flags:
+    """The parsed flags of a process."""
 
     cluster: Cluster
     options: Options
     names: tuple[str, ...]
     election: Election | None
-    pace: tuple[float, int] | None = None
+    rate_limit: tuple[float, int] | None = None
     """Client rate limit: requests per second and burst; None for no limit."""
 
     health: tuple[str, int] | None
@@ -55,36 +55,36 @@ def add_cluster(parser: argparse.ArgumentParser, *, required: bool = True) -> No
     group.add_argument("--insecure-skip-tls-verify", action="store_true", help="accept any certificate of --server")
 
 
-def cluster(given: argparse.Namespace) -> Cluster:
+def read_cluster(args: argparse.Namespace) -> Cluster:
     """Return the cluster of the flags of `add_cluster`. Raise FlagError, KubeconfigError or OSError."""
-    if not given.server:
-        found = read_kubeconfig(given.kubeconfig)
+    if not args.server:
+        found = read_kubeconfig(args.kubeconfig)
     else:
-        authority = given.certificate_authority.read_bytes() if given.certificate_authority else b""
-        credentials = Credentials(token=given.token, insecure=given.insecure_skip_tls_verify)
-        found = Cluster(server=given.server.rstrip("/"), authority=authority, credentials=credentials)
-    source = "--server" if given.server else given.kubeconfig or "the kubeconfig"
+        authority = args.certificate_authority.read_bytes() if args.certificate_authority else b""
+        credentials = Credentials(token=args.token, insecure=args.insecure_skip_tls_verify)
+        found = Cluster(server=args.server.rstrip("/"), authority=authority, credentials=credentials)
+    source = "--server" if args.server else args.kubeconfig or "the kubeconfig"
     if not found.server.startswith(("http://", "https://")):
         raise FlagError(f"{source}: {found.server} is not an http:// or https:// address")
     try:
         found.tls_context()
     except (ssl.SSLError, UnicodeDecodeError) as error:
-        raise FlagError(f"{given.certificate_authority}: not a usable certificate: {error}") from error
+        raise FlagError(f"{args.certificate_authority}: not a usable certificate: {error}") from error
     return found
 
 
-def gates(text: str) -> dict[str, bool]:
+def read_gates(text: str) -> dict[str, bool]:
     """Parse `NAME=true,…`. Raise FlagError."""
-    given: dict[str, bool] = {}
+    enabled: dict[str, bool] = {}
     for item in filter(None, text.split(",")):
         name, _, value = item.partition("=")
         if value.lower() not in ("true", "false"):
             raise FlagError(f'--feature-gates: "{item}" is not NAME=true or NAME=false')
-        given[name.strip()] = value.lower() == "true"
-    return given
+        enabled[name.strip()] = value.lower() == "true"
+    return enabled
 
 
-def release(text: str) -> tuple[int, int]:
+def read_release(text: str) -> tuple[int, int]:
     """Parse a release such as `1.36`. Raise FlagError."""
     try:
         return parse_release(text)
@@ -92,14 +92,14 @@ def release(text: str) -> tuple[int, int]:
         raise FlagError(f"--emulated-version: {error}") from error
 
 
-def duration(flag: str, text: str) -> timedelta:
+def read_duration(flag: str, text: str) -> timedelta:
     try:
         return parse_duration(text)
     except ValueError:
         raise FlagError(f'{flag}: "{text}" is not a duration such as 15s or 1m30s') from None
 
 
-def address(text: str) -> tuple[str, int] | None:
+def read_address(text: str) -> tuple[str, int] | None:
     """Parse the `IP:PORT` of --healthz-bind-address; None for "". Raise FlagError."""
     if not text:
         return None

@@ -29,7 +29,7 @@ from controllers.resourceclaims.pods import (
     is_for_any_pod,
     is_reserved_for_pod,
     not_for_pod,
-    reserved,
+    with_consumer,
 )
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent, NotYetError
@@ -54,7 +54,7 @@ class ResourceClaims(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.named(_MANAGER)
+        self._client = client.with_user_agent(_MANAGER)
         features = options.features
         self._with_groups: bool = features.enabled(GROUPS_GATE)
         self._for_workloads: bool = features.enabled("DRAReservedForWorkloads")
@@ -251,7 +251,7 @@ class ResourceClaims(ControllerComponent):
             if reference.check_owner and (reason := not_for_pod(pod, claim, self._with_groups)):
                 raise NotYetError(reason)
             if "allocation" in claim.get("status", {}) and not self._is_reserved(pod, claim):
-                status = reserved(claim, bind_to(pod, group, entry), self._for_workloads)
+                status = with_consumer(claim, bind_to(pod, group, entry), self._for_workloads)
                 await self._client.update_status(RESOURCE_CLAIMS, {**claim, "status": status})
 
     async def _sync_claim(self, claim: Json) -> None:

@@ -149,4 +149,4 @@ class GeneratedClaims:
         meta = owner["metadata"]
         statuses = [{"name": entry, "resourceClaimName": name} for entry, name in names.items()]
         body = {"metadata": {"uid": meta["uid"]}, "status": {"resourceClaimStatuses": statuses}}
-        await self._client.patch(kind, meta["name"], body, meta["namespace"], subresource="status", wanted=False)
+        await self._client.patch(kind, meta["name"], body, meta["namespace"], subresource="status", parse=False)

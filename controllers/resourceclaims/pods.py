@@ -174,7 +174,7 @@ def is_for_any_pod(claim: Object) -> bool:
     return bool(allocation.get("reservedForAnyPod"))
 
 
-def reserved(claim: Object, consumer: Object, for_workloads: bool = False) -> dict[str, Any]:
+def with_consumer(claim: Object, consumer: Object, for_workloads: bool = False) -> dict[str, Any]:
     """Return the status of an allocated claim with one more consumer (a pod or its group).
 
     With `for_workloads`, the first consumer of a workload's claim adds the reference of the workload instead of its own

@@ -71,7 +71,7 @@ class Client:
             media: {**self._headers, "content-type": media} for media in ("application/json", *_PATCH_TYPES.values())
         }
 
-    def named(self, user_agent: str) -> Client:
+    def with_user_agent(self, user_agent: str) -> Client:
         """Return a client with another user agent on the same transport."""
         return Client(self.transport, user_agent, release=self.release)
 
@@ -99,13 +99,13 @@ class Client:
         media_type: str = "application/json",
         *,
         accept: str = "",
-        wanted: bool = True,
+        parse: bool = True,
     ) -> Json:
         """Send any request and return the parsed answer; `{}` if it has no body.
 
         Args:
             accept: The media types for the answer; JSON by default.
-            wanted: False skips parsing the answer; the result is `{}`.
+            parse: False skips parsing the answer; the result is `{}`.
         """
         data = b"" if body is None else body if isinstance(body, bytes) else orjson.dumps(body)
         headers = self._typed[media_type] if body is not None else self._headers
@@ -114,7 +114,7 @@ class Client:
         for attempt in range(_RETRIES + 1):
             status, answered, answer = await self.transport.request(method, path, query, headers, data)
             if status < 400:
-                return orjson.loads(answer) if wanted and answer else {}
+                return orjson.loads(answer) if parse and answer else {}
             delay = _retry_after(status, answered) if attempt < _RETRIES else None
             if delay is None:
                 raise _as_error(status, answered, answer)
@@ -146,11 +146,11 @@ class Client:
         )
         return await self.request("GET", self._path(kind, namespace), query)
 
-    async def create(self, kind: Kind, obj: Json, *, field_manager: str = "", wanted: bool = True) -> Json:
-        """Create the object in its own namespace. `wanted` as for `request`."""
+    async def create(self, kind: Kind, obj: Json, *, field_manager: str = "", parse: bool = True) -> Json:
+        """Create the object in its own namespace. `parse` as for `request`."""
         path = self._path(kind, obj["metadata"].get("namespace", ""))
         query = _query(fieldManager=field_manager) if field_manager else ""
-        return await self.request("POST", path, query, self._body(kind, obj), wanted=wanted)
+        return await self.request("POST", path, query, self._body(kind, obj), parse=parse)
 
     async def update(self, kind: Kind, obj: Json, subresource: str = "") -> Json:
         """Replace the object (PUT). Raise Conflict if its metadata.resourceVersion is set and outdated."""
@@ -172,12 +172,12 @@ class Client:
         subresource: str = "",
         field_manager: str = "",
         force: bool = False,
-        wanted: bool = True,
+        parse: bool = True,
     ) -> Json:
-        """Patch an object. `apply` needs a field manager; `force` overrides conflicts. `wanted` as for `request`."""
+        """Patch an object. `apply` needs a field manager; `force` overrides conflicts. `parse` as for `request`."""
         query = _query(fieldManager=field_manager, force="true" if force else "") if field_manager or force else ""
         path = self._path(kind, namespace, name, subresource)
-        return await self.request("PATCH", path, query, body, _PATCH_TYPES[type], wanted=wanted)
+        return await self.request("PATCH", path, query, body, _PATCH_TYPES[type], parse=parse)
 
     async def delete(
         self,
@@ -189,11 +189,11 @@ class Client:
         resource_version: str = "",
         grace_period: int | None = None,
         propagation: Literal["", "Background", "Foreground", "Orphan"] = "",
-        wanted: bool = True,
+        parse: bool = True,
     ) -> Json:
-        """Delete an object. Raise Conflict if its uid or version is not the given one. `wanted` as for `request`."""
+        """Delete an object. Raise Conflict if its uid or version is not the given one. `parse` as for `request`."""
         options = _delete_options(uid, resource_version, grace_period, propagation)
-        return await self.request("DELETE", self._path(kind, namespace, name), "", options, wanted=wanted)
+        return await self.request("DELETE", self._path(kind, namespace, name), "", options, parse=parse)
 
     async def delete_collection(
         self,
@@ -218,7 +218,7 @@ class Client:
             "metadata": {"name": name, "namespace": namespace, "uid": uid},
             "target": {"kind": "Node", "name": node},
         }
-        await self.request("POST", PODS.path(namespace, name, "binding"), "", body, wanted=False)
+        await self.request("POST", PODS.path(namespace, name, "binding"), "", body, parse=False)
 
     async def watch(
         self,
@@ -230,14 +230,14 @@ class Client:
         field_selector: str = "",
         bookmarks: bool = True,
         initial_events: bool = False,
-        lasting: timedelta | None = None,
+        duration: timedelta | None = None,
     ) -> AsyncGenerator[Batch, None]:
         """Yield events in batches as they arrive, until the server ends the watch. Use with `contextlib.aclosing`.
 
         Args:
             initial_events: Start with the present objects as ADDED, followed by a bookmark with the annotation
                 `k8s.io/initial-events-end`.
-            lasting: The time after which the server is to end the watch.
+            duration: The time after which the server is to end the watch.
 
         Raises:
             StatusError: An ERROR event or a refused watch; 410 means that the version is gone.
@@ -250,7 +250,7 @@ class Client:
             resourceVersion=resource_version,
             resourceVersionMatch="NotOlderThan" if initial_events else "",
             sendInitialEvents="true" if initial_events else "",
-            timeoutSeconds=str(int(lasting.total_seconds())) if lasting else "",
+            timeoutSeconds=str(int(duration.total_seconds())) if duration else "",
             watch="true",
         )
         path = self._path(kind, namespace)
@@ -260,7 +260,7 @@ class Client:
             near(path, query, self._headers)
             if near
             else self.transport.stream(
-                "GET", path, query, self._headers, lasting.total_seconds() + _GRACE if lasting else None
+                "GET", path, query, self._headers, duration.total_seconds() + _GRACE if duration else None
             )
         )
         try:
@@ -295,13 +295,13 @@ def _event(line: bytes) -> WatchEvent:
 
 
 def _events(pairs: list[tuple[str, Json]]) -> Batch:
-    return [_as_event(what, obj) for what, obj in pairs]
+    return [_as_event(event_type, obj) for event_type, obj in pairs]
 
 
-def _as_event(what: str, obj: Json) -> WatchEvent:
-    if what == "ERROR":
+def _as_event(event_type: str, obj: Json) -> WatchEvent:
+    if event_type == "ERROR":
         raise _from_status(obj, ())
-    return WatchEvent(what, obj)
+    return WatchEvent(event_type, obj)
 
 
 async def _close(chunks: AsyncIterator[bytes]) -> None:

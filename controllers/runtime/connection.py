@@ -219,9 +219,9 @@ class Connection(asyncio.Protocol):
         self._break(str(exc) or type(exc).__name__ if exc is not None else "the server closed the connection")
         self._transport = None
 
-    def _break(self, why: str) -> None:
+    def _break(self, reason: str) -> None:
         if self._closed is None:
-            self._closed = BrokenError(f"{self._server}: {why}", unanswered=not self._started)
+            self._closed = BrokenError(f"{self._server}: {reason}", unanswered=not self._started)
         if self._transport is not None:
             self._transport.abort()
         self._wake()

@@ -80,7 +80,7 @@ class LeaderElector:
         observed: Callable[[str], None] = lambda _: None,
         spread: Callable[[], float] = random.random,
     ) -> None:
-        self._client, self._election = client.named("leader-election"), election
+        self._client, self._election = client.with_user_agent("leader-election"), election
         self._notify, self._spread = observed, spread
         # The last record sent then expires before the deadline of the next renewal.
         self._patience = min(election.renew_deadline / 2, election.lease_duration - election.renew_deadline)

@@ -155,17 +155,17 @@ class EventRecorder:
     async def _create(self, event: Json) -> None:
         # A series that starts before this write is patched in afterwards.
         body = {name: value for name, value in event.items() if name != "series"}
-        await self._client.create(EVENTS, body, wanted=False)
+        await self._client.create(EVENTS, body, parse=False)
 
     async def _write_series(self, event: Json) -> None:
         metadata = event["metadata"]
         try:
             body = {"series": event["series"]}
-            await self._client.patch(EVENTS, metadata["name"], body, metadata["namespace"], wanted=False)
+            await self._client.patch(EVENTS, metadata["name"], body, metadata["namespace"], parse=False)
         except StatusError as error:
             if error.code != 404:
                 raise
-            await self._client.create(EVENTS, event, wanted=False)
+            await self._client.create(EVENTS, event, parse=False)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -241,13 +241,13 @@ class CoreEventRecorder:
         if repeated:
             patch = {name: event[name] for name in ("count", "lastTimestamp", "message")}
             try:
-                await self._client.patch(self._kind, metadata["name"], patch, metadata["namespace"], wanted=False)
+                await self._client.patch(self._kind, metadata["name"], patch, metadata["namespace"], parse=False)
             except StatusError as error:
                 if error.code != 404:
                     raise
             else:
                 return
-        await self._client.create(self._kind, event, wanted=False)
+        await self._client.create(self._kind, event, parse=False)
 
     async def run(self) -> None:
         await self._writer.run()

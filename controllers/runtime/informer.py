@@ -82,7 +82,7 @@ class Informer:
     def synced(self) -> bool:
         return self._synced.is_set()
 
-    def settle(self) -> None:
+    def mark_synced(self) -> None:
         """Mark the present copy as complete."""
         self._synced.set()
         self._answered.set()
@@ -147,7 +147,7 @@ class Informer:
         """Read the collection once, without following it. Raise StatusError or TransportError."""
         await self._list()
 
-    def imagine(self, key: str, obj: Json | None) -> Json | None:
+    def set_object(self, key: str, obj: Json | None) -> Json | None:
         """Change the copy of a collection that is not followed, call the handlers, and return the previous object."""
         before = self._objects.get(key)
         self._set(key, obj, last=before)
@@ -216,7 +216,7 @@ class Informer:
             label_selector=self._label_selector,
             field_selector=self._field_selector,
             initial_events=initial is not None,
-            lasting=timedelta(minutes=self._choice.uniform(5, 10)),
+            duration=timedelta(minutes=self._choice.uniform(5, 10)),
         )
         async with aclosing(watch) as batches:
             async for batch in batches:
@@ -275,7 +275,7 @@ class Informer:
             if self._elapsed() > pause:
                 await asyncio.sleep(0)
                 pause = self._elapsed() + _PIECE
-        self.settle()
+        self.mark_synced()
 
     def _apply(self, event: WatchEvent) -> None:
         obj = event.object
@@ -354,7 +354,7 @@ class Informers:
         if features.enabled("DynamicResourceAllocation"):
             return self.of(kind)
         informer = Informer(self._client, kind)
-        informer.settle()
+        informer.mark_synced()
         return informer
 
     async def read(self) -> dict[str, str]:
@@ -373,7 +373,7 @@ class Informers:
             except StatusError as error:
                 if error.code != 404:
                     unread[str(informer.kind)] = str(error)
-                informer.settle()
+                informer.mark_synced()
         return unread
 
     async def run(self) -> None:

@@ -24,7 +24,7 @@ from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
 from controllers.runtime.transport import TransportError
 from controllers.scheduler.config.configuration import SCHEDULER_NAME, Configuration
-from controllers.scheduler.cycle.assembly import Shared
+from controllers.scheduler.cycle.assembly import SharedState
 from controllers.scheduler.cycle.group_cycle import GroupCycle
 from controllers.scheduler.cycle.metrics import SchedulerMetrics
 from controllers.scheduler.cycle.profiles import Profile
@@ -61,12 +61,12 @@ class Scheduler:
     name = "scheduler"
 
     def __init__(self, client: Client, informers: Informers, options: Options, extra: Sequence[Plugin] = ()) -> None:
-        client = client.named("kube-scheduler")
+        client = client.with_user_agent("kube-scheduler")
         gates = options.features
         self._expects_nominated_node = gates.enabled("NominatedNodeNameForExpectation")
         self._resource_counts = Counts(gates.enabled("PodLevelResources"), gates.enabled(NODE_RESOURCES_GATE))
         configuration = options.scheduler or Configuration()
-        shared = Shared.create(client, informers, options, configuration)
+        shared = SharedState.create(client, informers, options, configuration)
         self.allocator, self.cache, self.nominator = shared.allocator, shared.cache, shared.nominator
         self.reach, self.claims, self.classes = shared.reach, shared.claims, shared.classes
         self.gangs, self.volumes = shared.gangs, shared.volumes

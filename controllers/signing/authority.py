@@ -179,12 +179,12 @@ class Authority:
         return hashes.SHA512() if bits == 521 else hashes.SHA256()
 
 
-def _subject(asked: x509.Name) -> x509.Name:
+def _subject(requested: x509.Name) -> x509.Name:
     from cryptography import x509
 
     parts = []
     for dotted in _SUBJECT:
-        found = asked.get_attributes_for_oid(x509.ObjectIdentifier(dotted))
+        found = requested.get_attributes_for_oid(x509.ObjectIdentifier(dotted))
         if found:
             parts.append(x509.RelativeDistinguishedName(dict.fromkeys(found[-1:] if dotted in _LAST else found)))
     return x509.Name(parts)

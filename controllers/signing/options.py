@@ -62,25 +62,25 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
 
 
-def read_signing(given: argparse.Namespace) -> SigningOptions:
+def read_signing(args: argparse.Namespace) -> SigningOptions:
     """Parse the signing flags. Raise ValueError naming the bad flag in one line."""
     try:
-        duration = parse_duration(given.cluster_signing_duration)
+        duration = parse_duration(args.cluster_signing_duration)
     except ValueError:
-        text = f'"{given.cluster_signing_duration}" is not a duration such as 8760h'
+        text = f'"{args.cluster_signing_duration}" is not a duration such as 8760h'
         raise ValueError(f"--{_FLAG}-duration: {text}") from None
-    every = _pair(given, "")
-    single = {signer: pair for name, signer in _OWN_FLAGS.items() if (pair := _pair(given, f"-{name}"))}
+    every = _pair(args, "")
+    single = {signer: pair for name, signer in _OWN_FLAGS.items() if (pair := _pair(args, f"-{name}"))}
     if every and single:
         raise ValueError(f"--{_FLAG}-cert-file cannot be combined with --{_FLAG}-NAME-cert-file")
     pairs = single if every is None else dict.fromkeys(_OWN_FLAGS.values(), every)
     return SigningOptions(pairs, None, duration)
 
 
-def _pair(given: argparse.Namespace, name: str) -> Pair | None:
+def _pair(args: argparse.Namespace, name: str) -> Pair | None:
     flag = f"{_FLAG}{name}"
     prefix = flag.replace("-", "_")
-    certificate, key = getattr(given, f"{prefix}_cert_file"), getattr(given, f"{prefix}_key_file")
+    certificate, key = getattr(args, f"{prefix}_cert_file"), getattr(args, f"{prefix}_key_file")
     if certificate is None and key is None:
         return None
     if certificate is None or key is None:

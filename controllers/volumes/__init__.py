@@ -71,7 +71,7 @@ def storage(amounts: Mapping[str, str] | None) -> Quantity:
     return Quantity.parse((amounts or {}).get("storage", "0"))
 
 
-def requested(claim: Json) -> Quantity:
+def requested_size(claim: Json) -> Quantity:
     """Return the minimum size of the claim's volume."""
     return storage((claim["spec"].get("resources") or {}).get("requests"))
 
@@ -90,7 +90,7 @@ def is_bound_to(volume: Json, claim: Json) -> bool:
     return ref.get("uid", "") in ("", metadata["uid"])
 
 
-def bound(volume: Json, claim: Json) -> Json:
+def with_claim_reference(volume: Json, claim: Json) -> Json:
     """Return the volume with a reference to the claim; the same object if nothing changes.
 
     The annotation bound-by-controller marks volumes that did not name the claim before.
@@ -109,11 +109,11 @@ def bound(volume: Json, claim: Json) -> Json:
         }
         changed = {**volume, "spec": {**volume["spec"], "claimRef": reference}}
     if not is_bound_to(volume, claim) and BOUND_BY_CONTROLLER not in annotations_of(volume):
-        changed = annotated(changed, {BOUND_BY_CONTROLLER: "yes"})
+        changed = with_annotations(changed, {BOUND_BY_CONTROLLER: "yes"})
     return changed
 
 
-def annotated(obj: Json, added: Mapping[str, str]) -> Json:
+def with_annotations(obj: Json, added: Mapping[str, str]) -> Json:
     """Return the object with additional annotations."""
     return {**obj, "metadata": {**obj["metadata"], "annotations": {**annotations_of(obj), **added}}}
 
@@ -124,7 +124,7 @@ def without_annotation(obj: Json, name: str) -> Json:
     return {**obj, "metadata": {**obj["metadata"], "annotations": rest}}
 
 
-def mode(obj: Json) -> str:
+def volume_mode(obj: Json) -> str:
     """Return the volume mode of a claim or volume: Filesystem or Block."""
     return str(obj["spec"].get("volumeMode") or "Filesystem")
 
@@ -158,7 +158,7 @@ def in_topologies(terms: Iterable[Json], labels: Mapping[str, str]) -> bool:
     )
 
 
-def waits(claim: Json, storage_class: Json | None) -> bool:
+def waits_for_first_consumer(claim: Json, storage_class: Json | None) -> bool:
     """Return whether the claim waits for its first consumer. Raise VolumeError."""
     if not class_name(claim) or storage_class is None:
         return False
@@ -191,7 +191,7 @@ def find_volume(
             f"unsupported volumeAttributesClassName is set on claim {claim['metadata']['namespace']}/"
             f"{claim['metadata']['name']} when the feature-gate VolumeAttributesClass is disabled"
         )
-    size, labels, best, best_size = requested(claim), _selector(claim), None, Quantity.of(0)
+    size, labels, best, best_size = requested_size(claim), _selector(claim), None, Quantity.of(0)
     for volume in volumes:
         if volume["metadata"]["name"] in taken or not _is_candidate(volume, claim, size, attributes):
             continue
@@ -227,7 +227,7 @@ def _is_candidate(volume: Json, claim: Json, size: Quantity, attributes: bool) -
     return (
         (spec.get("claimRef") is None or is_bound_to(volume, claim))
         and storage(spec.get("capacity")).compare(size) >= 0
-        and mode(volume) == mode(claim)
+        and volume_mode(volume) == volume_mode(claim)
         and attributes_class(volume) == (attributes_class(claim) if attributes else "")
         and not volume["metadata"].get("deletionTimestamp")
     )

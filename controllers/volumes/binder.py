@@ -30,23 +30,23 @@ from controllers.volumes import (
     PROVISIONER,
     SELECTED_NODE,
     VolumeError,
-    annotated,
     annotations_of,
     attributes_class,
-    bound,
     class_name,
     find_volume,
     has_access_modes,
     is_bound_to,
-    mode,
     pod_claims,
-    requested,
+    requested_size,
     storage,
-    waits,
+    volume_mode,
+    waits_for_first_consumer,
+    with_annotations,
+    with_claim_reference,
     without_annotation,
 )
 from controllers.volumes.metrics import VolumeMetrics
-from controllers.volumes.reclaiming import Fate, fate, policy
+from controllers.volumes.reclaiming import ReclaimDecision, decide_reclaim, policy
 
 NAME = "persistentvolume-binder-controller"
 #: Source of events, as upstream's.
@@ -65,7 +65,7 @@ class VolumeBinder(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.named("persistent-volume-binder")
+        self._client = client.with_user_agent("persistent-volume-binder")
         self._attributes = options.features.enabled("VolumeAttributesClass")
         self._claims = Newest(informers.of(VOLUME_CLAIMS))
         self._volumes = Newest(informers.of(VOLUMES))
@@ -128,7 +128,7 @@ class VolumeBinder(ControllerComponent):
             await self._bind_named(claim)
             return
         storage_class = self._classes.get(class_name(claim))
-        waiting = waits(claim, storage_class)
+        waiting = waits_for_first_consumer(claim, storage_class)
         volume = self._best_volume(claim, named_only=waiting)
         if volume is not None:
             await self._bind(volume, claim)
@@ -191,7 +191,7 @@ class VolumeBinder(ControllerComponent):
             return
         given = annotations_of(claim)
         if any(given.get(name) != provisioner for name in PROVISIONER):
-            named = annotated(claim, {name: str(provisioner) for name in PROVISIONER})
+            named = with_annotations(claim, {name: str(provisioner) for name in PROVISIONER})
             claim = self._claims.wrote(await self._client.update(VOLUME_CLAIMS, named))
         note = (
             f"Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the "
@@ -227,7 +227,7 @@ class VolumeBinder(ControllerComponent):
         """Return the reason why the volume named by a claim cannot be bound, or ""."""
         if volume["metadata"].get("deletionTimestamp"):
             return f'the volume is marked for deletion "{volume["metadata"]["name"]}"'
-        if storage(volume["spec"].get("capacity")).compare(requested(claim)) < 0:
+        if storage(volume["spec"].get("capacity")).compare(requested_size(claim)) < 0:
             return "requested PV is too small"
         if class_name(volume) != class_name(claim):
             return "storageClassName does not match"
@@ -235,7 +235,7 @@ class VolumeBinder(ControllerComponent):
             return "volumeAttributesClassName is not supported when the feature-gate VolumeAttributesClass is disabled"
         if attributes_class(claim) != attributes_class(volume):
             return "volumeAttributesClassName does not match"
-        if mode(volume) != mode(claim):
+        if volume_mode(volume) != volume_mode(claim):
             return "incompatible volumeMode"
         return "" if has_access_modes(volume, claim) else "incompatible accessMode"
 
@@ -276,7 +276,7 @@ class VolumeBinder(ControllerComponent):
 
     async def _bind(self, volume: Json, claim: Json) -> None:
         """Make the four writes of a binding, without those already made."""
-        wanted = bound(volume, claim)
+        wanted = with_claim_reference(volume, claim)
         if wanted is not volume:
             volume = self._volumes.wrote(await self._client.update(VOLUMES, wanted))
         volume = await self._write_volume_phase(volume, "Bound")
@@ -284,9 +284,9 @@ class VolumeBinder(ControllerComponent):
         if claim["spec"].get("volumeName") != volume["metadata"]["name"]:
             named = {**claim, "spec": {**claim["spec"], "volumeName": volume["metadata"]["name"]}}
             if BOUND_BY_CONTROLLER not in annotations_of(claim):
-                named = annotated(named, {BOUND_BY_CONTROLLER: "yes"})
+                named = with_annotations(named, {BOUND_BY_CONTROLLER: "yes"})
         if BIND_COMPLETED not in annotations_of(named):
-            named = annotated(named, {BIND_COMPLETED: "yes"})
+            named = with_annotations(named, {BIND_COMPLETED: "yes"})
         if named is not claim:
             claim = self._claims.wrote(await self._client.update(VOLUME_CLAIMS, named))
         await self._write_claim_phase(claim, "Bound", volume)
@@ -300,7 +300,7 @@ class VolumeBinder(ControllerComponent):
         if claim is None:
             await self._release(volume)
         elif not claim["spec"].get("volumeName"):
-            if mode(claim) != mode(volume):
+            if volume_mode(claim) != volume_mode(volume):
                 self._record_mode_mismatch(volume, claim)
             else:
                 self._controller.queue.add(f"claim:{key_of(claim)}")
@@ -343,10 +343,10 @@ class VolumeBinder(ControllerComponent):
     async def _release(self, volume: Json) -> None:
         if (volume.get("status") or {}).get("phase") not in ("Released", "Failed"):
             volume = await self._write_volume_phase(volume, "Released")
-        found = fate(volume)
-        if found is Fate.DELETED:
+        found = decide_reclaim(volume)
+        if found is ReclaimDecision.DELETED:
             await self._client.delete(VOLUMES, volume["metadata"]["name"], uid=volume["metadata"]["uid"])
-        elif found is not Fate.KEPT and (volume.get("status") or {}).get("phase") != "Failed":
+        elif found is not ReclaimDecision.KEPT and (volume.get("status") or {}).get("phase") != "Failed":
             reason, note = found
             volume = await self._write_volume_phase(volume, "Failed", note)
             self._recorder.record(volume, "Warning", reason, note)

@@ -20,14 +20,14 @@ from controllers.volumes import (
     PROVISIONED_BY,
     PROVISIONER,
     SELECTED_NODE,
-    annotated,
     annotations_of,
     attributes_class,
     class_name,
     is_fully_bound,
-    requested,
+    requested_size,
     storage,
-    waits,
+    waits_for_first_consumer,
+    with_annotations,
     without_annotation,
 )
 
@@ -63,7 +63,7 @@ class Provisioner(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.named(NAME)
+        self._client = client.with_user_agent(NAME)
         self._class = options.storage_class
         self._claims, self._volumes = informers.of(VOLUME_CLAIMS), informers.of(VOLUMES)
         self._classes, self._nodes = informers.of(STORAGE_CLASSES), informers.of(NODES)
@@ -110,7 +110,7 @@ class Provisioner(ControllerComponent):
             and storage_class["provisioner"] == DRIVER
             and not claim["spec"].get("volumeName")
             and not claim["metadata"].get("deletionTimestamp")
-            and (SELECTED_NODE in given or not waits(claim, storage_class))
+            and (SELECTED_NODE in given or not waits_for_first_consumer(claim, storage_class))
         )
 
     async def _provision(self, claim: Json) -> None:
@@ -184,7 +184,7 @@ class Provisioner(ControllerComponent):
         volume = self._volumes.get(claim["spec"]["volumeName"])
         if volume is None or annotations_of(volume).get(PROVISIONED_BY) != DRIVER:
             return
-        wanted, has = requested(claim), storage(volume["spec"].get("capacity"))
+        wanted, has = requested_size(claim), storage(volume["spec"].get("capacity"))
         reported = storage((claim.get("status") or {}).get("capacity"))
         if wanted.compare(has) <= 0 and has.compare(reported) <= 0:
             return
@@ -234,7 +234,7 @@ def _volume(name: str, claim: Json, storage_class: Json, affinity: Json | None) 
         "kind": "PersistentVolume",
         "metadata": {"name": name, **({"finalizers": [FINALIZER]} if policy == "Delete" else {})},
         "spec": {
-            "capacity": {"storage": str(requested(claim))},
+            "capacity": {"storage": str(requested_size(claim))},
             "accessModes": spec.get("accessModes"),
             "claimRef": reference,
             "persistentVolumeReclaimPolicy": policy,
@@ -249,4 +249,4 @@ def _volume(name: str, claim: Json, storage_class: Json, affinity: Json | None) 
         volume["spec"]["volumeAttributesClassName"] = attributes
     if affinity is not None:
         volume["spec"]["nodeAffinity"] = {"required": affinity}
-    return annotated(volume, {PROVISIONED_BY: DRIVER})
+    return with_annotations(volume, {PROVISIONED_BY: DRIVER})

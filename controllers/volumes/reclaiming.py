@@ -18,7 +18,7 @@ _TEMPORARY: Final = re.compile(r"/tmp/.+")  # noqa: S108 - the rule of upstream'
 _KNOWN: Final = ("nfs", "local")
 
 
-class Fate(Enum):
+class ReclaimDecision(Enum):
     """The decision."""
 
     KEPT = auto()
@@ -31,18 +31,18 @@ def policy(volume: Json) -> str:
     return volume["spec"].get("persistentVolumeReclaimPolicy") or "Retain"
 
 
-def fate(volume: Json) -> Fate | tuple[str, str]:
+def decide_reclaim(volume: Json) -> ReclaimDecision | tuple[str, str]:
     """Return the decision, or reason and message of the failure event."""
     if policy(volume) == "Recycle":
         return "VolumeFailedRecycle", "No recycler plugin found for the volume!"
     if policy(volume) != "Delete":
-        return Fate.KEPT
+        return ReclaimDecision.KEPT
     provisioner = annotations_of(volume).get(PROVISIONED_BY, "")
     if provisioner.startswith("kubernetes.io/"):
         return "VolumeFailedDelete", f"no volume plugin matched name: {provisioner}"
     spec = volume["spec"]
     if provisioner or spec.get("csi") is not None:
-        return Fate.KEPT
+        return ReclaimDecision.KEPT
     path = (spec.get("hostPath") or {}).get("path")
     if path is None:
         what = "no deletable volume plugin matched" if any(name in spec for name in _KNOWN) else _NO_PLUGIN
@@ -50,7 +50,7 @@ def fate(volume: Json) -> Fate | tuple[str, str]:
         return "VolumeFailedDelete", text
     if not _TEMPORARY.match(path):
         return "VolumeFailedDelete", f"host_path deleter only supports /tmp/.+ but received provided {path}"
-    return Fate.DELETED
+    return ReclaimDecision.DELETED
 
 
 _NO_PLUGIN: Final = "no volume plugin matched"

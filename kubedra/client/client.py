@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, assert_never
 
 from kubedra.client.methods import FIELD_MANAGER, Methods, Objects
 from kubedra.client.responses import ApiError, decode
-from kubedra.client.steps import Call, Close, Next, Open, Step, awaiting, blocking
+from kubedra.client.steps import Call, CloseWatch, NextEvent, OpenWatch, Step, as_async, as_blocking
 from kubedra.client.waiting import AtRestError, condition
 from kubedra.kubeconfig.credentials import CredentialHeaders, Credentials, Headers
 from kubedra.runtime.objects import Json
@@ -108,7 +108,7 @@ class _BaseClient(Generic[Http]):
         return sent if call.timeout is None else sent | {"timeout": call.timeout}
 
     @staticmethod
-    def _stream_arguments(opening: Open, headers: Headers) -> dict[str, Any]:
+    def _stream_arguments(opening: OpenWatch, headers: Headers) -> dict[str, Any]:
         import httpx
 
         return {
@@ -163,11 +163,11 @@ class Client(_BaseClient["httpx.Client"]):
                 case Call():
                     answer = self._http.request(**self._request_arguments(step, self._credentials.headers()))
                     return self._read_answer(answer)
-                case Open():
+                case OpenWatch():
                     return _Watch(self._http, self._stream_arguments(step, self._credentials.headers()))
-                case Next(watch):
+                case NextEvent(watch):
                     return watch.next()
-                case Close(watch):
+                case CloseWatch(watch):
                     return watch.close()
                 case _:
                     assert_never(step)
@@ -176,32 +176,32 @@ class Client(_BaseClient["httpx.Client"]):
                 raise
             raise translated from None
 
-    request = blocking(Methods.request)
-    path = blocking(Methods.path)
-    resolve = blocking(Methods.resolve)
-    get = blocking(Methods.get)
-    list = blocking(Methods.list)
-    create = blocking(Methods.create)
-    apply = blocking(Methods.apply)
-    patch = blocking(Methods.patch)
-    patch_status = blocking(Methods.patch_status)
-    scale = blocking(Methods.scale)
-    delete = blocking(Methods.delete)
-    events = blocking(Methods.events)
-    logs = blocking(Methods.logs)
-    requests = blocking(Methods.requests)
-    explain = blocking(Methods.explain)
-    wait = blocking(Methods.wait)
-    add_node = blocking(Methods.add_node)
+    request = as_blocking(Methods.request)
+    path = as_blocking(Methods.path)
+    resolve = as_blocking(Methods.resolve)
+    get = as_blocking(Methods.get)
+    list = as_blocking(Methods.list)
+    create = as_blocking(Methods.create)
+    apply = as_blocking(Methods.apply)
+    patch = as_blocking(Methods.patch)
+    patch_status = as_blocking(Methods.patch_status)
+    scale = as_blocking(Methods.scale)
+    delete = as_blocking(Methods.delete)
+    events = as_blocking(Methods.events)
+    logs = as_blocking(Methods.logs)
+    requests = as_blocking(Methods.requests)
+    explain = as_blocking(Methods.explain)
+    wait = as_blocking(Methods.wait)
+    add_node = as_blocking(Methods.add_node)
 
     def watch(self, path: str, *, timeout: float, **params: str) -> Iterator[Json]:
         """Yield events of a collection's path until `timeout` seconds pass without one or the server ends the watch."""
         watch = self._do(_open_watch(path, timeout, params))
         try:
-            while (event := self._do(Next(watch))) is not None:
+            while (event := self._do(NextEvent(watch))) is not None:
                 yield event
         finally:
-            self._do(Close(watch))
+            self._do(CloseWatch(watch))
 
 
 class AsyncClient(_BaseClient["httpx.AsyncClient"]):
@@ -234,13 +234,13 @@ class AsyncClient(_BaseClient["httpx.AsyncClient"]):
                 case Call():
                     answer = await self._http.request(**self._request_arguments(step, await self._headers()))
                     return self._read_answer(answer)
-                case Open():
+                case OpenWatch():
                     watch = _AsyncWatch()
                     await watch.open(self._http, self._stream_arguments(step, await self._headers()))
                     return watch
-                case Next(watch):
+                case NextEvent(watch):
                     return await watch.next()
-                case Close(watch):
+                case CloseWatch(watch):
                     return await watch.close()
                 case _:
                     assert_never(step)
@@ -249,37 +249,37 @@ class AsyncClient(_BaseClient["httpx.AsyncClient"]):
                 raise
             raise translated from None
 
-    request = awaiting(Methods.request)
-    path = awaiting(Methods.path)
-    resolve = awaiting(Methods.resolve)
-    get = awaiting(Methods.get)
-    list = awaiting(Methods.list)
-    create = awaiting(Methods.create)
-    apply = awaiting(Methods.apply)
-    patch = awaiting(Methods.patch)
-    patch_status = awaiting(Methods.patch_status)
-    scale = awaiting(Methods.scale)
-    delete = awaiting(Methods.delete)
-    events = awaiting(Methods.events)
-    logs = awaiting(Methods.logs)
-    requests = awaiting(Methods.requests)
-    explain = awaiting(Methods.explain)
-    wait = awaiting(Methods.wait)
-    add_node = awaiting(Methods.add_node)
+    request = as_async(Methods.request)
+    path = as_async(Methods.path)
+    resolve = as_async(Methods.resolve)
+    get = as_async(Methods.get)
+    list = as_async(Methods.list)
+    create = as_async(Methods.create)
+    apply = as_async(Methods.apply)
+    patch = as_async(Methods.patch)
+    patch_status = as_async(Methods.patch_status)
+    scale = as_async(Methods.scale)
+    delete = as_async(Methods.delete)
+    events = as_async(Methods.events)
+    logs = as_async(Methods.logs)
+    requests = as_async(Methods.requests)
+    explain = as_async(Methods.explain)
+    wait = as_async(Methods.wait)
+    add_node = as_async(Methods.add_node)
 
     async def watch(self, path: str, *, timeout: float, **params: str) -> AsyncIterator[Json]:  # noqa: ASYNC109 - the watch's own
         """Yield events of a collection's path until `timeout` seconds pass without one or the server ends the watch."""
         watch = await self._do(_open_watch(path, timeout, params))
         try:
-            while (event := await self._do(Next(watch))) is not None:
+            while (event := await self._do(NextEvent(watch))) is not None:
                 yield event
         finally:
-            await self._do(Close(watch))
+            await self._do(CloseWatch(watch))
 
 
-def _open_watch(path: str, timeout: float, params: Mapping[str, str]) -> Open:
+def _open_watch(path: str, timeout: float, params: Mapping[str, str]) -> OpenWatch:
     query = {"watch": "true", "timeoutSeconds": str(max(1, int(timeout) + 1)), **params}
-    return Open(path=path, params=query, timeout=timeout)
+    return OpenWatch(path=path, params=query, timeout=timeout)
 
 
 class _Watch:

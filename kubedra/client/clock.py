@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kubedra.client.responses import decode
-from kubedra.client.steps import Awaiting, Blocking, Call, Step, Steps, awaiting, blocking
+from kubedra.client.steps import AsyncStepRunner, Call, Step, StepRunner, Steps, as_async, as_blocking
 from kubedra.runtime.objects import Json
 
 #: pytest hides this module's frames in the reports of failing tests.
@@ -61,33 +61,33 @@ class ClockMethods:
 class Clock:
     """The clock (`/-/clock`) of one server. `client` returns a client of that server."""
 
-    def __init__(self, client: Callable[[], Blocking]) -> None:
+    def __init__(self, client: Callable[[], StepRunner]) -> None:
         self._client = client
         self._methods = ClockMethods()
 
     def _do(self, step: Step) -> Any:
         return self._client()._do(step)
 
-    now = blocking(ClockMethods.now)
-    advance = blocking(ClockMethods.advance)
-    run_until_idle = blocking(ClockMethods.run_until_idle)
-    step = blocking(ClockMethods.step)
+    now = as_blocking(ClockMethods.now)
+    advance = as_blocking(ClockMethods.advance)
+    run_until_idle = as_blocking(ClockMethods.run_until_idle)
+    step = as_blocking(ClockMethods.step)
 
 
 class AsyncClock:
     """`Clock` for an event loop."""
 
-    def __init__(self, client: Awaiting) -> None:
+    def __init__(self, client: AsyncStepRunner) -> None:
         self._client = client
         self._methods = ClockMethods()
 
     async def _do(self, step: Step) -> Any:
         return await self._client._do(step)
 
-    now = awaiting(ClockMethods.now)
-    advance = awaiting(ClockMethods.advance)
-    run_until_idle = awaiting(ClockMethods.run_until_idle)
-    step = awaiting(ClockMethods.step)
+    now = as_async(ClockMethods.now)
+    advance = as_async(ClockMethods.advance)
+    run_until_idle = as_async(ClockMethods.run_until_idle)
+    step = as_async(ClockMethods.step)
 
 
 def _advance(request: Json) -> Steps[Json]:

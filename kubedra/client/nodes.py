@@ -48,7 +48,7 @@ def node_object(
     """Return the Node that `kubedra node add` creates. The agent sets the rest, as a kubelet would."""
     annotations = {EMULATED: "true", **({DEVICES: str(devices)} if devices else {})}
     if profile:
-        annotations[PROFILE] = profiles.named(profile)
+        annotations[PROFILE] = profiles.annotation_value(profile)
     node: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "annotations": annotations}}
     if labels:
         node["metadata"]["labels"] = dict(labels)

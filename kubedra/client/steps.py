@@ -1,10 +1,10 @@
 """A client's methods written once, for blocking and for asynchronous clients.
 
-A method is a generator. It yields steps (`Call`, `Open`, `Next`, `Close`), receives their results, and returns its own
-result. It does no I/O itself, so any client can run it:
+A method is a generator. It yields steps (`Call`, `OpenWatch`, `NextEvent`, `CloseWatch`), receives their results, and
+returns its own result. It does no I/O itself, so any client can run it:
 
     class Client:                                   class AsyncClient:
-        get = blocking(Methods.get)                     get = awaiting(Methods.get)
+        get = as_blocking(Methods.get)                  get = as_async(Methods.get)
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Open:
-    """Open a watch. Its result is the argument of `Next` and `Close`.
+class OpenWatch:
+    """Open a watch. Its result is the argument of `NextEvent` and `CloseWatch`.
 
     `timeout`: seconds without an event after which the watch ends.
     """
@@ -49,36 +49,36 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
-class Next:
+class NextEvent:
     """Read the next event of a watch. Its result is None if the watch has ended."""
 
     watch: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Close:
+class CloseWatch:
     """Close a watch."""
 
     watch: Any
 
 
-Step = Call | Open | Next | Close
+Step = Call | OpenWatch | NextEvent | CloseWatch
 Steps = Generator[Step, Any, R]
 
 
-class Blocking(Protocol):
+class StepRunner(Protocol):
     """A client that runs a step and blocks until it is done."""
 
     def _do(self, step: Step) -> Any: ...
 
 
-class Awaiting(Protocol):
+class AsyncStepRunner(Protocol):
     """A client that runs a step in an event loop."""
 
     async def _do(self, step: Step) -> Any: ...
 
 
-def blocking(method: Callable[Concatenate[Any, P], Steps[R]]) -> Callable[Concatenate[Any, P], R]:
+def as_blocking(method: Callable[Concatenate[Any, P], Steps[R]]) -> Callable[Concatenate[Any, P], R]:
     """Return a method for a class with `_do`, which runs the method of the same name of `_methods`."""
 
     @functools.wraps(method)
@@ -89,8 +89,8 @@ def blocking(method: Callable[Concatenate[Any, P], Steps[R]]) -> Callable[Concat
     return run
 
 
-def awaiting(method: Callable[Concatenate[Any, P], Steps[R]]) -> Callable[Concatenate[Any, P], Awaitable[R]]:
-    """Return a coroutine method for a class with an asynchronous `_do`; see `blocking`."""
+def as_async(method: Callable[Concatenate[Any, P], Steps[R]]) -> Callable[Concatenate[Any, P], Awaitable[R]]:
+    """Return a coroutine method for a class with an asynchronous `_do`; see `as_blocking`."""
 
     @functools.wraps(method)
     async def run(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -100,7 +100,7 @@ def awaiting(method: Callable[Concatenate[Any, P], Steps[R]]) -> Callable[Concat
     return run
 
 
-def walk(steps: Steps[R], by: Blocking) -> R:
+def walk(steps: Steps[R], by: StepRunner) -> R:
     """Run all steps. Return the result."""
     try:
         step = next(steps)
@@ -116,7 +116,7 @@ def walk(steps: Steps[R], by: Blocking) -> R:
         return result
 
 
-async def walk_async(steps: Steps[R], by: Awaiting) -> R:
+async def walk_async(steps: Steps[R], by: AsyncStepRunner) -> R:
     """`walk` for an event loop."""
     try:
         step = next(steps)

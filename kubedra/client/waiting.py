@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from kubedra.client.clock import ClockMethods
 from kubedra.client.paths import field_selector
 from kubedra.client.responses import ApiError
-from kubedra.client.steps import Call, Close, Next, Open, Steps
+from kubedra.client.steps import Call, CloseWatch, NextEvent, OpenWatch, Steps
 from kubedra.runtime import process
 from kubedra.runtime.objects import Json
 
@@ -110,9 +110,9 @@ class Wait:
             "resourceVersion": revision,
             "timeoutSeconds": str(max(1, int(seconds + 0.999))),
         }
-        watch = yield Open(path=self._path, params=params, timeout=max(0.01, seconds), user_agent=WAITING)
+        watch = yield OpenWatch(path=self._path, params=params, timeout=max(0.01, seconds), user_agent=WAITING)
         try:
-            while (event := (yield Next(watch))) is not None:
+            while (event := (yield NextEvent(watch))) is not None:
                 if event["type"] == "ERROR":
                     return False
                 if event["type"] != "BOOKMARK" and self._is_met(
@@ -122,7 +122,7 @@ class Wait:
                 if time.monotonic() >= until:
                     return False
         finally:
-            yield Close(watch)
+            yield CloseWatch(watch)
         return False
 
     def advance_until_met(self, timeout: float) -> Steps[Json]:

@@ -27,7 +27,7 @@ _VERSIONS: Final = (_V1, "client.authentication.k8s.io/v1beta1")
 _MODES: Final = ("Never", "IfAvailable", "Always")
 
 
-class _Issued(NamedTuple):
+class _IssuedCredential(NamedTuple):
     """A credential printed by the program."""
 
     token: str
@@ -72,7 +72,7 @@ class ExecPlugin:
         self._hint = str(spec.get("installHint") or "")
         self._cluster = cluster if spec.get("provideClusterInfo") else None
         self._lock = threading.Lock()
-        self._issued: _Issued | None = None
+        self._issued: _IssuedCredential | None = None
         #: Contexts that have its certificate.
         self._contexts: WeakSet[ssl.SSLContext] = WeakSet()
 
@@ -92,7 +92,7 @@ class ExecPlugin:
     def expire(self) -> None:
         self._issued = None
 
-    def _current(self) -> _Issued:
+    def _current(self) -> _IssuedCredential:
         with self._lock:
             issued = self._issued
             if issued is None or not self.is_current():
@@ -101,7 +101,7 @@ class ExecPlugin:
                     self._load(context, issued)
             return issued
 
-    def _load(self, context: ssl.SSLContext, issued: _Issued) -> None:
+    def _load(self, context: ssl.SSLContext, issued: _IssuedCredential) -> None:
         try:
             load_chain(context, issued.certificate, issued.key)
         except (OSError, ValueError) as error:
@@ -128,7 +128,7 @@ class ExecPlugin:
             self._fail(f"{self._command[0]} failed with exit code {done.returncode}")
         return done.stdout
 
-    def _parse(self, printed: bytes) -> _Issued:
+    def _parse(self, printed: bytes) -> _IssuedCredential:
         try:
             found = json.loads(printed)
             kind, version, status = found.get("kind"), found.get("apiVersion"), found.get("status")
@@ -149,7 +149,7 @@ class ExecPlugin:
                 raise ValueError("no time zone")
         except (TypeError, ValueError):
             self._fail(f"{self._command[0]} returned an invalid expirationTimestamp: {expires}")
-        return _Issued(token, certificate.encode(), key.encode(), until)
+        return _IssuedCredential(token, certificate.encode(), key.encode(), until)
 
     def _fail(self, text: str) -> NoReturn:
         raise KubeconfigError(f"{self._where}: {text}") from None

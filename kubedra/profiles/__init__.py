@@ -54,7 +54,7 @@ def names() -> list[str]:
     return sorted(path.stem for path in _HERE.glob("*.yaml"))
 
 
-def named(text: str) -> str:
+def annotation_value(text: str) -> str:
     """Return the value of a Node's profile annotation: a built-in name, or the content of a file as JSON.
 
     Raises ValueError and OSError.
@@ -77,7 +77,7 @@ def named(text: str) -> str:
 
 @lru_cache
 def load(name: str) -> Profile:
-    """Return a built-in profile, or parse the JSON that `named` returned. Raises ValueError."""
+    """Return a built-in profile, or parse the JSON that `annotation_value` returned. Raises ValueError."""
     import yaml
 
     if name.startswith("{"):

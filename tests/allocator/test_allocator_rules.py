@@ -9,7 +9,7 @@ import pytest
 
 from apiserver.api.features.gates import Features as Gates
 from controllers.allocator import AllocationError, Allocator, Features
-from controllers.allocator.allocated import Use
+from controllers.allocator.allocated import DeviceUse
 from tests.allocator.builders import (
     NODE,
     allocate,
@@ -256,7 +256,7 @@ def test_what_devices_of_other_nodes_consume_of_a_pools_counters_is_gone() -> No
     allocator = make_allocator(part("here", "node-1"), part("there", "node-2"), shared)
     pod = allocator.for_pod([make_claim("c", [request("r")])])
     assert picked(pod.allocate(NODE)) == ["p/here"]
-    allocator.allocated.put("another", [Use(("driver", "p", "there"))])
+    allocator.allocated.put("another", [DeviceUse(("driver", "p", "there"))])
     assert pod.allocate(NODE) is None
     allocator.allocated.put("another", [])
     assert picked(pod.allocate(NODE)) == ["p/here"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from controllers.allocator import AllocationError, Allocator, search
 from controllers.allocator import allocator as allocator_module
 from controllers.allocator import view as view_module
-from controllers.allocator.allocated import Use
+from controllers.allocator.allocated import DeviceUse
 from controllers.allocator.devices import Slice
 from controllers.allocator.selectors import Selectors, paths_read
 from tests.allocator.builders import device, device_class, make_allocator, make_claim, picked, request, slice_of
@@ -307,7 +307,7 @@ def test_claims_with_nothing_to_check_are_checked_once_and_others_whenever_devic
         pod = allocator.for_pod([make_claim("c", [wanted])])
         checked.clear()
         for number, used in enumerate(("a", "b", "c")):
-            allocator.allocated.put("another", [Use(("driver", "s", used))])
+            allocator.allocated.put("another", [DeviceUse(("driver", "s", used))])
             assert (pod.allocate(NODE) is None) is (wanted is every), number
         assert len(checked) == times
 
@@ -328,6 +328,6 @@ def test_many_changes_of_capacity_leave_what_is_known_of_it_right(monkeypatch: A
     pod = allocator.for_pod([make_claim("c", [request("r", capacity={"requests": {"memory": "3"}})])])
     for number in range(20):
         used, free = ("a", "b") if number % 2 else ("b", "a")
-        allocator.allocated.put("another", [Use(("driver", "s", used), "1", (("memory", 2 * 10**9),))])
+        allocator.allocated.put("another", [DeviceUse(("driver", "s", used), "1", (("memory", 2 * 10**9),))])
         assert picked(pod.allocate(NODE)) == [f"s/{free}"]
         assert len(allocator.inventory.view(NODE)._capacity_changes) <= 2 * 2 + 1

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controllers.allocator import Allocator, Features
-from controllers.allocator.allocated import Use
+from controllers.allocator.allocated import DeviceUse
 from controllers.allocator.devices import Device
 from controllers.allocator.selectors import Path, SelectorError, Verdict
 
@@ -61,7 +61,7 @@ class World:
     slices: list[dict[str, Any]] = field(default_factory=list)
     classes: list[dict[str, Any]] = field(default_factory=list)
     claims: list[dict[str, Any]] = field(default_factory=list)
-    uses: list[Use] = field(default_factory=list)
+    uses: list[DeviceUse] = field(default_factory=list)
 
     def allocator(self) -> Allocator:
         """An allocator with this state."""
@@ -182,12 +182,12 @@ class _Maker:
             device.update({"allNodes": True} if self.chance(0.6) else {"nodeName": self.rng.choice(("node-1", "n2"))})
         return {"perDeviceNodeSelection": True}
 
-    def use(self, device_id: tuple[str, str, str], device: dict[str, Any]) -> Use | None:
+    def use(self, device_id: tuple[str, str, str], device: dict[str, Any]) -> DeviceUse | None:
         if not self.chance(0.15):
             return None
         if device.get("allowMultipleAllocations") and "capacity" in device and self.chance(0.8):
-            return Use(device_id, "s1", (("memory", self.rng.randint(0, 3) * 10**9),))
-        return Use(device_id)
+            return DeviceUse(device_id, "s1", (("memory", self.rng.randint(0, 3) * 10**9),))
+        return DeviceUse(device_id)
 
     # --- claims
 

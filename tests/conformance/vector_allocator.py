@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from controllers.allocator import AllocationError, Allocator, Features
-from controllers.allocator.allocated import Use
+from controllers.allocator.allocated import DeviceUse
 from controllers.allocator.amounts import nanos
 from tests.conformance.vectors import Case, Skipped
 
@@ -37,11 +37,11 @@ def make_allocator(case: Case) -> Allocator:
         allocator.inventory.upsert_slice(item)
     for item in case["classes"] or ():
         allocator.inventory.upsert_class(item)
-    uses = [Use(_id(item)) for item in case["allocatedDevices"] or ()]
-    uses += [Use(_id(item), item["shareID"]) for item in case["allocatedSharedDevices"] or ()]
+    uses = [DeviceUse(_id(item)) for item in case["allocatedDevices"] or ()]
+    uses += [DeviceUse(_id(item), item["shareID"]) for item in case["allocatedSharedDevices"] or ()]
     for item in case["allocatedCapacity"] or ():
         consumed = item.get("consumedCapacity") or {}
-        uses.append(Use(_id(item), "capacity", tuple((name, nanos(str(q))) for name, q in consumed.items())))
+        uses.append(DeviceUse(_id(item), "capacity", tuple((name, nanos(str(q))) for name, q in consumed.items())))
     allocator.allocated.put("recorded", uses)
     return allocator
 

@@ -1,4 +1,4 @@
-"""The resource claim controller with an imagined world, and the pods, claims, templates and groups of it."""
+"""The resource claim controller with an make_informers world, and the pods, claims, templates and groups of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALLOCATED: dict[str, Any] = {"allocation": {"devices": {"results": []}}}
 
 
 class World:
-    """The controller with imagined pods, claims, templates and groups; what it queued, wrote and said."""
+    """The controller with make_informers pods, claims, templates and groups; what it queued, wrote and said."""
 
     def __init__(self, release: tuple[int, int] = (1, 36), **gates: bool) -> None:
         self.client, self.told = RecordingClient({"ResourceClaim": self._made}), FakeRecorder()
@@ -47,7 +47,7 @@ class World:
 
     def put(self, kind: Kind, obj: Json, *, gone: bool = False) -> list[str]:
         """An object comes, changes or goes; the keys that are queued for it."""
-        self.informers.of(kind).imagine(key_of(obj), None if gone else obj)
+        self.informers.of(kind).set_object(key_of(obj), None if gone else obj)
         return self.queued()
 
     def has(self, *objects: Json) -> World:

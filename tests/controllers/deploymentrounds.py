@@ -1,4 +1,4 @@
-"""A Deployment that is looked at once, with ReplicaSets that are imagined."""
+"""A Deployment that is looked at once, with ReplicaSets that are make_informers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Job that is looked at once, with pods that are imagined."""
+"""A Job that is looked at once, with pods that are make_informers."""
 
 from __future__ import annotations
 

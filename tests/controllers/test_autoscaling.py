@@ -20,7 +20,7 @@ from controllers.workloads.autoscaling.calculator import (
     compute_for_pods,
     compute_for_value,
 )
-from controllers.workloads.autoscaling.limits import Past, limit
+from controllers.workloads.autoscaling.limits import ScalingHistory, limit
 from controllers.workloads.autoscaling.usage import MetricError
 from kubedra.pytest_plugin import Kube
 from tests.scheduler.world import World
@@ -152,16 +152,16 @@ RULES = {
 
 
 def test_behavior_says_how_fast_the_size_changes_and_how_long_the_past_counts() -> None:
-    past, spec = Past(), {"maxReplicas": 20, "behavior": RULES}
-    found = limit(past, NOW, spec, 4, 10, 1)
+    history, spec = ScalingHistory(), {"maxReplicas": 20, "behavior": RULES}
+    found = limit(history, NOW, spec, 4, 10, 1)
     assert (found.replicas, found.limit[0]) == (6, "ScaleUpLimit")
-    past.record_change(NOW, 4, 6, RULES)
-    assert limit(past, NOW + timedelta(seconds=30), spec, 6, 10, 1).replicas == 6
-    assert limit(past, NOW + timedelta(seconds=61), spec, 6, 10, 1).replicas == 8
+    history.record_change(NOW, 4, 6, RULES)
+    assert limit(history, NOW + timedelta(seconds=30), spec, 6, 10, 1).replicas == 6
+    assert limit(history, NOW + timedelta(seconds=61), spec, 6, 10, 1).replicas == 8
     # Down by the smaller change, once what was asked for before is old enough.
-    found = limit(past, NOW + timedelta(seconds=80), spec, 8, 2, 1)
-    assert (found.replicas, found.able[0]) == (8, "ScaleDownStabilized")
-    found = limit(past, NOW + timedelta(seconds=200), spec, 8, 2, 1)
+    found = limit(history, NOW + timedelta(seconds=80), spec, 8, 2, 1)
+    assert (found.replicas, found.able_to_scale[0]) == (8, "ScaleDownStabilized")
+    found = limit(history, NOW + timedelta(seconds=200), spec, 8, 2, 1)
     assert (found.replicas, found.limit[0]) == (7, "ScaleDownLimit")
 
 
@@ -170,7 +170,7 @@ def test_behavior_says_how_fast_the_size_changes_and_how_long_the_past_counts() 
     [(1, 9, 4, "ScaleUpLimit"), (5, 99, 10, "TooManyReplicas"), (5, 0, 2, "TooFewReplicas"), (5, 6, 6, "DesiredWithinRange")],
 )  # fmt: skip
 def test_without_behavior_a_size_doubles_at_most(current: int, wanted: int, expected: int, reason: str) -> None:
-    found = limit(Past(), NOW, {"maxReplicas": 10}, current, wanted, 2)
+    found = limit(ScalingHistory(), NOW, {"maxReplicas": 10}, current, wanted, 2)
     assert (found.replicas, found.limit[0]) == (expected, reason)
 
 
@@ -189,10 +189,10 @@ def test_flags_say_what_holds_where_an_autoscaler_does_not() -> None:
 
 
 def test_higher_wishes_are_remembered_for_as_long_as_is_said() -> None:
-    past, spec = Past(), {"maxReplicas": 20}
-    limit(past, NOW, spec, 5, 8, 1, timedelta(seconds=90))
-    assert limit(past, NOW + timedelta(seconds=80), spec, 8, 2, 1, timedelta(seconds=90)).replicas == 8
-    assert limit(past, NOW + timedelta(seconds=171), spec, 8, 2, 1, timedelta(seconds=90)).replicas == 2
+    history, spec = ScalingHistory(), {"maxReplicas": 20}
+    limit(history, NOW, spec, 5, 8, 1, timedelta(seconds=90))
+    assert limit(history, NOW + timedelta(seconds=80), spec, 8, 2, 1, timedelta(seconds=90)).replicas == 8
+    assert limit(history, NOW + timedelta(seconds=171), spec, 8, 2, 1, timedelta(seconds=90)).replicas == 2
 
 
 @pytest.mark.parametrize(("tolerance", "expected"), [(1.0, 2), (0.5, 4)])

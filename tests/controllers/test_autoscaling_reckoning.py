@@ -10,14 +10,14 @@ import pytest
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from controllers.workloads.autoscaling.calculator import (
-    Starting,
+    StartupPeriods,
     Tolerances,
     compute_for_average,
     compute_for_pods,
     compute_for_value,
     requests_of,
 )
-from controllers.workloads.autoscaling.limits import Past, limit
+from controllers.workloads.autoscaling.limits import ScalingHistory, limit
 from controllers.workloads.autoscaling.usage import MetricError, Usage, format_quantity
 from tests.controllers.autoscalers import (
     AT,
@@ -117,7 +117,7 @@ def test_a_pod_is_starting_at_the_ends_of_its_periods() -> None:
         if not started:
             del other["status"]["startTime"]
         other["status"]["conditions"][0] |= {"lastTransitionTime": since}
-        periods = Starting(timedelta(minutes=5), timedelta(seconds=30))
+        periods = StartupPeriods(timedelta(minutes=5), timedelta(seconds=30))
         found = compute_for_pods(
             2, 100, {"a": 300, "b": 300}, [pod("a"), other], Tolerances(), NOW, cpu=True, starting=periods
         )
@@ -195,8 +195,8 @@ def test_a_size_goes_as_far_as_its_limits(
     current: int, wanted: int, least: int, most: int, behavior: Json | None, expected: tuple[int, bool, str]
 ) -> None:
     spec = {"maxReplicas": most, **({"behavior": behavior} if behavior else {})}
-    found = limit(Past(), NOW, spec, current, wanted, least)
-    assert (found.replicas, found.limited, found.limit[0]) == expected
+    found = limit(ScalingHistory(), NOW, spec, current, wanted, least)
+    assert (found.replicas, found.is_limited, found.limit[0]) == expected
 
 
 @pytest.mark.parametrize(("select", "up", "down"), [(None, 9, 1), ("Max", 9, 1), ("Min", 6, 4), ("Disabled", 5, 5)])
@@ -204,17 +204,17 @@ def test_of_several_policies_the_one_that_is_selected_counts(select: str | None,
     policies = [each for value in (1, 4) for each in rule("Pods", value)["policies"]]
     rules = {"policies": policies, "stabilizationWindowSeconds": 0, **({"selectPolicy": select} if select else {})}
     spec = {"maxReplicas": 20, "behavior": {"scaleUp": rules, "scaleDown": rules}}
-    assert limit(Past(), NOW, spec, 5, 20, 0).replicas == up
-    assert limit(Past(), NOW, spec, 5, 0, 0).replicas == down
+    assert limit(ScalingHistory(), NOW, spec, 5, 20, 0).replicas == up
+    assert limit(ScalingHistory(), NOW, spec, 5, 0, 0).replicas == down
 
 
 def test_the_past_counts_up_to_the_end_of_its_period() -> None:
     up = {"scaleUp": rule("Pods", 4), "scaleDown": rule("Pods", 4, stabilizationWindowSeconds=0)}
     for seconds, expected in ((59, 4), (60, 8)):
-        past = Past()
+        past = ScalingHistory()
         past.record_change(NOW - timedelta(seconds=seconds), 0, 4, up)
         assert limit(past, NOW, {"maxReplicas": 20, "behavior": up}, 4, 20, 0).replicas == expected
-    past = Past()
+    past = ScalingHistory()
     past.record_change(NOW, 4, 8, up)
     past.record_change(NOW + timedelta(seconds=60), 8, 9, up)
     past.record_change(NOW + timedelta(seconds=60), 9, 7, up)
@@ -223,18 +223,18 @@ def test_the_past_counts_up_to_the_end_of_its_period() -> None:
     assert past.downs == [(NOW + timedelta(seconds=60), 2)]
     spec = {"maxReplicas": 20}
     for seconds, expected in ((300, 8), (301, 2)):
-        past = Past()
+        past = ScalingHistory()
         limit(past, NOW, spec, 8, 8, 1)
         assert limit(past, NOW + timedelta(seconds=seconds), spec, 8, 2, 1).replicas == expected
     for seconds, expected in ((29, 8), (30, 2)):
-        past, window = Past(), {"behavior": {"scaleDown": rule("Pods", 9, stabilizationWindowSeconds=30)}}
+        past, window = ScalingHistory(), {"behavior": {"scaleDown": rule("Pods", 9, stabilizationWindowSeconds=30)}}
         limit(past, NOW, {**spec, **window}, 8, 8, 1)
         assert limit(past, NOW + timedelta(seconds=seconds), {**spec, **window}, 8, 2, 1).replicas == expected
-        past, window = Past(), {"behavior": {"scaleUp": rule("Pods", 9, stabilizationWindowSeconds=30)}}
+        past, window = ScalingHistory(), {"behavior": {"scaleUp": rule("Pods", 9, stabilizationWindowSeconds=30)}}
         limit(past, NOW, {**spec, **window}, 2, 2, 1)
         expected = 2 if seconds == 29 else 8
         found = limit(past, NOW + timedelta(seconds=seconds), {**spec, **window}, 2, 8, 1)
-        assert (found.replicas, found.able[0]) == (
+        assert (found.replicas, found.able_to_scale[0]) == (
             expected,
             "ScaleUpStabilized" if seconds == 29 else "ReadyForNewScale",
         )

@@ -201,7 +201,7 @@ def test_pods_are_those_of_one_autoscaler() -> None:
     )
     assert look("web").told.reasons == ["SuccessfulRescale"]
     gone = look("other")
-    gone.informer.imagine("ns/other", None)
+    gone.informer.set_object("ns/other", None)
     assert gone.counted("desired_replicas") != []
     gone("other", "web")
     assert gone.told.reasons == ["SuccessfulRescale"] * 2
@@ -272,12 +272,12 @@ def test_an_autoscaler_is_looked_at_when_it_comes_changes_or_goes_and_not_for_it
         {**of, "spec": {}},
         scaler(resource(), said={"load.cpu": "1"}),
     ):
-        look.informer.imagine("ns/web", of)
+        look.informer.set_object("ns/web", of)
         queue.clear()
-        look.informer.imagine("ns/web", changed)
+        look.informer.set_object("ns/web", changed)
         assert len(queue) == (0 if "desiredReplicas" in changed["status"] else 1)
-    look.informer.imagine("ns/other", scaler(name="other"))
-    look.informer.imagine("ns/other", None)
+    look.informer.set_object("ns/other", scaler(name="other"))
+    look.informer.set_object("ns/other", None)
     assert queue[1:] == ["ns/other"] * 2
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from apiserver.api.objects import Json
 from controllers.workloads.autoscaling.calculator import Tolerances, compute_for_pods, compute_for_value, requests_of
-from controllers.workloads.autoscaling.limits import Past, limit
+from controllers.workloads.autoscaling.limits import ScalingHistory, limit
 from controllers.workloads.autoscaling.usage import MetricError
 
 pytestmark = pytest.mark.integration
@@ -108,12 +108,12 @@ def rule(kind: str, value: int, **more: Any) -> Json:
 def test_policies_say_how_far_a_size_goes_at_once(
     behavior: Json, current: int, wanted: int, least: int, expected: int, reason: str
 ) -> None:
-    found = limit(Past(), NOW, {"maxReplicas": 20, "behavior": behavior}, current, wanted, least)
+    found = limit(ScalingHistory(), NOW, {"maxReplicas": 20, "behavior": behavior}, current, wanted, least)
     assert (found.replicas, found.limit[0]) == (expected, reason)
 
 
 def test_a_policy_counts_from_where_its_period_began_and_older_changes_are_forgotten() -> None:
-    past, behavior = Past(), {"scaleUp": rule("Pods", 2), "scaleDown": rule("Pods", 9)}
+    past, behavior = ScalingHistory(), {"scaleUp": rule("Pods", 2), "scaleDown": rule("Pods", 9)}
     past.record_change(NOW, 6, 4, behavior)
     assert limit(past, NOW, {"maxReplicas": 20, "behavior": behavior}, 4, 20, 1).replicas == 8
     past.record_change(NOW + timedelta(hours=1), 6, 4, behavior)
@@ -121,11 +121,14 @@ def test_a_policy_counts_from_where_its_period_began_and_older_changes_are_forgo
 
 
 def test_what_was_asked_for_lately_holds_a_size_and_is_told() -> None:
-    past, spec = Past(), {"maxReplicas": 20, "behavior": {"scaleUp": rule("Pods", 9, stabilizationWindowSeconds=60)}}
+    past, spec = (
+        ScalingHistory(),
+        {"maxReplicas": 20, "behavior": {"scaleUp": rule("Pods", 9, stabilizationWindowSeconds=60)}},
+    )
     limit(past, NOW, spec, 5, 5, 1)
     found = limit(past, NOW + timedelta(seconds=10), spec, 5, 9, 1)
-    assert (found.replicas, found.able[0]) == (5, "ScaleUpStabilized")
-    past = Past()
+    assert (found.replicas, found.able_to_scale[0]) == (5, "ScaleUpStabilized")
+    past = ScalingHistory()
     limit(past, NOW, {"maxReplicas": 20}, 5, 8, 1)
     found = limit(past, NOW + timedelta(seconds=10), {"maxReplicas": 20}, 8, 2, 1)
-    assert (found.replicas, found.able[0]) == (8, "ScaleDownStabilized")
+    assert (found.replicas, found.able_to_scale[0]) == (8, "ScaleDownStabilized")

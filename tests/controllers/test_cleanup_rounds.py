@@ -212,7 +212,7 @@ def test_a_class_of_attributes_stays_while_it_is_named_and_gets_its_finalizer() 
         def build(client: Any, informers: Any) -> Any:
             made = VolumeAttributesClassProtection(client, informers, Options())
             if user:
-                informers.of(VOLUMES).imagine("v", {"metadata": {"name": "v", "uid": "v"}, **user})
+                informers.of(VOLUMES).set_object("v", {"metadata": {"name": "v", "uid": "v"}, **user})
             return made
 
         return protected(VOLUME_ATTRIBUTES_CLASSES, "c", held, build, *finalizers, going=going)
@@ -234,7 +234,7 @@ def test_a_group_stays_while_a_pod_of_it_may_run() -> None:
         def build(client: Any, informers: Any) -> Any:
             made = PodGroupProtection(client, informers, enabled=True)
             for each in members:
-                informers.of(PODS).imagine(f"ns/{each['metadata']['name']}", each)
+                informers.of(PODS).set_object(f"ns/{each['metadata']['name']}", each)
             return made
 
         gone = {"name": "g", "namespace": "ns", "uid": "g", "finalizers": [held], "deletionTimestamp": NOW}

@@ -60,7 +60,7 @@ async def test_work_begins_once_all_are_read_that_were_asked_for() -> None:
     running = asyncio.create_task(controller.run())
     for kind, expected in ((None, []), (PODS, []), (NODES, ["k"])):
         if kind is not None:
-            informers.of(kind).settle()
+            informers.of(kind).mark_synced()
         await asyncio.sleep(1)
         assert done == expected
     running.cancel()

@@ -12,7 +12,7 @@ from apiserver.api.objects import Json
 from apiserver.runtime.metrics import Histogram
 from controllers.runtime.times import go_time
 from controllers.workloads.cronjob.cronjob import ReconcilePass, final_condition, job_for
-from controllers.workloads.cronjob.times import Due, find_due, format_time, is_too_late, next_delay, schedule_of
+from controllers.workloads.cronjob.times import DueTime, find_due, format_time, is_too_late, next_delay, schedule_of
 from tests.support.recording import FakeRecorder, RecordingClient
 from tests.support.virtual import run
 
@@ -273,19 +273,19 @@ def test_a_job_is_of_its_time_and_its_template() -> None:
 @pytest.mark.parametrize(
     ("schedule", "made", "spec", "expected"),
     [
-        ("0 * * * *", "2025-12-31T23:30:00Z", {}, Due(START, False)),
+        ("0 * * * *", "2025-12-31T23:30:00Z", {}, DueTime(START, False)),
         ("0 * * * *", "2026-01-01T00:00:00Z", {}, None),
         ("30 * * * *", "2025-12-31T23:45:00Z", {}, None),
-        ("0 * * * *", "2025-12-31T12:30:00Z", {}, Due(START, False)),
-        ("* * * * *", "2025-12-31T22:20:00Z", {}, Due(START, False)),
-        ("* * * * *", "2025-12-31T22:18:00Z", {}, Due(START, True)),
-        ("* * * * *", "2025-12-31T22:00:00Z", {"startingDeadlineSeconds": 120}, Due(START, False)),
-        ("0 0 1 1 *", "2025-06-01T00:00:00Z", {}, Due(START, False)),
-        ("0 0 * * 1", "2025-12-20T00:00:00Z", {}, Due(datetime(2025, 12, 29, tzinfo=UTC), False)),
-        ("0 0 1,15 * *", "2025-11-01T00:00:00Z", {}, Due(START, False)),
+        ("0 * * * *", "2025-12-31T12:30:00Z", {}, DueTime(START, False)),
+        ("* * * * *", "2025-12-31T22:20:00Z", {}, DueTime(START, False)),
+        ("* * * * *", "2025-12-31T22:18:00Z", {}, DueTime(START, True)),
+        ("* * * * *", "2025-12-31T22:00:00Z", {"startingDeadlineSeconds": 120}, DueTime(START, False)),
+        ("0 0 1 1 *", "2025-06-01T00:00:00Z", {}, DueTime(START, False)),
+        ("0 0 * * 1", "2025-12-20T00:00:00Z", {}, DueTime(datetime(2025, 12, 29, tzinfo=UTC), False)),
+        ("0 0 1,15 * *", "2025-11-01T00:00:00Z", {}, DueTime(START, False)),
     ],
 )
-def test_of_the_missed_times_the_last_counts(schedule: str, made: str, spec: Json, expected: Due | None) -> None:
+def test_of_the_missed_times_the_last_counts(schedule: str, made: str, spec: Json, expected: DueTime | None) -> None:
     found = cron(made, schedule=schedule, **spec)
     assert find_due(found, schedule_of(found), START) == expected
 

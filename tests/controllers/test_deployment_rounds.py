@@ -44,7 +44,7 @@ def test_a_long_name_leaves_room_for_the_hash() -> None:
     of = deployment()
     of["metadata"]["name"] = "d" * 253
     look = Look(of)
-    look.component.owners.imagine("ns/d", of)
+    look.component.owners.set_object("ns/d", of)
     [made] = look().made
     code = made["metadata"]["labels"][HASH_LABEL]
     assert made["metadata"]["name"] == f"{'d' * (252 - len(code))}-{code}"
@@ -164,7 +164,7 @@ def test_the_last_pod_that_goes_wakes_a_deployment_that_is_made_anew() -> None:
     def woken(of: Json, known: Json) -> list[str]:
         look, queue = Look(of, held("old", 0, 1), pods=(known,)), list[str]()
         look.component.queue = queue.append  # type: ignore[method-assign]
-        look.pods.imagine("ns/" + known["metadata"]["name"], None)
+        look.pods.set_object("ns/" + known["metadata"]["name"], None)
         return queue
 
     assert woken(deployment(**RECREATE), pod("old")) == ["ns/d"]

@@ -51,7 +51,7 @@ class Look:
         self.component = Disruption(self.client, informers, Options())  # type: ignore[arg-type]
         self.component._recorder = self.told  # type: ignore[assignment]
         for each in pods:
-            self.pods.imagine(f"ns/{each['metadata']['name']}", each)
+            self.pods.set_object(f"ns/{each['metadata']['name']}", each)
         self.again: timedelta | None = None
         self.error: StatusError | None = None
 
@@ -123,10 +123,10 @@ def test_pods_of_others_do_not_count() -> None:
     other, elsewhere = pod("o"), pod("e")
     other["metadata"]["labels"] = {"a": "y"}
     look = Look(budget(minAvailable=0), pod("a"), other)
-    look.pods.imagine("far/e", {**elsewhere, "metadata": {**elsewhere["metadata"], "namespace": "far"}})
+    look.pods.set_object("far/e", {**elsewhere, "metadata": {**elsewhere["metadata"], "namespace": "far"}})
     assert look().numbers == (1, 1, 0, 1)
     gone = Look(budget(minAvailable=0), pod("a"))
-    gone.budgets.imagine("ns/b", None)
+    gone.budgets.set_object("ns/b", None)
     assert gone().client.writes == []
 
 
@@ -197,14 +197,14 @@ def test_of_a_pods_budgets_one_is_counted_again() -> None:
     look.component._budget_controller.queue.add = queue.append  # type: ignore[method-assign, assignment]
     odd = budget(name="odd", selector={"matchExpressions": [{"key": "a", "operator": "Near"}]})
     for each in (odd, budget(name="other", selector={"matchLabels": {"a": "y"}})):
-        look.budgets.imagine(f"ns/{each['metadata']['name']}", each)
+        look.budgets.set_object(f"ns/{each['metadata']['name']}", each)
     queue.clear()
     for known in (pod("a"), pod("a", "False"), None):
-        look.pods.imagine("ns/a", known)
+        look.pods.set_object("ns/a", known)
     assert (queue, look.told.events) == (["ns/b"] * 3, [])
-    look.budgets.imagine("ns/z", budget(name="z"))
+    look.budgets.set_object("ns/z", budget(name="z"))
     queue.clear()
-    look.pods.imagine("ns/a", pod("a"))
+    look.pods.set_object("ns/a", pod("a"))
     text = 'Pod "ns"/"a" matches multiple PodDisruptionBudgets.  Chose "b" arbitrarily.'
     assert (queue, look.told.events) == (["ns/b"], [("Warning", "MultiplePodDisruptionBudgets", text)])
 

@@ -328,7 +328,7 @@ async def test_endpoints_are_looked_at_when_their_service_or_their_slices_change
     part = mirroring.build(RecordingClient(), informers, Options())  # type: ignore[arg-type]
 
     def changed(kind: Kind, obj: Json) -> list[str]:
-        informers.of(kind).imagine(key_of(obj), obj)
+        informers.of(kind).set_object(key_of(obj), obj)
         keys = list(part._controller.queue._order)
         part._controller.queue._order.clear()
         part._controller.queue._dirty.clear()

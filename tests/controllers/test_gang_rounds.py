@@ -43,9 +43,9 @@ class Looked:
             for kind in (WORKLOADS, POD_GROUPS):
                 informers.of(kind)._answered.set()
                 if kind != unserved:
-                    informers.of(kind).settle()
+                    informers.of(kind).mark_synced()
             for kind, obj in there:
-                informers.of(kind).imagine(key_of(obj), obj)
+                informers.of(kind).set_object(key_of(obj), obj)
             return await gangs.group_of(found, [{}] * pods)
 
         self.group = run(scenario)

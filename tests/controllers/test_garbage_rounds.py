@@ -47,7 +47,7 @@ class Collector:
     def sees(self, obj: Json | None, name: str = "", kind: Kind = CONFIG_MAPS) -> None:
         """The informer has this; None: it is gone."""
         metadata = obj["metadata"] if obj else {"name": name, "namespace": "ns"}
-        self.of[kind.kind].imagine("/".join(filter(None, (metadata.get("namespace"), metadata["name"]))), obj)
+        self.of[kind.kind].set_object("/".join(filter(None, (metadata.get("namespace"), metadata["name"]))), obj)
 
     def queued(self) -> set[str]:
         """What is to be looked at since this was asked last."""

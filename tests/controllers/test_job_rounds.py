@@ -309,7 +309,7 @@ def test_a_pod_of_an_index_is_named_and_told_which_it_is() -> None:
     containers = [{"name": "c"}, {"name": "d", "env": [{"name": "JOB_COMPLETION_INDEX", "value": "mine"}]}]
     of["spec"]["template"] = {**of["spec"]["template"], "spec": {"containers": containers}}
     look = Look(job())
-    look.component.owners.imagine("ns/j", of)
+    look.component.owners.set_object("ns/j", of)
     [made] = look().pods("create")
     assert made["metadata"]["generateName"] == f"{'j' * 55}-0-"
     assert (made["metadata"]["labels"], made["spec"]["hostname"]) == ({"j": "j", ANNOTATION: "0"}, f"{'j' * 63}-0")

@@ -291,10 +291,10 @@ class Evicting:
         self.component._recorder = self.told  # type: ignore[assignment]
 
     async def look(self, found: Json | None, *taints: str) -> timedelta | None:
-        self.informers.of(NODES).imagine(
+        self.informers.of(NODES).set_object(
             "n", node("True", NOW, *(taint(key, "NoExecute") for key in taints), taint("x"))
         )
-        self.informers.of(PODS).imagine("ns/p", found)
+        self.informers.of(PODS).set_object("ns/p", found)
         if found is not None:
             self.client.there["Pod", "p"] = found
         return await self.component.reconcile("ns/p")

@@ -12,7 +12,7 @@ from controllers.options.options import Options
 from controllers.runtime.kinds import NODES, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from controllers.volumes import PROVISIONED_BY, SELECTED_NODE
 from controllers.volumes.provisioner import DRIVER, FINALIZER, Provisioner, _keys_for_volume
-from controllers.volumes.reclaiming import Fate, fate
+from controllers.volumes.reclaiming import ReclaimDecision, decide_reclaim
 from tests.support.recording import FakeRecorder, RecordingClient, make_informers
 from tests.support.virtual import run
 
@@ -277,13 +277,13 @@ def spec(by: str = "", policy: str = "Delete", **more: Any) -> Json:
 @pytest.mark.parametrize(
     ("found", "becomes"),
     [
-        (spec(policy="Retain", hostPath={"path": "/tmp/x"}), Fate.KEPT),
-        (spec(policy="", hostPath={"path": "/tmp/x"}), Fate.KEPT),
+        (spec(policy="Retain", hostPath={"path": "/tmp/x"}), ReclaimDecision.KEPT),
+        (spec(policy="", hostPath={"path": "/tmp/x"}), ReclaimDecision.KEPT),
         (spec(policy="Recycle"), ("VolumeFailedRecycle", "No recycler plugin found for the volume!")),
         (spec(by="kubernetes.io/x"), ("VolumeFailedDelete", "no volume plugin matched name: kubernetes.io/x")),
-        (spec(by="x"), Fate.KEPT),
-        (spec(csi={}), Fate.KEPT),
-        (spec(hostPath={"path": "/tmp/x"}), Fate.DELETED),
+        (spec(by="x"), ReclaimDecision.KEPT),
+        (spec(csi={}), ReclaimDecision.KEPT),
+        (spec(hostPath={"path": "/tmp/x"}), ReclaimDecision.DELETED),
         (spec(hostPath={"path": "/tmp/"}),
          ("VolumeFailedDelete", "host_path deleter only supports /tmp/.+ but received provided /tmp/")),
         (spec(hostPath={"path": "/var/tmp/x"}),
@@ -295,4 +295,4 @@ def spec(by: str = "", policy: str = "Delete", **more: Any) -> Json:
     ],
 )  # fmt: skip
 def test_what_the_binder_itself_does_with_a_volume_without_a_claim(found: Json, becomes: Any) -> None:
-    assert fate(found) == becomes
+    assert decide_reclaim(found) == becomes

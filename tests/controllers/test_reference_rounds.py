@@ -73,7 +73,7 @@ class Looked:
             for kind, obj in ([(RESOURCE_CLAIMS, found)] if found is not None else []) + list(shown):
                 part._controller.queue._order.clear()
                 part._controller.queue._dirty.clear()
-                informers.of(kind).imagine(key_of(obj), obj)
+                informers.of(kind).set_object(key_of(obj), obj)
             self.queued = list(part._controller.queue._order)
             await part.reconcile("ns/c")
 

@@ -47,7 +47,7 @@ def claim(*users: str, allocated: bool = True, results: Any = ()) -> Json:
 
 
 class Agent:
-    """The agent with imagined nodes, pods and claims."""
+    """The agent with make_informers nodes, pods and claims."""
 
     def __init__(self, **options: Any) -> None:
         self.client = RecordingClient()
@@ -61,7 +61,7 @@ class Agent:
         if self.options.node and kind in (NODES, PODS):
             field = "metadata.name" if kind == NODES else "spec.nodeName"
             selectors = {"field_selector": f"{field}={self.options.node}"}
-        self.informers.of(kind, **selectors).imagine(key_of(obj), None if gone else obj)
+        self.informers.of(kind, **selectors).set_object(key_of(obj), None if gone else obj)
         return self.queued()
 
     def queued(self) -> list[str]:
@@ -348,7 +348,7 @@ async def test_the_node_with_plugin_directories_has_real_drivers(tmp_path: Path)
         assert before <= due <= asyncio.get_running_loop().time(), "what drivers do cannot be foreseen"
         assert len(agent.part.metrics) > len(Agent().part.metrics)
         assert plugins._pods() is None, "nothing has been read yet"
-        agent.informers.of(PODS).settle()
+        agent.informers.of(PODS).mark_synced()
         agent.put(PODS, pod(on="node-1"))
         agent.put(PODS, pod("q", "node-2"))
         assert plugins._pods() == [pod(on="node-1")]

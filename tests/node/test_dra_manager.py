@@ -13,7 +13,7 @@ import pytest
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from controllers.kubelet.dra.checkpoint import CheckpointError, FileCheckpoint
-from controllers.kubelet.dra.drivers import ClaimId, DriverCallError, DriverMissingError, Prepared, PreparedDevice
+from controllers.kubelet.dra.drivers import ClaimId, DriverCallError, DriverMissingError, PreparedClaim, PreparedDevice
 from controllers.kubelet.dra.manager import DraError, DraFeatures, DraManager
 from controllers.kubelet.dra.metrics import DraMetrics
 
@@ -42,8 +42,10 @@ class Scripted:
             f"{name}-uid": value for name, value in answer.items() if value is not None
         }
 
-    async def prepare(self, claims: Sequence[ClaimId]) -> Mapping[str, Prepared]:
-        answer: Mapping[str, Prepared] = await self._answer("prepare", claims, lambda uid: Prepared((device(uid),)))
+    async def prepare(self, claims: Sequence[ClaimId]) -> Mapping[str, PreparedClaim]:
+        answer: Mapping[str, PreparedClaim] = await self._answer(
+            "prepare", claims, lambda uid: PreparedClaim((device(uid),))
+        )
         return answer
 
     async def unprepare(self, claims: Sequence[ClaimId]) -> Mapping[str, str]:
@@ -189,9 +191,9 @@ async def test_a_claim_that_is_being_released_is_prepared_anew_for_the_next_pod(
     ("answer", "text"),
     [
         (DriverCallError("Internal", "boom"), "NodePrepareResources: rpc error: code = Internal desc = boom"),
-        ({"c": Prepared(error="no")}, "NodePrepareResources failed for ResourceClaim c: no"),
+        ({"c": PreparedClaim(error="no")}, "NodePrepareResources failed for ResourceClaim c: no"),
         ({"c": None}, "NodePrepareResources skipped 1 ResourceClaims"),
-        ({"d": Prepared()}, "NodePrepareResources returned result for unknown claim UID d-uid"),
+        ({"d": PreparedClaim()}, "NodePrepareResources returned result for unknown claim UID d-uid"),
     ],
 )
 async def test_a_failed_preparation_says_why_is_tried_again_and_has_to_be_released(
@@ -317,7 +319,7 @@ async def test_no_call_is_made_before_the_file_says_for_whom(node: Node, tmp_pat
 
 async def test_a_request_gets_its_devices_alone(node: Node) -> None:
     node.claim("c", "p")
-    answer = Prepared((device("c", "a", 0), device("c", "b", 1), PreparedDevice("n1", "all", (), ("v/c=all",))))
+    answer = PreparedClaim((device("c", "a", 0), device("c", "b", 1), PreparedDevice("n1", "all", (), ("v/c=all",))))
     node.get(GPU).next = [{"c": answer}]
     await node.manager.prepare(pod("p", "c"))
     for request, wanted in (("a", ["v/c=c-0", "v/c=all"]), ("b", ["v/c=c-1", "v/c=all"])):

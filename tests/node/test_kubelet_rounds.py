@@ -15,7 +15,7 @@ from apiserver.runtime import clock
 from controllers.kubelet.dra.manager import DraError
 from controllers.kubelet.emulation.addresses import PodAddresses
 from controllers.kubelet.kubelet import Host, Kubelet, Timings, node_address
-from controllers.kubelet.pods.containers import EMULATED, EmulatedContainers, End
+from controllers.kubelet.pods.containers import EMULATED, ContainerExit, EmulatedContainers
 from controllers.runtime.times import go_time, parse_time
 from tests.support.recording import FakeRecorder, RecordingClient
 
@@ -342,7 +342,7 @@ def test_a_hook_that_sleeps_goes_before_the_end_and_counts_to_the_grace(
     asked = parse_time(at(0))
     deadline = asked + timedelta(seconds=grace)
     end = EMULATED.stop(found, {"name": "c"}, asked, deadline)
-    assert end == End(asked + timedelta(seconds=after), code)
+    assert end == ContainerExit(asked + timedelta(seconds=after), code)
 
 
 async def test_containers_that_do_not_stop_are_killed_when_the_grace_is_over() -> None:

@@ -41,7 +41,7 @@ class Life:
         made = step(self.pod, self.now, missing=self.missing)
         self.pod["status"] = {**self.pod["status"], **made.status}
         self.events = [reason for _, reason, _ in made.events]
-        self.over, self.again = made.over, made.again
+        self.over, self.again = made.all_ended, made.requeue_after
         return made.status
 
     def state(self, name: str = "c") -> Json:
@@ -372,7 +372,7 @@ def test_what_still_runs_when_a_pod_is_over_is_killed() -> None:
     for seconds, killed in ((0, []), (4, []), (10, ["beside", "shell"])):
         made = step(life.pod, START + timedelta(seconds=seconds), containers)
         life.pod["status"] = {**life.pod["status"], **made.status}
-        assert (made.over, containers.killed) == (bool(killed), killed)
+        assert (made.all_ended, containers.killed) == (bool(killed), killed)
 
 
 @pytest.mark.parametrize(

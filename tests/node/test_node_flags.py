@@ -13,7 +13,7 @@ import pytest
 
 from controllers.kubelet import __main__ as node
 from controllers.manager import flags as components
-from controllers.options.command_line import FlagError, Given, address
+from controllers.options.command_line import FlagError, Flags, read_address
 from controllers.options.options import AutoscalerOptions, NodeLifecycleOptions, Options, Processes
 
 pytestmark = pytest.mark.integration
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 SERVER = "--server=http://127.0.0.1:1/"
 
 
-def of_node(*flags: str) -> Given:
+def of_node(*flags: str) -> Flags:
     return node.read(["n1", SERVER, "--plugin-dir=/p", *flags])
 
 
@@ -129,13 +129,13 @@ def test_a_node_is_called_as_it_was_called(monkeypatch: pytest.MonkeyPatch, caps
     [("", None), ("1.2.3.4:80", ("1.2.3.4", 80)), ("[::]:65535", ("::", 65535)), ("h:0", ("h", 0))],
 )
 def test_an_address_is_a_host_and_a_port(text: str, found: Any) -> None:
-    assert address(text) == found
+    assert read_address(text) == found
 
 
 @pytest.mark.parametrize("text", ["80", ":80", "h:", "h:x", "h:65536", "h:-1"])
 def test_what_is_no_address_is_named(text: str) -> None:
     with pytest.raises(FlagError, match="is not IP:PORT"):
-        address(text)
+        read_address(text)
 
 
 # --- the components'

@@ -15,7 +15,7 @@ from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.kubelet.dra.manager import DraError
-from controllers.kubelet.pods.containers import KILLED, ContainerError, End
+from controllers.kubelet.pods.containers import KILLED, ContainerError, ContainerExit
 from controllers.kubelet.run.containers import ProcessContainers
 from controllers.kubelet.run.process import Process
 from tests.support.patience import become
@@ -180,9 +180,9 @@ async def test_a_container_without_a_command_is_emulated(tmp_path: Path) -> None
         assert node.containers.process(found, "c") is None
         assert node.containers.end(found, idle, state) is None
         init = pod(container(*SLEEP, name="runs"), initContainers=[idle])
-        assert node.containers.end(init, idle, state) == End(LONG_AGO, 0)
+        assert node.containers.end(init, idle, state) == ContainerExit(LONG_AGO, 0)
         asked = LONG_AGO + timedelta(seconds=1)
-        assert node.containers.stop(found, {"name": "c"}, asked, asked) == End(asked, 0)
+        assert node.containers.stop(found, {"name": "c"}, asked, asked) == ContainerExit(asked, 0)
 
 
 async def test_a_process_that_nobody_knows_ended_with_the_node_that_started_it(tmp_path: Path) -> None:
@@ -195,9 +195,9 @@ async def test_a_process_that_nobody_knows_ended_with_the_node_that_started_it(t
         assert (end.code, end.at.microsecond) == (KILLED, 0)
         assert abs(end.at - clock.now()) < timedelta(seconds=60)
         for name in ("c", "begins"):
-            assert node.containers.stop(found, {"name": name}, asked, late) == End(asked, KILLED)
-        assert node.containers.stop(found, {"name": "idle"}, asked, late) == End(asked, 0)
-        assert node.containers.stop(pod(first), {"name": "c"}, asked, late) == End(asked, KILLED)
+            assert node.containers.stop(found, {"name": name}, asked, late) == ContainerExit(asked, KILLED)
+        assert node.containers.stop(found, {"name": "idle"}, asked, late) == ContainerExit(asked, 0)
+        assert node.containers.stop(pod(first), {"name": "c"}, asked, late) == ContainerExit(asked, KILLED)
 
 
 async def test_a_process_that_is_stopped_is_told_and_then_killed(tmp_path: Path) -> None:

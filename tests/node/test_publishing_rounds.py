@@ -49,7 +49,7 @@ class Node:
 
     def shows(self, *slices: Json) -> None:
         for item in slices or self.made:
-            self.informers.of(RESOURCE_SLICES).imagine(key_of(item), item)
+            self.informers.of(RESOURCE_SLICES).set_object(key_of(item), item)
         self.made = []
 
 

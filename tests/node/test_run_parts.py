@@ -11,7 +11,7 @@ import pytest
 from apiserver.api.objects import Json
 from controllers.kubelet.pods.containers import ContainerError
 from controllers.kubelet.pods.environment import environment, field_of, references, resource_of
-from controllers.kubelet.run.volumes import furnish
+from controllers.kubelet.run.volumes import build_directory
 
 pytestmark = pytest.mark.integration
 
@@ -141,7 +141,7 @@ def furnished(place: Path, volume: Json, links: dict[str, str] | None = None, **
     volume = {"name": "v", **volume}
     container = {"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/data", **mount}]}
     root = place / "root"
-    furnish(pod(volume), container, root, place / "volumes", lookup, links or {}, {"WHO": "me"})
+    build_directory(pod(volume), container, root, place / "volumes", lookup, links or {}, {"WHO": "me"})
     return root
 
 

@@ -24,7 +24,7 @@ from controllers.kubelet.dra.checkpoint import CheckpointError
 from controllers.manager import start as module
 from controllers.manager.flags import read
 from controllers.manager.instance import CredentialsError, Instance
-from controllers.options.command_line import FlagError, Given
+from controllers.options.command_line import FlagError, Flags
 from controllers.runtime.election import LeaseLostError
 from kubedra.kubeconfig.reader import KubeconfigError
 from tests.support.patience import become, wait_until
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.integration
 def outcome(error: BaseException | None, monkeypatch: pytest.MonkeyPatch, verbosity: int = 0) -> int:
     """The exit code where the components end so."""
 
-    async def serve(_: Given) -> None:
+    async def serve(_: Flags) -> None:
         if error is not None:
             raise error
 
@@ -65,7 +65,7 @@ def test_how_it_ended_is_one_line_and_an_exit_code(
 
 @pytest.mark.parametrize("error", [FlagError("--x: a\nb"), KubeconfigError("a\n b"), OSError("a b")])
 def test_a_mistake_in_what_it_was_told_is_one_line(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
-    def told() -> Given:
+    def told() -> Flags:
         raise error
 
     assert module.run(told, "prog") == 2

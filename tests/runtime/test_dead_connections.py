@@ -17,7 +17,7 @@ from controllers.runtime.client import Batch, Client
 from controllers.runtime.http import HttpTransport
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import PODS
-from controllers.runtime.rate_limit import Paced
+from controllers.runtime.rate_limit import RateLimitedTransport
 from controllers.runtime.transport import TransportError
 from kubedra.kubeconfig.reader import Cluster
 from tests.support.patience import patience
@@ -82,7 +82,7 @@ def pending() -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("answer", [b"", HEAD, HEAD + event("ADDED", 1)], ids=["at once", "after its head", "later"])
 async def test_a_watch_of_a_server_that_goes_silent_breaks_soon_after_its_time(answer: bytes) -> None:
     async with Silent(answer).running() as transport:
-        client, loop = Client(Paced(transport, qps=50, burst=100)), asyncio.get_running_loop()
+        client, loop = Client(RateLimitedTransport(transport, qps=50, burst=100)), asyncio.get_running_loop()
         begin = loop.time()
         with pytest.raises(TransportError, match="the answer has not ended after 11 seconds"):
             await read(client.watch(PODS, lasting=timedelta(seconds=1)))

@@ -186,7 +186,7 @@ def test_a_controller_looks_at_what_an_object_was_and_is_about() -> None:
     controller.follow(informers.of(PODS), lambda found: (found["spec"]["nodeName"],))
 
     def looked_at(obj: Json | None) -> set[str]:
-        informers.of(PODS).imagine("ns/p", obj)
+        informers.of(PODS).set_object("ns/p", obj)
         queue = controller.queue
         found = set(queue._dirty)
         queue._dirty.clear()
@@ -225,21 +225,21 @@ def test_an_answer_to_an_update_counts_until_the_watch_shows_it_or_something_new
 
     known.wrote(pod("p", version=5))
     assert shown() is None
-    informers.of(PODS).imagine("ns/p", pod("p", version=2))
+    informers.of(PODS).set_object("ns/p", pod("p", version=2))
     known.wrote(pod("p", version=5))
     assert shown() == "5"
     assert [each["metadata"]["resourceVersion"] for each in known.of([pod("p", version=2), pod("q", version=1)])] == [
         "5",
         "1",
     ]
-    informers.of(PODS).imagine("ns/p", pod("p", version=4))
+    informers.of(PODS).set_object("ns/p", pod("p", version=4))
     assert shown() == "5"
-    informers.of(PODS).imagine("ns/p", pod("p", version=5))
+    informers.of(PODS).set_object("ns/p", pod("p", version=5))
     known.wrote(pod("p", version=5, node="late"))
     known.wrote(pod("p", version=9, uid="another"))
     assert known.get("ns/p") == pod("p", version=5)
     known.wrote(pod("p", version=8))
-    informers.of(PODS).imagine("ns/p", None)
+    informers.of(PODS).set_object("ns/p", None)
     assert shown() is None
 
 

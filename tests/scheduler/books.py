@@ -11,7 +11,7 @@ import orjson
 from apiserver.api.helpers.pod_requests import pod_requests
 from apiserver.api.objects import Json
 from apiserver.storage.log.types import Record
-from controllers.allocator import Allocated
+from controllers.allocator import AllocatedState
 from controllers.allocator.devices import DeviceID
 from controllers.resourceclaims.pods import FINALIZER
 from controllers.scheduler.dra.claims import ClaimCache
@@ -63,7 +63,7 @@ class Books:
         self._claims: dict[str, Json] = {}
         self._pods: dict[str, Json] = {}
         self._nodes: dict[str, Json] = {}
-        self._kept = Allocated()
+        self._kept = AllocatedState()
         self._cache = ClaimCache(self._kept)
         self.checked = 0
         self.problems: list[str] = []

@@ -15,7 +15,7 @@ from controllers.allocator import Allocator
 from controllers.scheduler.config.arguments import DEFAULTS, Arguments
 from controllers.scheduler.config.configuration import PluginSet, ProfileSettings
 from controllers.scheduler.cycle.evaluate import Evaluator
-from controllers.scheduler.cycle.plugins import Parts, default_plugins
+from controllers.scheduler.cycle.plugins import PluginDependencies, default_plugins
 from controllers.scheduler.cycle.profiles import arrange
 from controllers.scheduler.dra.claims import ClaimCache
 from controllers.scheduler.dra.dynamic_resources import DynamicResources
@@ -52,7 +52,7 @@ class Cluster:
             return given.get(name, usual.enabled(name))
 
         self._label = ""
-        parts = Parts(
+        parts = PluginDependencies(
             cache=self.cache,
             devices=self.devices,
             default_selector=self._selector,

@@ -10,7 +10,7 @@ import pytest
 
 from apiserver.api.errors.status import StatusError, conflict
 from apiserver.api.objects import Json
-from controllers.allocator import Allocated
+from controllers.allocator import AllocatedState
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from controllers.scheduler.dra.claims import ClaimCache
@@ -31,7 +31,7 @@ class Known:
     """A cache and what it told."""
 
     def __init__(self) -> None:
-        self.allocated = Allocated()
+        self.allocated = AllocatedState()
         self.cache = ClaimCache(self.allocated)
         self.told: list[tuple[str | None, str | None]] = []
         self.cache.on_change(lambda *claims: self.told.append(tuple(map(self._version, claims))))  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from controllers.runtime.kinds import EVENTS, PODS
 from controllers.scheduler.config.arguments import Arguments, read_arguments
 from controllers.scheduler.config.configuration import Configuration, parse
 from controllers.scheduler.config.fields import ConfigurationError
-from controllers.scheduler.cycle.plugins import Parts, default_plugins
+from controllers.scheduler.cycle.plugins import PluginDependencies, default_plugins
 from controllers.scheduler.cycle.profiles import arrange, check, load
 from controllers.scheduler.framework.framework import Plugin
 from tests.scheduler.cluster import Cluster
@@ -46,7 +46,7 @@ def named(*names: str) -> list[Json]:
 def arranged(plugins: Json) -> tuple[Plugin, ...]:
     cluster = Cluster()
     settings = parse(document(profile(plugins))).profiles[0]
-    return arrange(default_plugins(Parts(cache=cluster.cache, devices=cluster.devices)), settings)
+    return arrange(default_plugins(PluginDependencies(cache=cluster.cache, devices=cluster.devices)), settings)
 
 
 def arguments(gates: Mapping[str, bool] | None = None, **args: Json) -> Arguments:
@@ -398,7 +398,7 @@ def test_plugins_for_places_of_groups_are_configured_where_their_gate_is_on() ->
     points = {"disabled": named("*")}, {"enabled": named("TopologyPlacementGenerator")}
     given = profile(dict(zip(("placementScore", "placementGenerate"), points, strict=True)))
     cluster = Cluster()
-    parts = Parts(cache=cluster.cache, devices=cluster.devices, enabled=gated)
+    parts = PluginDependencies(cache=cluster.cache, devices=cluster.devices, enabled=gated)
     found = {plugin.name: plugin for plugin in arrange(default_plugins(parts), parse(document(given)).profiles[0])}
     assert found["TopologyPlacementGenerator"].placements is not None
     assert "PodGroupPodsCount" not in found

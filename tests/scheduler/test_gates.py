@@ -21,7 +21,7 @@ from controllers.scheduler.framework.events import ClusterEvent, Event
 from controllers.scheduler.framework.framework import hints_of
 from controllers.scheduler.plugins.resources import node_resources_fit
 from controllers.scheduler.queue.queue import SchedulingQueue
-from controllers.scheduler.queue.queued_pod import Place
+from controllers.scheduler.queue.queued_pod import SubQueue
 from controllers.scheduler.state.pod_info import PodInfo
 from controllers.workloads.daemonset.nodes import Eligibility
 from tests.scheduler.cluster import Cluster
@@ -164,7 +164,7 @@ def test_without_popping_from_the_backoff_rejected_pods_wait_until_it_is_over() 
         pod = await queue.pop()
         queue.put_back(pod, (FIT,))
         queue.notify(Event(ClusterEvent.NODE_ADD, None, make_node("n")))
-        assert pod.place is Place.BACKOFF
+        assert pod.sub_queue is SubQueue.BACKOFF
         waiting = asyncio.create_task(queue.pop())
         await asyncio.sleep(0)
         at_first = waiting.done()

@@ -15,7 +15,7 @@ from controllers.scheduler.framework.framework import SKIP, Plugin, Reads, hints
 from controllers.scheduler.framework.status import Rejection
 from controllers.scheduler.plugins.placement import NODE_NAME
 from controllers.scheduler.queue.queue import SchedulingQueue
-from controllers.scheduler.queue.queued_pod import Place
+from controllers.scheduler.queue.queued_pod import SubQueue
 from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
@@ -125,7 +125,7 @@ async def test_what_it_reads_wakes_its_pods(event: Event, wakes: bool) -> None:
     pod = await queue.pop()
     queue.put_back(pod, (plugin.name,))
     queue.notify(event)
-    assert (pod.place is not Place.UNSCHEDULABLE) == wakes
+    assert (pod.sub_queue is not SubQueue.UNSCHEDULABLE) == wakes
 
 
 def test_who_waits_for_new_nodes_also_hears_of_changed_taints() -> None:
@@ -142,7 +142,7 @@ async def test_a_hint_that_fails_wakes_the_pod() -> None:
     pod = await queue.pop()
     queue.put_back(pod, ("Broken",))
     queue.notify(Event(ClusterEvent.NODE_ADD, None, make_node("n")))
-    assert pod.place is Place.BACKOFF
+    assert pod.sub_queue is SubQueue.BACKOFF
 
 
 async def test_on_a_server_a_pod_is_bound_once_the_node_has_what_the_filter_wants() -> None:

@@ -11,12 +11,12 @@ import yaml
 
 from apiserver.api.features.gates import Features
 from controllers.manager.flags import read
-from controllers.options.command_line import FlagError, Given
-from controllers.runtime.rate_limit import Paced
+from controllers.options.command_line import FlagError, Flags
+from controllers.runtime.rate_limit import RateLimitedTransport
 from controllers.scheduler.config.arguments import Arguments, read_arguments
 from controllers.scheduler.config.configuration import parse
 from controllers.scheduler.config.fields import ConfigurationError
-from controllers.scheduler.cycle.plugins import Parts, default_plugins
+from controllers.scheduler.cycle.plugins import PluginDependencies, default_plugins
 from controllers.scheduler.cycle.profiles import arrange, load
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.test_configuration import document
@@ -34,7 +34,7 @@ current-context: a
 """
 
 
-def given(tmp_path: Path, *flags: str, **fields: Any) -> Given:
+def given(tmp_path: Path, *flags: str, **fields: Any) -> Flags:
     """What a process is told by a file with these fields, and by flags."""
     (tmp_path / "kubeconfig").write_text(KUBECONFIG)
     connection = {"kubeconfig": str(tmp_path / "kubeconfig"), **fields.pop("clientConnection", {})}
@@ -47,7 +47,7 @@ def test_the_file_that_kube_scheduler_writes_means_the_defaults() -> None:
     found = load(DEFAULTS, Features().enabled)
     cluster = Cluster()
     (profile,) = found.profiles
-    plugins = arrange(default_plugins(Parts(cache=cluster.cache, devices=cluster.devices)), profile)
+    plugins = arrange(default_plugins(PluginDependencies(cache=cluster.cache, devices=cluster.devices)), profile)
     usual = [(plugin.name, plugin.weight) for plugin in cluster.evaluator.plugins]
     assert [(plugin.name, plugin.weight) for plugin in plugins] == usual
     assert read_arguments(profile, Features().enabled) == Arguments()
@@ -65,11 +65,11 @@ def test_the_server_is_that_of_the_file_unless_a_flag_names_one(tmp_path: Path) 
 
 
 def test_requests_are_paced_where_it_is_said(tmp_path: Path) -> None:
-    assert given(tmp_path).pace is None
-    assert given(tmp_path, clientConnection={"qps": -1, "burst": 7}).pace is None
-    assert given(tmp_path, clientConnection={"qps": 12.5}).pace == (12.5, 100)
-    assert given(tmp_path, clientConnection={"qps": 50, "burst": 7}).pace == (50, 7)
-    assert given(tmp_path, "--kube-api-qps=3", "--kube-api-burst=4", clientConnection={"qps": 50}).pace == (3, 4)
+    assert given(tmp_path).rate_limit is None
+    assert given(tmp_path, clientConnection={"qps": -1, "burst": 7}).rate_limit is None
+    assert given(tmp_path, clientConnection={"qps": 12.5}).rate_limit == (12.5, 100)
+    assert given(tmp_path, clientConnection={"qps": 50, "burst": 7}).rate_limit == (50, 7)
+    assert given(tmp_path, "--kube-api-qps=3", "--kube-api-burst=4", clientConnection={"qps": 50}).rate_limit == (3, 4)
     with pytest.raises(FlagError, match=r"^--kube-api-burst -1: cannot be negative$"):
         given(tmp_path, "--kube-api-burst=-1")
 
@@ -131,7 +131,7 @@ class Counted:
 
 async def test_a_burst_goes_at_once_and_the_rest_in_turn() -> None:
     server, start = Counted(), asyncio.get_running_loop().time()
-    paced = Paced(server, qps=2, burst=3)
+    paced = RateLimitedTransport(server, qps=2, burst=3)
     await asyncio.gather(*(paced.request("GET", "/", "", {}, b"") for _ in range(4)), paced.stream("GET", "/", "", {}))
     assert [round(at - start, 3) for at in server.asked] == [0, 0, 0, 0.5, 1]
     # Two seconds of silence are worth three requests more, not four.

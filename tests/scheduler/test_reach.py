@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from apiserver.api.objects import Json
-from controllers.allocator import Allocated, allocated
+from controllers.allocator import AllocatedState, allocated
 from controllers.scheduler.state import affected_nodes as reach
 from controllers.scheduler.state.affected_nodes import DeviceReach, TouchLog
 from tests.support.objects import make_claim, make_slice
@@ -30,7 +30,7 @@ class Reader:
     """What was touched since it was last asked."""
 
     def __init__(self) -> None:
-        self.devices = Allocated()
+        self.devices = AllocatedState()
         self.reach = DeviceReach(self.devices)
         self._read = 0
 

@@ -15,7 +15,7 @@ from controllers.scheduler.framework.attempt_metrics import AttemptMetrics, Poin
 from controllers.scheduler.framework.events import ClusterEvent, Event, label_of
 from controllers.scheduler.framework.status import Diagnosis, FitError, SchedulingError
 from controllers.scheduler.queue.queue import SchedulingQueue
-from controllers.scheduler.queue.queued_pod import Place, QueuedPod
+from controllers.scheduler.queue.queued_pod import QueuedPod, SubQueue
 from controllers.scheduler.state.nodes import Cache
 from tests.scheduler.situations import priority_class
 from tests.scheduler.test_extended_resources import asking, cluster_with_devices
@@ -153,7 +153,7 @@ async def test_a_pod_that_stays_where_it_waits_comes_to_no_queue() -> None:
     queue = SchedulingQueue(lambda pod: "SchedulingGates", {"SchedulingGates": {ClusterEvent.NODE_ADD: None}})
     queue.add(info("gated"))
     queue.notify(Event(ClusterEvent.NODE_ADD, None, make_node("n")))
-    assert [pod.place for pod in queue.pods.values()] == [Place.GATED]
+    assert [pod.sub_queue for pod in queue.pods.values()] == [SubQueue.GATED]
     assert [line for line in queue.incoming.lines() if not line.startswith("#")] == [
         'scheduler_queue_incoming_pods_total{queue="unschedulable",event="UnschedulablePodAdd"} 1'
     ]

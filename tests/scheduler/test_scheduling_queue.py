@@ -14,7 +14,7 @@ from controllers.scheduler.framework.events import ClusterEvent, Event
 from controllers.scheduler.framework.framework import hints_of
 from controllers.scheduler.plugins.resources import node_resources_fit
 from controllers.scheduler.queue.queue import SchedulingQueue
-from controllers.scheduler.queue.queued_pod import Place, QueuedPod
+from controllers.scheduler.queue.queued_pod import QueuedPod, SubQueue
 from controllers.scheduler.state.pod_info import PodInfo
 from tests.support import virtual
 from tests.support.objects import info, make_node, make_pod
@@ -89,7 +89,7 @@ def test_a_pod_is_taken_out_of_its_turn_unless_it_is_kept_out_or_being_tried() -
         assert queue.pop_by_uid("gated") is None
         taken = queue.pop_by_uid("second")
         assert taken is not None
-        assert (taken.info.name, taken.place, taken.attempts) == ("second", Place.IN_FLIGHT, 1)
+        assert (taken.info.name, taken.sub_queue, taken.attempts) == ("second", SubQueue.IN_FLIGHT, 1)
         assert queue.pop_by_uid("second") is None
         queue.put_back(taken, ())
         assert queue.pop_by_uid("second") is taken
@@ -111,13 +111,13 @@ def test_a_rejected_pod_waits_for_a_change_that_its_plugin_cares_about() -> None
     async def scenario(queue: SchedulingQueue) -> None:
         queue.add(info("p", requests={"cpu": "2"}))
         pod = await attempt(queue, FIT)
-        assert pod.place is Place.UNSCHEDULABLE
+        assert pod.sub_queue is SubQueue.UNSCHEDULABLE
         queue.notify(Event(ClusterEvent.SLICE_ADD, None, {}))
         queue.notify(node_added(cpu="1"))
-        assert pod.place is Place.UNSCHEDULABLE
+        assert pod.sub_queue is SubQueue.UNSCHEDULABLE
         await passes(5)
         queue.notify(node_added(cpu="2"))
-        assert pod.place is Place.ACTIVE
+        assert pod.sub_queue is SubQueue.ACTIVE
 
     run(scenario)
 
@@ -128,11 +128,11 @@ def test_a_change_during_the_attempt_is_not_missed() -> None:
         pod = await queue.pop()
         queue.notify(node_added(cpu="2"))
         queue.put_back(pod, FIT)
-        assert pod.place is Place.BACKOFF
+        assert pod.sub_queue is SubQueue.BACKOFF
         queue.add(info("q", requests={"cpu": "2"}))
         other = await attempt(queue, FIT)
         assert other.info.name == "q"
-        assert other.place is Place.UNSCHEDULABLE
+        assert other.sub_queue is SubQueue.UNSCHEDULABLE
 
     run(scenario)
 
@@ -141,7 +141,7 @@ def test_a_rejected_pod_that_backs_off_is_taken_early_when_nothing_else_is_to_do
     async def scenario(queue: SchedulingQueue) -> None:
         queue.add(info("failed"))
         failed = await attempt(queue, ())
-        assert failed.place is Place.ERROR_BACKOFF
+        assert failed.sub_queue is SubQueue.ERROR_BACKOFF
         queue.add(info("rejected", requests={"cpu": "2"}))
         await attempt(queue, FIT)
         queue.notify(node_added(cpu="2"))
@@ -194,9 +194,9 @@ def test_a_change_of_the_pod_itself_during_its_attempt_is_not_missed() -> None:
         queue.update(large, PodInfo(small))
         queue.add(PodInfo(other))
         queue.put_back(pod, FIT)
-        assert pod.place is Place.BACKOFF
+        assert pod.sub_queue is SubQueue.BACKOFF
         rejected = await attempt(queue, FIT)
-        assert (rejected.info.name, rejected.place) == ("q", Place.UNSCHEDULABLE)
+        assert (rejected.info.name, rejected.sub_queue) == ("q", SubQueue.UNSCHEDULABLE)
 
     run(scenario)
 
@@ -221,9 +221,9 @@ def test_an_unschedulable_pod_is_tried_again_after_five_minutes_whatever_happene
         queue.add(info("p"))
         pod = await attempt(queue, FIT)
         await passes(300)
-        assert pod.place is Place.UNSCHEDULABLE
+        assert pod.sub_queue is SubQueue.UNSCHEDULABLE
         await passes(31)
-        assert pod.place is Place.ACTIVE
+        assert pod.sub_queue is SubQueue.ACTIVE
 
     run(scenario)
 

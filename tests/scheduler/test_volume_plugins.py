@@ -69,7 +69,7 @@ def using(*claims: str, name: str = "p", namespace: str = "ns", **spec: Any) -> 
 def known(*objects: Json) -> VolumeCache:
     volumes = VolumeCache.empty()
     for obj in objects:
-        volumes._informers[KINDS[obj["kind"]]].imagine(key_of(obj), obj)
+        volumes._informers[KINDS[obj["kind"]]].set_object(key_of(obj), obj)
     return volumes
 
 
@@ -281,6 +281,6 @@ def test_pods_that_wait_are_told_what_becomes_of_volumes(kind: Kind, added: str,
     spec = {"nodeName": "n"}
     before, after = (thing(kind.kind, "x", spec=spec, status={"number": number}) for number in (1, 2))
     for obj in (before, after, None):
-        informers.of(kind).imagine("x", obj)
+        informers.of(kind).set_object("x", obj)
     expected = [(added, None, before), (changed, before, after), (deleted, after, None)]
     assert told == [event for event in expected if event[0]]

@@ -73,7 +73,7 @@ def cache_of(*objects: Json) -> VolumeCache:
     volumes = known(*(obj for obj in objects if obj["kind"] in KINDS))
     for obj in objects:
         if obj["kind"] == "CSIStorageCapacity":
-            volumes._informers[STORAGE_CAPACITIES].imagine(key_of(obj), obj)
+            volumes._informers[STORAGE_CAPACITIES].set_object(key_of(obj), obj)
     return volumes
 
 
@@ -171,7 +171,7 @@ def test_a_class_that_is_gone_when_a_node_is_looked_at_is_an_error() -> None:
     volumes = cache_of(claim(), WAITS)
     binding = VolumeBinding(volumes, attributes=True)
     state = binding.prefilter(using("c"))
-    volumes._informers[KINDS["StorageClass"]].imagine("s", None)
+    volumes._informers[KINDS["StorageClass"]].set_object("s", None)
     with pytest.raises(PluginError, match=r'^failed to find storage class "s"$'):
         binding.rejection(using("c"), state, info_of(NODE))  # type: ignore[arg-type]
 

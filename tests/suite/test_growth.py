@@ -9,7 +9,7 @@ import pytest
 from apiserver.app import Server
 from apiserver.request.messages import Request
 from benchmarks.growth import cases, fields
-from benchmarks.growth.measure import Case, asked, measured, nothing
+from benchmarks.growth.measure import Case, build_request, measure_all, no_requests
 
 pytestmark = pytest.mark.integration
 
@@ -46,7 +46,7 @@ def chosen() -> Iterator[Case]:
 
 def test_requests_cost_as_much_as_they_are_long() -> None:
     """Each was, or could easily be, quadratic: sixteen times as much for four times as much."""
-    assert not [str(growth) for growth in measured(list(chosen()), ENOUGH) if growth.too_fast]
+    assert not [str(growth) for growth in measure_all(list(chosen()), ENOUGH) if growth.too_fast]
 
 
 def test_what_grows_as_a_square_is_found() -> None:
@@ -59,5 +59,8 @@ def test_what_grows_as_a_square_is_found() -> None:
     async def line(_: Server, request: Request) -> None:
         sum(1 for _ in range(100 * len(request.body)))
 
-    made = [Case(send.__name__, nothing, lambda size: asked("GET", "/", b"x" * size), send) for send in (square, line)]
-    assert [growth.too_fast for growth in measured(made, ENOUGH)] == [True, False]
+    made = [
+        Case(send.__name__, no_requests, lambda size: build_request("GET", "/", b"x" * size), send)
+        for send in (square, line)
+    ]
+    assert [growth.too_fast for growth in measure_all(made, ENOUGH)] == [True, False]

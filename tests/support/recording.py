@@ -29,7 +29,7 @@ class RecordingClient:
         self.there: dict[tuple[str, str], Json] = {}
         self._answers = answers or {}
 
-    def named(self, _: str) -> RecordingClient:
+    def with_user_agent(self, _: str) -> RecordingClient:
         return self
 
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Any:
@@ -73,7 +73,7 @@ def make_informers(kind: Kind, *objects: Json, informers: Informers | None = Non
     """Return informers whose store of a kind holds these objects."""
     made = informers or Informers(Client(NoTransport()))
     for obj in objects:
-        made.of(kind, **selectors).imagine(key_of(obj), obj)
+        made.of(kind, **selectors).set_object(key_of(obj), obj)
     return made
 
 

@@ -29,7 +29,7 @@ class PreparedDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedClaim:
     """A driver's response for one claim. With an error the devices are ignored."""
 
     devices: tuple[PreparedDevice, ...] = ()
@@ -56,7 +56,7 @@ class Driver(Protocol):
 
     name: str
 
-    async def prepare(self, claims: Sequence[ClaimId]) -> Mapping[str, Prepared]:
+    async def prepare(self, claims: Sequence[ClaimId]) -> Mapping[str, PreparedClaim]:
         """Return the response by claim uid."""
         ...
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.kubelet.dra.cache import ClaimCache
-from controllers.kubelet.dra.drivers import ClaimId, DriverMissingError, Prepared, PreparedDevice
+from controllers.kubelet.dra.drivers import ClaimId, DriverMissingError, PreparedClaim, PreparedDevice
 from controllers.kubelet.dra.health import Health, container_statuses
 from controllers.kubelet.emulation.device_faults import NONE, DeviceFaults
 
@@ -26,7 +26,7 @@ class EmulatedDriver:
     def __init__(self, name: str, faults: Callable[[], DeviceFaults], results: Results) -> None:
         self.name, self._faults, self._results = name, faults, results
 
-    async def prepare(self, claims: Sequence[ClaimId]) -> Mapping[str, Prepared]:
+    async def prepare(self, claims: Sequence[ClaimId]) -> Mapping[str, PreparedClaim]:
         if takes := self._faults().prepare_takes.total_seconds():
             await asyncio.sleep(takes)
         return {claim.uid: self._prepare_claim(claim) for claim in claims}
@@ -35,11 +35,11 @@ class EmulatedDriver:
         error = self._faults().unprepare_error
         return {claim.uid: error for claim in claims}
 
-    def _prepare_claim(self, claim: ClaimId) -> Prepared:
+    def _prepare_claim(self, claim: ClaimId) -> PreparedClaim:
         results = [result for result in self._results(claim) if result["driver"] == self.name]
         if error := self._faults().prepare_error_for(self.name, [result["device"] for result in results]):
-            return Prepared(error=error)
-        return Prepared(
+            return PreparedClaim(error=error)
+        return PreparedClaim(
             tuple(
                 PreparedDevice(r["pool"], r["device"], (r["request"].partition("/")[0],), share_id=r.get("shareID"))
                 for r in results

@@ -19,7 +19,7 @@ from apiserver.api.objects import Json
 from controllers.kubelet.dra import requests
 from controllers.kubelet.dra.cache import ClaimCache, ClaimInfo
 from controllers.kubelet.dra.checkpoint import Checkpoint, CheckpointError
-from controllers.kubelet.dra.drivers import ClaimId, Driver, DriverCallError, Drivers, Prepared
+from controllers.kubelet.dra.drivers import ClaimId, Driver, DriverCallError, Drivers, PreparedClaim
 from controllers.kubelet.dra.metrics import DraMetrics
 from controllers.resourceclaims.pods import claim_reference, is_reserved_for_pod, not_for_pod
 
@@ -45,7 +45,7 @@ class DraFeatures:
 
 
 @dataclass(frozen=True, slots=True)
-class _Checked:
+class _CheckedClaim:
     """A claim that the pod may use, with the drivers of its allocation."""
 
     info: ClaimInfo
@@ -156,12 +156,12 @@ class DraManager:
             info.prepared = True
         self._save("state")
 
-    async def _check(self, pod: Json) -> list[_Checked]:
+    async def _check(self, pod: Json) -> list[_CheckedClaim]:
         """Return the pod's claims without duplicates.
 
         Nothing is cached yet, so that a pod that fails here can end without a driver.
         """
-        checked: dict[str, _Checked] = {}
+        checked: dict[str, _CheckedClaim] = {}
         for entry in requests.pod_claims(pod, self._features.extended_resources):
             try:
                 reference = claim_reference(pod, entry)
@@ -172,7 +172,7 @@ class DraManager:
             claim = await self._may_use(pod, reference.name, reference.check_owner)
             if claim["metadata"]["name"] not in checked:
                 info = _info(claim)
-                checked[info.name] = _Checked(info, {name: self._driver(name) for name in info.driver_names})
+                checked[info.name] = _CheckedClaim(info, {name: self._driver(name) for name in info.driver_names})
         return list(checked.values())
 
     async def _may_use(self, pod: Json, name: str, check_owner: bool) -> Json:
@@ -194,7 +194,7 @@ class DraManager:
         except LookupError as error:
             raise DraError(str(error)) from error
 
-    async def _wait_released(self, checked: Iterable[_Checked]) -> None:
+    async def _wait_released(self, checked: Iterable[_CheckedClaim]) -> None:
         """Wait for claims that are being released for another pod, because their devices are about to go."""
 
         def busy() -> bool:
@@ -205,7 +205,7 @@ class DraManager:
             await self._released.wait_for(lambda: not busy())
 
     def _reserve(
-        self, pod_uid: str, checked: Iterable[_Checked]
+        self, pod_uid: str, checked: Iterable[_CheckedClaim]
     ) -> tuple[list[tuple[Driver, list[ClaimId]]], dict[str, ClaimInfo]]:
         """Add the pod to each claim and save that before any call.
 
@@ -234,7 +234,7 @@ class DraManager:
         return list(batches.values()), infos
 
     def _store(
-        self, driver: str, infos: Mapping[str, ClaimInfo], claims: list[ClaimId], answers: Mapping[str, Prepared]
+        self, driver: str, infos: Mapping[str, ClaimInfo], claims: list[ClaimId], answers: Mapping[str, PreparedClaim]
     ) -> None:
         """Store a driver's devices in place of earlier ones. Raise DraError for the first failed claim."""
         _check_known(_PREPARE, claims, answers)
@@ -298,11 +298,11 @@ class DraManager:
             async with self._released:
                 self._released.notify_all()
 
-    def _save(self, what: str) -> None:
+    def _save(self, action: str) -> None:
         try:
             self._checkpoint.save(self.cache)
         except CheckpointError as error:
-            raise DraError(f"checkpoint ResourceClaim {what}: {error}") from error
+            raise DraError(f"checkpoint ResourceClaim {action}: {error}") from error
 
 
 def _info(claim: Json) -> ClaimInfo:

@@ -42,7 +42,7 @@ class Registration:
         self, client: Client, informers: Informers, options: Options, changed: Callable[[str], None] = lambda node: None
     ) -> None:
         """Create the registration. `changed` is called with the name of a node with changed slices."""
-        self._kubelet = client.named("kubelet")
+        self._kubelet = client.with_user_agent("kubelet")
         self._options = options
         # The kubelet of one node has no example driver and may not read the slices of other nodes.
         self.slices = None if options.node else informers.device_kind(RESOURCE_SLICES, options.features)
@@ -51,7 +51,7 @@ class Registration:
         self._lease_due: dict[str, datetime] = {}
         self._publishing = None
         if self.slices is not None:
-            self._publishing = EmulatedSlices(client.named("dra-example-driver"), self.slices, changed)
+            self._publishing = EmulatedSlices(client.with_user_agent("dra-example-driver"), self.slices, changed)
 
     def record(self, node: Json) -> None:
         """Record the address of an existing node."""

@@ -16,7 +16,7 @@ from controllers.kubelet.dra.drivers import (
     ClaimId,
     DriverCallError,
     DriverMissingError,
-    Prepared,
+    PreparedClaim,
     PreparedDevice,
 )
 from controllers.kubelet.dra.metrics import DraMetrics
@@ -56,10 +56,10 @@ class Plugin:
         self._timeout, self._metrics = timeout, metrics
         self.connection = Connection(endpoint, lambda connected: changed())
 
-    async def prepare(self, claims: Sequence[ClaimId]) -> Mapping[str, Prepared]:
+    async def prepare(self, claims: Sequence[ClaimId]) -> Mapping[str, PreparedClaim]:
         answer = await self._call("NodePrepareResources", claims, PrepareResults)
         return {
-            uid: Prepared(
+            uid: PreparedClaim(
                 tuple(
                     PreparedDevice(d.pool, d.device, d.requests, d.cdi_ids, self._share(d.share_id))
                     for d in result.devices

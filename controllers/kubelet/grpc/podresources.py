@@ -48,7 +48,7 @@ class PodName:
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
+class EncodedMessage:
     """An encoded response. It is never decoded here."""
 
     data: bytes = b""
@@ -94,29 +94,29 @@ class PodResources:
     def _methods(self) -> Mapping[str, Handler]:
         work = {"List": (self._list, Empty), "Get": (self._get, PodName), "GetAllocatableResources": (self._all, Empty)}
         return {
-            f"/{SERVICE}/{name}": Handler(does, Cardinality.UNARY_UNARY, request, Encoded)
+            f"/{SERVICE}/{name}": Handler(does, Cardinality.UNARY_UNARY, request, EncodedMessage)
             for name, (does, request) in work.items()
         }
 
-    async def _list(self, stream: Stream[Empty, Encoded]) -> None:
+    async def _list(self, stream: Stream[Empty, EncodedMessage]) -> None:
         await stream.recv_message()
         self._count("list")
-        await stream.send_message(Encoded(wire.repeated(1, map(self._pod, self._pods()))))
+        await stream.send_message(EncodedMessage(wire.repeated(1, map(self._pod, self._pods()))))
 
-    async def _get(self, stream: Stream[PodName, Encoded]) -> None:
+    async def _get(self, stream: Stream[PodName, EncodedMessage]) -> None:
         asked = await stream.recv_message()
         assert asked is not None
         self._count("get")
         for pod in self._pods():
             if (pod["metadata"]["name"], pod["metadata"]["namespace"]) == (asked.name, asked.namespace):
-                await stream.send_message(Encoded(wire.message(1, self._pod(pod))))
+                await stream.send_message(EncodedMessage(wire.message(1, self._pod(pod))))
                 return
         raise GRPCError(Status.UNKNOWN, f"pod {asked.name} in namespace {asked.namespace} not found")
 
-    async def _all(self, stream: Stream[Empty, Encoded]) -> None:
+    async def _all(self, stream: Stream[Empty, EncodedMessage]) -> None:
         await stream.recv_message()
         self._count("get_allocatable")
-        await stream.send_message(Encoded())
+        await stream.send_message(EncodedMessage())
 
     def _count(self, name: str) -> None:
         for counter in ("total", name):

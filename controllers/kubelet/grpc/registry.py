@@ -32,7 +32,7 @@ Identity = tuple[int, int, int]
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownDriver:
     """A registered driver."""
 
     identity: Identity
@@ -41,7 +41,7 @@ class _Known:
 
 
 @dataclass(slots=True)
-class _Failed:
+class _FailedSocket:
     """A socket whose registration failed, with its back-off: active or not, and the next pause in seconds."""
 
     backing_off: bool = False
@@ -59,8 +59,8 @@ class Registry:
 
     def __init__(self, directory: Path, plugins: Plugins) -> None:
         self._directory, self._plugins = directory, plugins
-        self._known: dict[str, _Known] = {}
-        self._failed: dict[str, _Failed] = {}
+        self._known: dict[str, _KnownDriver] = {}
+        self._failed: dict[str, _FailedSocket] = {}
         self._busy: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
@@ -87,7 +87,7 @@ class Registry:
             known, identity = self._known.get(path), present.get(path)
             if known is not None and known.identity != identity:
                 self._start(path, self._deregister(path, known))
-            elif known is None and identity is not None and not self._failed.get(path, _Failed()).backing_off:
+            elif known is None and identity is not None and not self._failed.get(path, _FailedSocket()).backing_off:
                 self._start(path, self._register(path, identity))
         for path in self._failed.keys() - present.keys():
             del self._failed[path]
@@ -120,7 +120,7 @@ class Registry:
         try:
             await self._try_register(path, identity)
         except (DriverCallError, PluginError) as error:
-            self._failed.setdefault(path, _Failed()).back_off()
+            self._failed.setdefault(path, _FailedSocket()).back_off()
             log.warning("%s", error)
         else:
             self._failed.pop(path, None)
@@ -135,7 +135,7 @@ class Registry:
                 await self._notify(connection, RegistrationStatus(False, str(error)))
                 raise
             endpoint = info.endpoint or path
-            self._known[path] = _Known(identity, info.name, endpoint)
+            self._known[path] = _KnownDriver(identity, info.name, endpoint)
             try:
                 await self._notify(connection, RegistrationStatus(True))
             except DriverCallError:
@@ -170,6 +170,6 @@ class Registry:
     async def _notify(self, connection: Connection, status: RegistrationStatus) -> None:
         await connection.call(f"/{REGISTRATION}/NotifyRegistrationStatus", status, Empty, _NOTIFY_TIMEOUT)
 
-    async def _deregister(self, path: str, known: _Known) -> None:
+    async def _deregister(self, path: str, known: _KnownDriver) -> None:
         del self._known[path]
         await self._plugins.deregister(known.name, known.endpoint)

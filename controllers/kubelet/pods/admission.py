@@ -45,10 +45,10 @@ class NodeAdmission:
             if known.pod["metadata"].get("generation") != pod["metadata"].get("generation"):
                 self._replace(pod)
             return None
-        wanted = PodInfo(pod)
-        refusal = _check_sysctls(pod, node) or _check_os(pod, node) or self._check_predicates(wanted, node)
+        pod_info = PodInfo(pod)
+        refusal = _check_sysctls(pod, node) or _check_os(pod, node) or self._check_predicates(pod_info, node)
         if refusal is None:
-            self._info.add_pod(wanted)
+            self._info.add_pod(pod_info)
         return refusal
 
     def remove(self, pod: Json) -> None:
@@ -66,23 +66,23 @@ class NodeAdmission:
         self.remove(pod)
         self._info.add_pod(PodInfo(pod))
 
-    def _check_predicates(self, wanted: PodInfo, node: Json) -> Refusal | None:
+    def _check_predicates(self, pod_info: PodInfo, node: Json) -> Refusal | None:
         if not (node.get("status") or {}).get("allocatable"):
             # The node is not registered yet and its resources are unknown.
             return None
         info = self._info
         if info.node is not node:
             info.set_node(node)
-        if short := _find_insufficient(wanted, info):
+        if short := _find_insufficient(pod_info, info):
             return short
-        if not _is_affine(wanted, node):
+        if not _is_affine(pod_info, node):
             return _predicate_failure(NOT_AFFINE)
-        if info.conflicts(wanted.ports):
+        if info.conflicts(pod_info.ports):
             return _predicate_failure(PORTS_TAKEN)
         evicting = [taint for taint in info.taints if taint["effect"] == "NoExecute"]
         return (
             _predicate_failure(TAINTED)
-            if evicting and has_untolerated(evicting, wanted.tolerations, self._compares)
+            if evicting and has_untolerated(evicting, pod_info.tolerations, self._compares)
             else None
         )
 
@@ -94,9 +94,9 @@ def _check_sysctls(pod: Json, node: Json) -> Refusal | None:
 
 def _check_os(pod: Json, node: Json) -> Refusal | None:
     """Return the refusal of a pod that requires another OS than Linux."""
-    wanted = (pod["spec"].get("nodeSelector") or {}).get(_OS)
+    required = (pod["spec"].get("nodeSelector") or {}).get(_OS)
     system = (node["metadata"].get("labels") or {}).get(_OS, "linux")
-    if wanted and wanted != system:
+    if required and required != system:
         message = f"Failed to admit pod as the `{_OS}` label doesn't match node label"
         return "PodOSSelectorNodeLabelDoesNotMatch", message
     if (pod["spec"].get("os") or {}).get("name", "linux") != "linux":
@@ -113,11 +113,11 @@ def _find_insufficient(pod: PodInfo, node: NodeInfo) -> Refusal | None:
         return _insufficient("pods", 1, len(node.pods), node.max_pods)
     served = _served_by_devices(pod.pod)
     for name in sorted(pod.requests, key=_rank):
-        wanted, used, capacity = pod.requests[name], node.requested.get(name, 0), node.allocatable.get(name, 0)
+        requested, used, capacity = pod.requests[name], node.requested.get(name, 0), node.allocatable.get(name, 0)
         if name in served or (is_extended(name) and name not in node.allocatable):
             continue
-        if wanted > capacity - used:
-            return _insufficient(name, wanted, used, capacity)
+        if requested > capacity - used:
+            return _insufficient(name, requested, used, capacity)
     return None
 
 
@@ -131,8 +131,8 @@ def _served_by_devices(pod: Json) -> set[str]:
     return {mapping["resourceName"] for mapping in found.get("requestMappings") or ()}
 
 
-def _insufficient(resource: str, wanted: int, used: int, capacity: int) -> Refusal:
-    amounts = f"requested: {wanted}, used: {used}, capacity: {capacity}"
+def _insufficient(resource: str, requested: int, used: int, capacity: int) -> Refusal:
+    amounts = f"requested: {requested}, used: {used}, capacity: {capacity}"
     return f"OutOf{resource}", f"Node didn't have enough resource: {resource}, {amounts}"
 
 

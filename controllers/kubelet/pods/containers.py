@@ -26,7 +26,7 @@ class ContainerError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class ContainerExit:
     """The time and exit code of a container's end, possibly in the future."""
 
     at: datetime
@@ -34,14 +34,14 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopTimes:
     """The times of SIGTERM and SIGKILL for a container."""
 
     terminate_at: datetime
     kill_at: datetime
 
 
-def stop_times(pod: Json, name: str, asked: datetime, deadline: datetime) -> Stop:
+def stop_times(pod: Json, name: str, requested_at: datetime, deadline: datetime) -> StopTimes:
     """Return the stop times of a container in a terminating pod.
 
     A sleeping `preStop` hook delays SIGTERM by at most the grace period. Other hooks are ignored.
@@ -50,9 +50,9 @@ def stop_times(pod: Json, name: str, asked: datetime, deadline: datetime) -> Sto
     hooks = ((c.get("lifecycle") or {}).get("preStop") or {} for c in every if c["name"] == name)
     pause = timedelta(seconds=next(((hook.get("sleep") or {}).get("seconds", 0) for hook in hooks), 0))
     if not pause:
-        return Stop(asked, deadline)
-    terminate_at = min(asked + pause, deadline)
-    return Stop(terminate_at, max(deadline, terminate_at + _LEAST_GRACE) if deadline > asked else deadline)
+        return StopTimes(requested_at, deadline)
+    terminate_at = min(requested_at + pause, deadline)
+    return StopTimes(terminate_at, max(deadline, terminate_at + _LEAST_GRACE) if deadline > requested_at else deadline)
 
 
 class Containers(Protocol):
@@ -66,11 +66,11 @@ class Containers(Protocol):
         """Start a container for the `restarts`-th time again. Raise ContainerError."""
         ...
 
-    def end(self, pod: Json, container: Json, state: Json) -> End | None:
+    def end(self, pod: Json, container: Json, state: Json) -> ContainerExit | None:
         """Return the end of a running container, or None if it is unknown until the end is reported."""
         ...
 
-    def stop(self, pod: Json, status: Json, asked: datetime, deadline: datetime) -> End | None:
+    def stop(self, pod: Json, status: Json, requested_at: datetime, deadline: datetime) -> ContainerExit | None:
         """Stop a running container, with a request time and a kill deadline. Return its end, or None."""
         ...
 
@@ -95,19 +95,19 @@ class EmulatedContainers:
     def start(self, pod: Json, container: Json, restarts: int) -> None:
         pass
 
-    def end(self, pod: Json, container: Json, state: Json) -> End | None:
+    def end(self, pod: Json, container: Json, state: Json) -> ContainerExit | None:
         name = container["name"]
         init = any(c is container for c in pod["spec"].get("initContainers") or ())
         ends_well = init and container.get("restartPolicy") != "Always"
         after = exit_after(pod, name, timedelta() if ends_well else None)
         if after is None:
             return None
-        return End(parse_time(state["state"]["running"]["startedAt"]) + after, exit_code(pod, name))
+        return ContainerExit(parse_time(state["state"]["running"]["startedAt"]) + after, exit_code(pod, name))
 
-    def stop(self, pod: Json, status: Json, asked: datetime, deadline: datetime) -> End | None:
-        stop = stop_times(pod, status["name"], asked, deadline)
+    def stop(self, pod: Json, status: Json, requested_at: datetime, deadline: datetime) -> ContainerExit | None:
+        stop = stop_times(pod, status["name"], requested_at, deadline)
         due = stop.terminate_at + stop_after(pod, status["name"])
-        return End(due, 0) if due <= stop.kill_at else End(stop.kill_at, KILLED)
+        return ContainerExit(due, 0) if due <= stop.kill_at else ContainerExit(stop.kill_at, KILLED)
 
     def kill(self, pod: Json, names: Sequence[str]) -> None:
         pass

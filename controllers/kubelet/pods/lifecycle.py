@@ -34,8 +34,8 @@ Event = tuple[EventType, str, str]
 class Step:
     """One step of a pod.
 
-    `status` is its new status. `again` is the delay until the next step. `over` is set once every container has ended
-    permanently.
+    `status` is its new status. `requeue_after` is the delay until the next step. `all_ended` is set once all containers
+    have ended permanently.
     """
 
     status: Json
@@ -44,11 +44,11 @@ class Step:
     #: Images whose pull fails.
     missing: Collection[str] = ()
     events: list[Event] = field(default_factory=list)
-    again: timedelta | None = None
-    over: bool = False
+    requeue_after: timedelta | None = None
+    all_ended: bool = False
 
-    def due(self, delay: timedelta) -> None:
-        self.again = delay if self.again is None else min(self.again, delay)
+    def requeue(self, delay: timedelta) -> None:
+        self.requeue_after = delay if self.requeue_after is None else min(self.requeue_after, delay)
 
 
 def step(pod: Json, now: datetime, containers: Containers = EMULATED, missing: Collection[str] = ()) -> Step:
@@ -72,12 +72,12 @@ def step(pod: Json, now: datetime, containers: Containers = EMULATED, missing: C
         reason = "PodInitializing" if spec.get("initContainers") else "ContainerCreating"
         state = present.get(container["name"]) or podstatus.build_waiting(pod, container, reason)
         regular.append(_advance_container(result, pod, container, state) if ready_to_run else state)
-    result.over = failed or (ready_to_run and all(map(_has_ended, regular)))
+    result.all_ended = failed or (ready_to_run and all(map(_has_ended, regular)))
     debugging = _advance_ephemeral(result, pod) if ready_to_run else []
-    if result.over:
+    if result.all_ended:
         containers.kill(pod, [state["name"] for state in (*init, *debugging) if "running" in state["state"]])
         debugging = [podstatus.build_stopped(pod, state, go_time(now), KILLED) for state in debugging]
-    result.status = _status(pod, now, init, regular, result.over, failed)
+    result.status = _status(pod, now, init, regular, result.all_ended, failed)
     if debugging:
         result.status["ephemeralContainerStatuses"] = debugging
     return result
@@ -105,7 +105,7 @@ def _advance_container(
                 return state
             left = _remaining_backoff(state, current["terminated"], now)
             if left > timedelta():
-                result.due(left)
+                result.requeue(left)
                 result.events.append(_backoff_event(pod, container))
                 return podstatus.build_crashed(pod, container, state, _restart_delay(state))
             state, going = _start(result, pod, container, state, state["restartCount"] + 1, current)
@@ -120,7 +120,7 @@ def _advance_container(
             last = (state.get("lastState") or {}).get("terminated")
             left = _remaining_backoff(state, last, now) if last else timedelta()
             if left > timedelta():
-                result.due(left)
+                result.requeue(left)
                 return state
             restarts = state["restartCount"] + 1 if last else 0
             state, going = _start(result, pod, container, state, restarts, {"terminated": last} if last else {})
@@ -148,7 +148,7 @@ def _find_end(result: Step, pod: Json, container: Json, state: Json, *, init: bo
         return None
     if end.at <= result.now:
         return podstatus.build_terminated(pod, container, state, go_time(end.at), end.code)
-    result.due(end.at - result.now)
+    result.requeue(end.at - result.now)
     return None
 
 
@@ -165,7 +165,7 @@ def _start(result: Step, pod: Json, container: Json, before: Json, restarts: int
         result.containers.start(pod, container, restarts)
     except ContainerError as error:
         result.events.append(("Warning", "Failed", f"Error: {error}"))
-        result.due(_FIRST_BACKOFF)
+        result.requeue(_FIRST_BACKOFF)
         return podstatus.build_not_started(pod, container, before, error.reason, str(error)), False
     result.events += [("Normal", "Created", "Container created"), ("Normal", "Started", "Container started")]
     return podstatus.build_running(pod, container, go_time(result.now), restarts, last), True
@@ -179,7 +179,7 @@ def _fail_pull(result: Step, pod: Json, container: Json, before: Json) -> Json:
     image, why = container["image"], f"listed in the node's annotation {MISSING_IMAGES}"
     reason = (before["state"].get("waiting") or {}).get("reason")
     if reason not in _PULLING:
-        result.due(_FIRST_PAUSE)
+        result.requeue(_FIRST_PAUSE)
         failed = f'Failed to pull image "{image}": {why}'
         result.events += [
             ("Normal", "Pulling", f'Pulling image "{image}"'),
@@ -199,10 +199,10 @@ def _apply_probes(result: Step, pod: Json, container: Json, state: Json, *, init
     if init:
         return {**state, "ready": False, "started": True}
     found = evaluate_probes(pod, container, ran)
-    if found.again is not None:
-        result.due(found.again - ran)
+    if found.next_probe is not None:
+        result.requeue(found.next_probe - ran)
     if ran < after:
-        result.due(after - ran)
+        result.requeue(after - ran)
     result.events += [("Warning", "Unhealthy", _probe_message(probe)) for probe in found.failed]
     return {**state, "ready": found.ready and ran >= after, "started": found.started}
 
@@ -234,14 +234,14 @@ def _backoff_event(pod: Json, container: Json) -> Event:
     return ("Warning", "BackOff", f"Back-off restarting failed container {whose}")
 
 
-def _status(pod: Json, now: datetime, init: list[Json], regular: list[Json], over: bool, failed: bool) -> Json:
+def _status(pod: Json, now: datetime, init: list[Json], regular: list[Json], all_ended: bool, failed: bool) -> Json:
     time = go_time(now)
     incomplete = [
         c["name"]
         for c, state in zip(pod["spec"].get("initContainers") or (), init, strict=True)
         if not _is_done(c, state)
     ]
-    if over:
+    if all_ended:
         codes = [*map(_exit_code, init), *map(_exit_code, regular)] if failed else map(_exit_code, regular)
         return podstatus.build_finished(pod, time, init, regular, not any(codes), incomplete if failed else ())
     if any("waiting" not in state["state"] for state in regular):

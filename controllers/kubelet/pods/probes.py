@@ -26,14 +26,14 @@ Window = tuple[timedelta, timedelta | None]
 class Findings:
     """The combined results of a container's probes.
 
-    `killed`: the time after the start, and the probe, that killed the container. `again`: the time of the next probe
-    that may change a result. `failed`: the probes that fail now.
+    `killed`: the time after the start, and the probe, that killed the container. `next_probe`: the time of the next
+    probe that may change a result. `failed`: the probes that fail now.
     """
 
     started: bool = True
     ready: bool = True
     killed: tuple[timedelta, str] | None = None
-    again: timedelta | None = None
+    next_probe: timedelta | None = None
     failed: Sequence[str] = ()
 
 
@@ -45,32 +45,32 @@ class _Series:
     changed: timedelta | None = None
     """Time of the last change of `state`."""
     last: bool | None = None
-    again: timedelta | None = None
+    next_probe: timedelta | None = None
 
 
 def evaluate_probes(pod: Json, container: Json, ran: timedelta) -> Findings:
     """Return the probe results of a container after it has run for a duration."""
     startup = _evaluate_probe(pod, container, "startup", _ZERO, ran, begins=False)
-    began, again, failed = _ZERO, [], []
+    began, probe_times, failed = _ZERO, [], []
     if startup is not None:
-        again.append(startup.again)
+        probe_times.append(startup.next_probe)
         if startup.last is False:
             failed.append("Startup")
         if not startup.state:
             killed = (startup.changed, "startup") if startup.changed is not None else None
-            return Findings(False, False, killed, startup.again, failed)
+            return Findings(False, False, killed, startup.next_probe, failed)
         began = startup.changed or _ZERO
     liveness = _evaluate_probe(pod, container, "liveness", began, ran, begins=True)
     readiness = _evaluate_probe(pod, container, "readiness", began, ran, begins=False)
     killed = None
     for series, name in ((liveness, "Liveness"), (readiness, "Readiness")):
         if series is not None:
-            again.append(series.again)
+            probe_times.append(series.next_probe)
             if series.last is False:
                 failed.append(name)
     if liveness is not None and not liveness.state and liveness.changed is not None:
         killed = (liveness.changed, "liveness")
-    due = [moment for moment in again if moment is not None]
+    due = [moment for moment in probe_times if moment is not None]
     return Findings(True, readiness is None or readiness.state, killed, min(due, default=None), failed)
 
 
@@ -104,5 +104,5 @@ def _evaluate_probe(
         if kind == "startup" and series.state:
             return series
         moment += period
-    series.again = moment if moment <= settled else None
+    series.next_probe = moment if moment <= settled else None
     return series

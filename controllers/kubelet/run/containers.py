@@ -14,11 +14,11 @@ from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.kubelet.dra.manager import DraError
-from controllers.kubelet.pods.containers import EMULATED, KILLED, ContainerError, End, stop_times
+from controllers.kubelet.pods.containers import EMULATED, KILLED, ContainerError, ContainerExit, stop_times
 from controllers.kubelet.pods.environment import environment, expand, references
 from controllers.kubelet.run.cdi import edits_of
 from controllers.kubelet.run.process import Log, Process
-from controllers.kubelet.run.volumes import furnish
+from controllers.kubelet.run.volumes import build_directory
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.kinds import CONFIG_MAPS, SECRETS
 
@@ -80,7 +80,7 @@ class ProcessContainers:
             edits = edits_of(self._devices(pod, container), self._cdi)
             variables = environment(pod, container, known.lookup) | edits.env
             root = place / "containers" / name
-            furnish(pod, container, root, place / "volumes", known.lookup, edits.links, variables)
+            build_directory(pod, container, root, place / "volumes", known.lookup, edits.links, variables)
         except (OSError, DraError) as error:
             raise ContainerError("CreateContainerError", str(error)) from error
         own = {key: value for key in _INHERITED if (value := os.environ.get(key)) is not None}
@@ -91,23 +91,23 @@ class ProcessContainers:
         process = Process(command, own | variables, directory, log, lambda: self._changed(pod))
         known.runs[name] = [*known.runs.get(name, ())[-1:], process]
 
-    def end(self, pod: Json, container: Json, state: Json) -> End | None:
+    def end(self, pod: Json, container: Json, state: Json) -> ContainerExit | None:
         if not container.get("command"):
             return EMULATED.end(pod, container, state)
         process = self.process(pod, container["name"])
         # An unknown process ended with the kubelet that started it.
-        return process.end if process is not None else End(clock.now().replace(microsecond=0), KILLED)
+        return process.end if process is not None else ContainerExit(clock.now().replace(microsecond=0), KILLED)
 
-    def stop(self, pod: Json, status: Json, asked: datetime, deadline: datetime) -> End | None:
+    def stop(self, pod: Json, status: Json, requested_at: datetime, deadline: datetime) -> ContainerExit | None:
         process = self.process(pod, status["name"])
         if process is not None:
-            stop, now = stop_times(pod, status["name"], asked, deadline), clock.now()
+            stop, now = stop_times(pod, status["name"], requested_at, deadline), clock.now()
             process.terminate((stop.terminate_at - now).total_seconds(), (stop.kill_at - now).total_seconds())
             return process.end
         every = (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
         if any(c["name"] == status["name"] and c.get("command") for c in every):
-            return End(asked, KILLED)
-        return EMULATED.stop(pod, status, asked, deadline)
+            return ContainerExit(requested_at, KILLED)
+        return EMULATED.stop(pod, status, requested_at, deadline)
 
     def kill(self, pod: Json, names: Sequence[str]) -> None:
         for name in names:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from apiserver.api.helpers.pod_logs import Line
 from apiserver.runtime import clock
-from controllers.kubelet.pods.containers import ContainerError, End
+from controllers.kubelet.pods.containers import ContainerError, ContainerExit
 
 #: Maximum size of a log in bytes. The older half of a longer log is dropped.
 _LONGEST_LOG = 10 * 1024 * 1024
@@ -98,7 +98,7 @@ class Process:
     ) -> None:
         """Start the process. Raise ContainerError."""
         self.environment, self.directory, self.log = environment, directory, log
-        self.end: End | None = None
+        self.end: ContainerExit | None = None
         self._ended, self._loop = ended, asyncio.get_running_loop()
         self._sigterm_sent = False
         self._timers: list[asyncio.TimerHandle] = []
@@ -166,11 +166,11 @@ class Process:
 
     def _wait(self) -> None:
         code = self._child.wait()
-        end = End(clock.now(), code if code >= 0 else 128 - code)
+        end = ContainerExit(clock.now(), code if code >= 0 else 128 - code)
         with suppress(RuntimeError):  # the loop is closed: the node has stopped
             self._loop.call_soon_threadsafe(self._finish, end)
 
-    def _finish(self, end: End) -> None:
+    def _finish(self, end: ContainerExit) -> None:
         self.end = end
         self._cancel_timers()
         self._ended()

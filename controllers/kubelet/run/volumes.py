@@ -15,7 +15,7 @@ from controllers.kubelet.pods.environment import Lookup, data_of, field_of, reso
 from controllers.kubelet.pods.subpaths import sub_path
 
 
-def furnish(
+def build_directory(
     pod: Json,
     container: Json,
     root: Path,

@@ -17,7 +17,7 @@ from controllers.runtime.kinds import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS
 from controllers.scheduler.config.arguments import Arguments, read_arguments
 from controllers.scheduler.config.configuration import Configuration, ProfileSettings
 from controllers.scheduler.cycle.evaluate import Evaluator
-from controllers.scheduler.cycle.plugins import Parts, default_plugins
+from controllers.scheduler.cycle.plugins import PluginDependencies, default_plugins
 from controllers.scheduler.cycle.profiles import Profile, arrange
 from controllers.scheduler.dra.claim_writes import ClaimWriter
 from controllers.scheduler.dra.claims import ClaimCache
@@ -46,7 +46,7 @@ from controllers.scheduler.writes.waiting_pods import Waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class SharedState:
     """The state shared by the profiles of one scheduler."""
 
     client: Client
@@ -122,8 +122,8 @@ class Shared:
         preemption = Preemption(
             evictions, self.cache, self.nominator, budgets, self.choice, arguments, for_groups=for_groups
         )
-        parts = self._build_parts(arguments, recorder, preemption)
-        plugins = (*arrange(default_plugins(parts), settings), *extra)
+        deps = self._build_dependencies(arguments, recorder, preemption)
+        plugins = (*arrange(default_plugins(deps), settings), *extra)
         percentage = self.configuration.percentage if settings.percentage is None else settings.percentage
         timed_plugins = tuple(self.attempt_metrics.with_timers(plugin) for plugin in plugins)
         points = Points(self.attempt_metrics, settings.name)
@@ -152,7 +152,9 @@ class Shared:
             points,
         )
 
-    def _build_parts(self, arguments: Arguments, recorder: EventRecorder, preemption: Preemption) -> Parts:
+    def _build_dependencies(
+        self, arguments: Arguments, recorder: EventRecorder, preemption: Preemption
+    ) -> PluginDependencies:
         devices = DynamicResources(
             self.allocator,
             self.claims,
@@ -163,7 +165,7 @@ class Shared:
             stand_for_resources=self.options.features.enabled(NODE_RESOURCES_GATE),
         )
         claim_writer = ClaimWriter(self.client, self.claims, devices, RESOURCE_CLAIMS, self.attempt_metrics)
-        return Parts(
+        return PluginDependencies(
             cache=self.cache,
             devices=devices,
             volumes=self.volumes,

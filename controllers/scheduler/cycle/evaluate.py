@@ -28,7 +28,7 @@ from controllers.scheduler.framework.framework import (
     PluginError,
     run_filter,
 )
-from controllers.scheduler.framework.node_results import OutcomeCache, Shape
+from controllers.scheduler.framework.node_results import FieldEncoder, OutcomeCache
 from controllers.scheduler.framework.status import NO_NODES, Diagnosis, FitError, Rejection, SchedulingError
 from controllers.scheduler.plugins.extenders import NAME as EXTENDER
 from controllers.scheduler.plugins.extenders import ExtenderError, Extenders
@@ -66,7 +66,7 @@ class Evaluator:
         self._nominated = self._nominator.waiting
         self._choice, self._percentage = choice, percentage
         self._extenders = extenders or Extenders()
-        self._shape = Shape(self.plugins)
+        self._shape = FieldEncoder(self.plugins)
         self._outcome_cache = OutcomeCache(cache, reach)
         self._start = 0
 

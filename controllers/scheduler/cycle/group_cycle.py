@@ -19,7 +19,7 @@ from itertools import zip_longest
 from typing import Final, Protocol
 
 from controllers.resourceclaims.pods import group_key
-from controllers.scheduler.cycle.assembly import Shared
+from controllers.scheduler.cycle.assembly import SharedState
 from controllers.scheduler.cycle.metrics import SchedulerMetrics
 from controllers.scheduler.cycle.profiles import Profile
 from controllers.scheduler.framework.framework import Cycle, Placement, PluginError
@@ -60,7 +60,7 @@ class Attempt:
     """Whether, with this member, enough members for the group have nodes."""
 
 
-class Fate(Enum):
+class Decision(Enum):
     """The decision about a group."""
 
     FITS = auto()
@@ -71,10 +71,10 @@ class Fate(Enum):
 
 #: The labels in metrics.
 _RESULTS = {
-    Fate.FITS: "scheduled",
-    Fate.PREEMPTS: "waiting_on_preemption",
-    Fate.WAITS: "unschedulable",
-    Fate.ERROR: "error",
+    Decision.FITS: "scheduled",
+    Decision.PREEMPTS: "waiting_on_preemption",
+    Decision.WAITS: "unschedulable",
+    Decision.ERROR: "error",
 }
 
 
@@ -83,7 +83,7 @@ class Outcome:
     """The result of one attempt to schedule a group."""
 
     attempts: list[Attempt]
-    fate: Fate = Fate.WAITS
+    decision: Decision = Decision.WAITS
     text: str = _UNSCHEDULABLE
 
     @property
@@ -96,7 +96,7 @@ class Outcome:
 Fitting = tuple[tuple[PodInfo, ...], frozenset[str]]
 
 
-def in_order(members: Iterable[QueuedPod]) -> list[QueuedPod]:
+def sort_members(members: Iterable[QueuedPod]) -> list[QueuedPod]:
     """Sort members in the order of attempts: by priority, then by time in the queue."""
     return sorted(members, key=lambda member: (-member.info.priority, member.since))
 
@@ -136,7 +136,7 @@ class GroupCycle:
     def __init__(
         self,
         steps: Steps,
-        shared: Shared,
+        shared: SharedState,
         gangs: Gangs,
         queue: SchedulingQueue,
         metrics: SchedulerMetrics,
@@ -164,13 +164,13 @@ class GroupCycle:
         self._claims.begin_group()
         try:
             outcome = await self.decide(key, members)
-            if outcome.fate is Fate.WAITS and self._preempts:
+            if outcome.decision is Decision.WAITS and self._preempts:
                 await self._preempt(key, members, outcome)
         finally:
             self._claims.end_group()
         self._submit(outcome, members, tasks)
         self._report(key, outcome)
-        self._metrics.count_group_attempt(first, _RESULTS[outcome.fate])
+        self._metrics.count_group_attempt(first, _RESULTS[outcome.decision])
 
     def _gather(self, first: QueuedPod, key: str) -> list[QueuedPod]:
         """Pop the waiting members, wherever they are in the queue, in the order of attempts."""
@@ -181,27 +181,27 @@ class GroupCycle:
                 popped = self._queue.pop_by_uid(uid)
                 if popped is not None:
                     members.append(popped)
-        return in_order(members)
+        return sort_members(members)
 
-    async def decide(self, key: str, members: list[QueuedPod], *, only_look: bool = False) -> Outcome:
+    async def decide(self, key: str, members: list[QueuedPod], *, dry_run: bool = False) -> Outcome:
         """Try the group in all of its parts of the cluster. Only the reservations of a feasible group stay.
 
         Args:
             key: The group's key.
             members: The waiting members, in the order of attempts.
-            only_look: Undo all reservations and preempt no pods for single members.
+            dry_run: Undo all reservations and preempt no pods for single members.
         """
         if not self._topology:
-            return await self.attempt(key, members, only_look=only_look)
+            return await self.attempt(key, members, dry_run=dry_run)
         try:
             parts = self.parts(key, members[0].info)
         except PlacementError as error:
-            return Outcome([], Fate.ERROR, str(error))
+            return Outcome([], Decision.ERROR, str(error))
         if parts is None:
-            return await self._try_parts(key, members, [None], only_look)
+            return await self._try_parts(key, members, [None], dry_run)
         if not parts:
-            return Outcome([], Fate.WAITS, "no feasible placements found")
-        return await self._try_parts(key, members, list(parts.values()), only_look)
+            return Outcome([], Decision.WAITS, "no feasible placements found")
+        return await self._try_parts(key, members, list(parts.values()), dry_run)
 
     def parts(self, key: str, member: PodInfo) -> Mapping[str, frozenset[str]] | None:
         """Return the possible parts of the cluster for the group; None: anywhere. Raise PlacementError."""
@@ -230,7 +230,7 @@ class GroupCycle:
         preemption = self._steps.profile_of(members[0].info).group_preemption
         group = self._gangs.get(key)
         if group is None:
-            outcome.fate, outcome.text = Fate.ERROR, f"failed to get pod group object: {key} not found"
+            outcome.decision, outcome.text = Decision.ERROR, f"failed to get pod group object: {key} not found"
             return
         if preemption is None:
             outcome.text += f", {_NO_PREEMPTION}"
@@ -239,40 +239,40 @@ class GroupCycle:
 
         async def fits() -> str:
             nonlocal last
-            last = await self.decide(key, members, only_look=True)
-            return "" if last.fate is Fate.FITS else last.text
+            last = await self.decide(key, members, dry_run=True)
+            return "" if last.decision is Decision.FITS else last.text
 
         try:
-            room = await preemption.make_room(group, [member.info for member in members], fits)
+            plan = await preemption.preempt(group, [member.info for member in members], fits)
         except SchedulingError as error:
-            outcome.fate, outcome.text = Fate.ERROR, str(error)
+            outcome.decision, outcome.text = Decision.ERROR, str(error)
             return
-        if not room.text:
-            outcome.fate = Fate.PREEMPTS
-        elif last.fate is Fate.ERROR:
-            outcome.fate, outcome.text = Fate.ERROR, room.text
+        if not plan.text:
+            outcome.decision = Decision.PREEMPTS
+        elif last.decision is Decision.ERROR:
+            outcome.decision, outcome.text = Decision.ERROR, plan.text
         else:
-            outcome.text += f", {room.text}"
+            outcome.text += f", {plan.text}"
 
     async def _try_parts(
-        self, key: str, members: list[QueuedPod], parts: Sequence[frozenset[str] | None], only_look: bool
+        self, key: str, members: list[QueuedPod], parts: Sequence[frozenset[str] | None], dry_run: bool
     ) -> Outcome:
         fitting: list[Fitting] = []
         first: Outcome | None = None
         for part in parts:
-            outcome = await self.attempt(key, members, part, keep=len(parts) == 1, only_look=only_look)
-            only = len(parts) == 1 and outcome.fate in (Fate.FITS, Fate.PREEMPTS)
-            if outcome.fate is Fate.ERROR or only:
+            outcome = await self.attempt(key, members, part, keep_reservations=len(parts) == 1, dry_run=dry_run)
+            only = len(parts) == 1 and outcome.decision in (Decision.FITS, Decision.PREEMPTS)
+            if outcome.decision is Decision.ERROR or only:
                 return outcome
             first = first or outcome
-            if outcome.fate is Fate.FITS and part is not None:
+            if outcome.decision is Decision.FITS and part is not None:
                 fitting.append((outcome.placed, part))
         if not fitting:
             assert first is not None
             first.text = f"0/{len(parts)} placements are available, first placement status: {first.text}"
             return first
         best = self._best_part(key, members[0].info, fitting)
-        return await self.attempt(key, members, best, only_look=only_look)
+        return await self.attempt(key, members, best, dry_run=dry_run)
 
     async def attempt(
         self,
@@ -280,8 +280,8 @@ class GroupCycle:
         members: list[QueuedPod],
         part: frozenset[str] | None = None,
         *,
-        keep: bool = True,
-        only_look: bool = False,
+        keep_reservations: bool = True,
+        dry_run: bool = False,
     ) -> Outcome:
         """Try the group in one part of the cluster, or in all of it.
 
@@ -289,15 +289,15 @@ class GroupCycle:
             key: The group's key.
             members: The members, in the order of attempts.
             part: The nodes of the part; None: all nodes.
-            keep: Whether the reservations of a feasible group stay.
-            only_look: As for `decide`.
+            keep_reservations: Whether the reservations of a feasible group stay.
+            dry_run: As for `decide`.
         """
         outcome = Outcome([])
         for member in members:
-            attempt = await self.attempt_member(member, part, only_look=only_look)
+            attempt = await self.attempt_member(member, part, dry_run=dry_run)
             outcome.attempts.append(attempt)
             if attempt.error:
-                outcome.fate = Fate.ERROR
+                outcome.decision = Decision.ERROR
                 outcome.text = f"failed to schedule other pod from a pod group: {attempt.text}"
                 break
             if attempt.node is None:
@@ -305,9 +305,9 @@ class GroupCycle:
             attempt.enough = self._has_enough(key, member)
             if attempt.enough:
                 preempts = any(each.preempts for each in outcome.attempts)
-                outcome.fate = Fate.PREEMPTS if preempts else Fate.FITS
+                outcome.decision = Decision.PREEMPTS if preempts else Decision.FITS
                 outcome.text = f"{_UNSCHEDULABLE}, {_PREEMPTING}" if preempts else ""
-        if outcome.fate is not Fate.FITS or not keep or only_look:
+        if outcome.decision is not Decision.FITS or not keep_reservations or dry_run:
             for attempt in reversed(outcome.attempts):
                 if attempt.node is not None:
                     self._steps.revert(attempt.cycle)
@@ -316,15 +316,13 @@ class GroupCycle:
     def _has_enough(self, key: str, member: QueuedPod) -> bool:
         if not any(plugin.name == NAME for plugin in self._steps.profile_of(member.info).plugins):
             return True
-        return len(self._gangs.placed(key)) >= self._gangs.wanted(key)
+        return len(self._gangs.placed(key)) >= self._gangs.min_count(key)
 
-    async def attempt_member(
-        self, member: QueuedPod, part: frozenset[str] | None, *, only_look: bool = False
-    ) -> Attempt:
+    async def attempt_member(self, member: QueuedPod, part: frozenset[str] | None, *, dry_run: bool = False) -> Attempt:
         """Try one member after the earlier ones; reserve its node."""
         attempt = Attempt(member, self._steps.cycle(member.info, part))
         try:
-            node = await self._find_node(attempt, only_look)
+            node = await self._find_node(attempt, dry_run)
             if node is not None:
                 await self._steps.reserve(attempt.cycle, node)
                 attempt.node = node
@@ -340,14 +338,14 @@ class GroupCycle:
             attempt.error = True
         return attempt
 
-    async def _find_node(self, attempt: Attempt, only_look: bool) -> NodeInfo | None:
+    async def _find_node(self, attempt: Attempt, dry_run: bool) -> NodeInfo | None:
         """Return a node for the pod, feasible or being vacated; without one set the attempt's text and return None."""
         cycle = attempt.cycle
         try:
             return await self._steps.profile_of(cycle.pod).evaluator.place(cycle)
         except FitError as error:
             diagnosis = error.diagnosis
-        if only_look:
+        if dry_run:
             attempt.text, attempt.plugins = diagnosis.text, diagnosis.plugins
             return None
         try:
@@ -366,11 +364,11 @@ class GroupCycle:
     def _submit(self, outcome: Outcome, members: list[QueuedPod], tasks: asyncio.TaskGroup) -> None:
         for member, attempt in zip_longest(members, outcome.attempts):
             if attempt is None:
-                rejected = outcome.fate is not Fate.ERROR
+                rejected = outcome.decision is not Decision.ERROR
                 self._steps.handle_failure(member, outcome.text, (), nominated=None, rejected=rejected, backoff=True)
-            elif outcome.fate is Fate.FITS and attempt.node is not None:
+            elif outcome.decision is Decision.FITS and attempt.node is not None:
                 self._steps.start_binding(member, attempt.cycle, attempt.node, tasks)
-            elif outcome.fate is Fate.ERROR:
+            elif outcome.decision is Decision.ERROR:
                 text = attempt.text if attempt.error else outcome.text
                 self._steps.handle_failure(member, text, (), nominated="", backoff=True)
             else:
@@ -378,12 +376,12 @@ class GroupCycle:
 
     def _put_back(self, attempt: Attempt, outcome: Outcome) -> None:
         text, plugins, nominated = attempt.text, attempt.plugins, attempt.nominated
-        if attempt.node is not None and outcome.fate is Fate.WAITS:
+        if attempt.node is not None and outcome.decision is Decision.WAITS:
             text, plugins, nominated = f"{_UNSCHEDULABLE}, {_TOO_FEW}", set(), ""
         elif attempt.node is not None and not attempt.preempts:
             text, nominated = outcome.text, attempt.node.name
         self._steps.handle_failure(attempt.queued, text, plugins, nominated=nominated, rejected=True, backoff=True)
 
     def _report(self, key: str, outcome: Outcome) -> None:
-        reason = {Fate.FITS: "Scheduled", Fate.ERROR: "SchedulerError"}.get(outcome.fate, "Unschedulable")
-        self._status.write(key, scheduled=outcome.fate is Fate.FITS, reason=reason, message=outcome.text)
+        reason = {Decision.FITS: "Scheduled", Decision.ERROR: "SchedulerError"}.get(outcome.decision, "Unschedulable")
+        self._status.write(key, scheduled=outcome.decision is Decision.FITS, reason=reason, message=outcome.text)

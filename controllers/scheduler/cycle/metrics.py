@@ -9,17 +9,17 @@ from apiserver.runtime import clock
 from apiserver.runtime.metrics import Counter, Family, Gauge, Histogram, Labels, exponential
 from controllers.scheduler.framework.attempt_metrics import AttemptMetrics
 from controllers.scheduler.queue.queue import SchedulingQueue
-from controllers.scheduler.queue.queued_pod import Place, QueuedPod
+from controllers.scheduler.queue.queued_pod import QueuedPod, SubQueue
 from controllers.scheduler.state.nodes import Cache
 from controllers.scheduler.state.pod_info import PodInfo
 
 #: Upstream's queue names. Pods in flight have none and are not counted.
 _QUEUES = {
-    Place.ACTIVE: "active",
-    Place.BACKOFF: "backoff",
-    Place.ERROR_BACKOFF: "backoff",
-    Place.UNSCHEDULABLE: "unschedulable",
-    Place.GATED: "gated",
+    SubQueue.ACTIVE: "active",
+    SubQueue.BACKOFF: "backoff",
+    SubQueue.ERROR_BACKOFF: "backoff",
+    SubQueue.UNSCHEDULABLE: "unschedulable",
+    SubQueue.GATED: "gated",
 }
 _MANY_ATTEMPTS = 15
 """From this number on attempts share one label value."""
@@ -124,14 +124,14 @@ class SchedulerMetrics:
         self._group_duration.observe(clock.stopwatch()() - first.begun, result, profile)
 
     def _pending(self) -> Mapping[Labels, float]:
-        places = Tally(_QUEUES[pod.place] for pod in self._queue.pods.values() if pod.place in _QUEUES)
-        return {(name,): places[name] for name in dict.fromkeys(_QUEUES.values())}
+        counts = Tally(_QUEUES[pod.sub_queue] for pod in self._queue.pods.values() if pod.sub_queue in _QUEUES)
+        return {(name,): counts[name] for name in dict.fromkeys(_QUEUES.values())}
 
     def _unschedulable(self) -> Mapping[Labels, float]:
         return Tally(
             (plugin, self._profile(pod.info))
             for pod in self._queue.pods.values()
-            if pod.place in (Place.UNSCHEDULABLE, Place.GATED)
+            if pod.sub_queue in (SubQueue.UNSCHEDULABLE, SubQueue.GATED)
             for plugin in pod.plugins
         )
 

@@ -42,8 +42,8 @@ SCHEDULING_GATES = Plugin(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """The parts of plugins. Without `binding`, `volume_writer` and `preemption` plugins only decide."""
+class PluginDependencies:
+    """The dependencies of plugins. Without `binding`, `volume_writer` and `preemption` plugins only decide."""
 
     cache: Cache
     devices: DynamicResources
@@ -59,35 +59,35 @@ class Parts:
     """Feature gates by name."""
 
 
-def default_plugins(parts: Parts) -> tuple[Plugin, ...]:
+def default_plugins(deps: PluginDependencies) -> tuple[Plugin, ...]:
     """Build the list of plugins. A disabled feature gate removes its plugin."""
-    enabled = parts.enabled
+    enabled = deps.enabled
     plugins: list[Plugin | None] = [
         SCHEDULING_GATES,
         NODE_UNSCHEDULABLE,
         NODE_NAME,
         taint_toleration(enabled(COMPARISON_GATE)),
-        node_affinity(parts.arguments),
+        node_affinity(deps.arguments),
         NODE_PORTS,
-        node_resources_fit(parts.devices.classes, parts.arguments),
-        volume_restrictions(parts.cache, parts.volumes),
-        node_volume_limits(parts.volumes, needs_driver=enabled("VolumeLimitScaling")),
+        node_resources_fit(deps.devices.classes, deps.arguments),
+        volume_restrictions(deps.cache, deps.volumes),
+        node_volume_limits(deps.volumes, needs_driver=enabled("VolumeLimitScaling")),
         volume_binding(
-            VolumeBinding(parts.volumes, attributes=enabled("VolumeAttributesClass")),
-            parts.volume_writer.pre_bind if parts.volume_writer is not None else None,
-            parts.arguments.volume_shape,
+            VolumeBinding(deps.volumes, attributes=enabled("VolumeAttributesClass")),
+            deps.volume_writer.pre_bind if deps.volume_writer is not None else None,
+            deps.arguments.volume_shape,
         ),
-        volume_zone(parts.volumes),
-        pod_topology_spread(parts.cache, parts.default_selector, parts.arguments.spread, enabled(COMPARISON_GATE)),
-        inter_pod_affinity(parts.cache, parts.namespace_labels, parts.arguments),
-        dynamic_resources(parts.devices, parts.binding, scores=enabled("DRAPrioritizedList"))
+        volume_zone(deps.volumes),
+        pod_topology_spread(deps.cache, deps.default_selector, deps.arguments.spread, enabled(COMPARISON_GATE)),
+        inter_pod_affinity(deps.cache, deps.namespace_labels, deps.arguments),
+        dynamic_resources(deps.devices, deps.binding, scores=enabled("DRAPrioritizedList"))
         if enabled("DynamicResourceAllocation")
         else None,
-        default_preemption(parts.preemption),
-        balanced_allocation(parts.arguments),
-        image_locality(parts.cache),
-        gang_scheduling(parts.gangs.problem if parts.gangs else lambda _: None) if enabled("GangScheduling") else None,
+        default_preemption(deps.preemption),
+        balanced_allocation(deps.arguments),
+        image_locality(deps.cache),
+        gang_scheduling(deps.gangs.problem if deps.gangs else lambda _: None) if enabled("GangScheduling") else None,
         NODE_DECLARED_FEATURES if enabled("NodeDeclaredFeatures") else None,
-        *((topology_placement(parts.gangs), pods_count(parts.gangs)) if enabled(TOPOLOGY_GATE) else ()),
+        *((topology_placement(deps.gangs), pods_count(deps.gangs)) if enabled(TOPOLOGY_GATE) else ()),
     ]
     return tuple(plugin for plugin in plugins if plugin is not None)

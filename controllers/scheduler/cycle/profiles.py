@@ -18,7 +18,7 @@ from controllers.scheduler.config.configuration import (
 )
 from controllers.scheduler.config.fields import ConfigurationError
 from controllers.scheduler.cycle.evaluate import Evaluator
-from controllers.scheduler.cycle.plugins import Parts, default_plugins
+from controllers.scheduler.cycle.plugins import PluginDependencies, default_plugins
 from controllers.scheduler.dra.claims import ClaimCache
 from controllers.scheduler.dra.dynamic_resources import DynamicResources
 from controllers.scheduler.framework.attempt_metrics import Points
@@ -89,7 +89,9 @@ def check(configuration: Configuration, enabled: Callable[[str], bool]) -> None:
     allocator = Allocator()
     devices = DynamicResources(allocator, ClaimCache(allocator.allocated), conditions=True)
     for settings in configuration.profiles:
-        parts = Parts(cache=Cache(), devices=devices, arguments=read_arguments(settings, enabled), enabled=enabled)
+        parts = PluginDependencies(
+            cache=Cache(), devices=devices, arguments=read_arguments(settings, enabled), enabled=enabled
+        )
         arrange(default_plugins(parts), settings)
 
 

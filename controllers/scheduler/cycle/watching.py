@@ -24,7 +24,7 @@ from controllers.runtime.kinds import (
     key_of,
 )
 from controllers.scheduler.config.configuration import SCHEDULER_NAME
-from controllers.scheduler.cycle.assembly import Shared
+from controllers.scheduler.cycle.assembly import SharedState
 from controllers.scheduler.cycle.profiles import Profile
 from controllers.scheduler.dra.claim_state import is_deallocation
 from controllers.scheduler.dra.claims import ClaimCache, claim_keys
@@ -41,7 +41,7 @@ class EventHandlers:
     def __init__(
         self,
         informers: Informers,
-        shared: Shared,
+        shared: SharedState,
         queue: SchedulingQueue,
         profiles: Mapping[str, Profile],
         pod_info: Callable[[Json], PodInfo],

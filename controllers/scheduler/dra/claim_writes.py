@@ -18,7 +18,7 @@ from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.resourceclaims import is_reserved_for_pod
-from controllers.resourceclaims.pods import FINALIZER, reserved
+from controllers.resourceclaims.pods import FINALIZER, with_consumer
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import Kind, key_of
 from controllers.runtime.times import go_time
@@ -127,7 +127,7 @@ class ClaimWriter:
             claim = await self._protect(claim, name)
             status = {**(claim.get("status") or {}), "allocation": allocation}
         # Another member may have reserved the claim for the group meanwhile, or for the workload.
-        status = reserved({**claim, "status": status}, consumer, self._groups.for_workloads)
+        status = with_consumer({**claim, "status": status}, consumer, self._groups.for_workloads)
         if self._devices.conditions:
             held = status.get("allocation")
             if held is None:

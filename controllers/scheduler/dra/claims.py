@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from apiserver.api.objects import Json
-from controllers.allocator import Allocated
+from controllers.allocator import AllocatedState
 from controllers.resourceclaims import ClaimReferenceError, claim_reference
 from controllers.runtime.kinds import key_of
 from controllers.scheduler.dra.extended_resources import owner_of_special
@@ -29,7 +29,7 @@ class ClaimWalkError(Exception):
 
 
 @dataclass(slots=True)
-class Pending:
+class PendingAllocation:
     """An allocation that is not written yet, and the number of pods that share it."""
 
     claim: Json
@@ -40,12 +40,12 @@ class Pending:
 class ClaimCache:
     """Claims by `namespace/name`."""
 
-    def __init__(self, allocated: Allocated, groups: PodGroups = NO_GROUPS) -> None:
+    def __init__(self, allocated: AllocatedState, groups: PodGroups = NO_GROUPS) -> None:
         self._allocated, self.groups = allocated, groups
         self._notify: ChangeHandler = lambda _, __: None
         self._observed: dict[str, Json] = {}
         self._written: dict[str, Json] = {}
-        self.pending: dict[str, Pending] = {}
+        self.pending: dict[str, PendingAllocation] = {}
         """By the claim's uid."""
         self._special: dict[str, str] = {}
         """The keys of claims for extended resources, by the uid of their pod."""
@@ -151,7 +151,7 @@ class ClaimCache:
 
     def allocate(self, claim: Json, allocation: Json) -> None:
         """Reserve devices for a claim in memory."""
-        self.pending[_uid(claim)] = Pending(claim, allocation)
+        self.pending[_uid(claim)] = PendingAllocation(claim, allocation)
         if self._cycle_claims is not None:
             self._cycle_claims.add(_uid(claim))
         self._allocated.assume(claim, allocation)

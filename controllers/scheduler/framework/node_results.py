@@ -19,7 +19,7 @@ from controllers.scheduler.state.pod_info import PodInfo
 Key = tuple[bytes | None, ...]
 
 
-class Shape:
+class FieldEncoder:
     """An encoder of the pod fields that the plugins read."""
 
     def __init__(self, plugins: Iterable[Plugin]) -> None:

@@ -70,7 +70,7 @@ class InterPodState:
                     return UNWANTED
         return None
 
-    def in_the_way(self, node: NodeInfo, nodes: Iterable[NodeInfo]) -> list[PodInfo]:
+    def conflicting_pods(self, node: NodeInfo, nodes: Iterable[NodeInfo]) -> list[PodInfo]:
         """Return the pods of `nodes` whose anti-affinity, or the pod's own, rules out `node`."""
         conflicts = []
         for other_node in nodes:
@@ -87,7 +87,7 @@ class InterPodState:
                     conflicts.append(other)
         return conflicts
 
-    def words(self, node: NodeInfo, nodes: Iterable[NodeInfo]) -> list[str]:
+    def describe_violations(self, node: NodeInfo, nodes: Iterable[NodeInfo]) -> list[str]:
         """Describe the violated terms for a rejected node."""
         if not self._is_near(node):
             return [why for term in self._pod.required_affinity if (why := self._lacks(term, node))]
@@ -95,7 +95,7 @@ class InterPodState:
             f"anti-affinity of the pod against pod {other.key}"
             if self._far
             else f"anti-affinity of pod {other.key} against the pod"
-            for other in self.in_the_way(node, nodes)
+            for other in self.conflicting_pods(node, nodes)
         ]
 
     def _lacks(self, term: Term, node: NodeInfo) -> str:

@@ -17,7 +17,7 @@ from controllers.scheduler.framework.scores import normalized_reverse, normalize
 from controllers.scheduler.framework.status import Code, Rejection
 from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo, Port
-from controllers.scheduler.state.terms import blocking
+from controllers.scheduler.state.terms import blocking_taints
 
 UNSCHEDULABLE = Rejection("NodeUnschedulable", ("node(s) were unschedulable",))
 OTHER_NAME = Rejection("NodeName", ("node(s) didn't match the requested node name",))
@@ -42,11 +42,11 @@ def _closed_to(pod: PodInfo, _: None, node: NodeInfo) -> Rejection | None:
 
 
 def _open_again(pod: PodInfo, event: Event) -> bool:
-    def closed(node: Json | None) -> bool:
+    def is_closed(node: Json | None) -> bool:
         return node is None or bool(node.get("spec", {}).get("unschedulable"))
 
-    return closed(event.old) and (
-        not closed(event.new) or is_tolerated(_UNSCHEDULABLE_TAINT, pod.tolerations, comparing=False)
+    return is_closed(event.old) and (
+        not is_closed(event.new) or is_tolerated(_UNSCHEDULABLE_TAINT, pod.tolerations, comparing=False)
     )
 
 
@@ -90,31 +90,31 @@ NODE_NAME = Plugin(
 def taint_toleration(comparing: bool) -> Plugin:
     """Build the plugin; `comparing`: whether tolerations compare numbers."""
 
-    def tainted(pod: PodInfo, _: None, node: NodeInfo) -> Rejection | None:
+    def reject_tainted(pod: PodInfo, _: None, node: NodeInfo) -> Rejection | None:
         return TAINTED if node.taints and has_untolerated(node.taints, pod.tolerations, comparing) else None
 
-    def tolerable_now(pod: PodInfo, event: Event) -> bool:
-        def blocked(node: Json | None) -> bool:
-            taints = () if node is None else blocking(node.get("spec", {}).get("taints") or ())
+    def is_tolerable_now(pod: PodInfo, event: Event) -> bool:
+        def is_blocked(node: Json | None) -> bool:
+            taints = () if node is None else blocking_taints(node.get("spec", {}).get("taints") or ())
             return node is None or has_untolerated(taints, pod.tolerations, comparing)
 
-        return blocked(event.old) and not blocked(event.new)
+        return is_blocked(event.old) and not is_blocked(event.new)
 
-    def disliked(_: PodInfo, tolerations: list[Json], node: NodeInfo) -> int:
+    def count_disliked(_: PodInfo, tolerations: list[Json], node: NodeInfo) -> int:
         taints = node.preferring
         return sum(1 for taint in taints if not is_tolerated(taint, tolerations, comparing)) if taints else 0
 
     return Plugin(
         name="TaintToleration",
         reads=Reads(pod=(TOLERATIONS,), node=(node_field("spec", "taints"),)),
-        filter=tainted,
+        filter=reject_tainted,
         pre_score=_soft_tolerations,
-        score=disliked,
+        score=count_disliked,
         normalize=normalized_reverse,
         weight=3,
         hints={
-            ClusterEvent.NODE_ADD: tolerable_now,
-            ClusterEvent.NODE_TAINT: tolerable_now,
+            ClusterEvent.NODE_ADD: is_tolerable_now,
+            ClusterEvent.NODE_TAINT: is_tolerable_now,
             ClusterEvent.POD_TOLERATION: is_own,
         },
     )
@@ -142,7 +142,7 @@ def node_affinity(arguments: Arguments = DEFAULTS) -> Plugin:
         own = pod.node_affinity
         return own if enforced is not None or own.labels or own.selector is not None else SKIP
 
-    def refused(pod: PodInfo, _: Any, node: NodeInfo) -> Rejection | None:
+    def reject(pod: PodInfo, _: Any, node: NodeInfo) -> Rejection | None:
         raw = node.node or {}
         try:
             if enforced is not None and not enforced.match(raw):
@@ -178,7 +178,7 @@ def node_affinity(arguments: Arguments = DEFAULTS) -> Plugin:
         ),
         pre_filter=pre_filter,
         nodes=lambda pod, _: pod.named_nodes,
-        filter=refused,
+        filter=reject,
         pre_score=terms,
         score=preference,
         normalize=normalized_up,

@@ -145,7 +145,7 @@ class SpreadState:
                 return SKEWED
         return None
 
-    def words(self, node: NodeInfo) -> list[str]:
+    def describe_violations(self, node: NodeInfo) -> list[str]:
         """Describe the violated constraints for a rejected node."""
         found = []
         own = self._pod.pod["metadata"].get("labels")

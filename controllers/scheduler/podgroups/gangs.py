@@ -57,7 +57,7 @@ class Gangs:
         """Return the members that have a node."""
         return [pod for pod in self.members(key) if self.node_of(pod)]
 
-    def wanted(self, key: str) -> int:
+    def min_count(self, key: str) -> int:
         """Return the number of members that must have a node before any of them starts."""
         if not self._together:
             return 0
@@ -72,7 +72,7 @@ class Gangs:
             return None
         if self.get(key) is None:
             return f'waiting for pods\'s pod group "{group_name(pod.pod)}" to appear in scheduling queue'
-        if len(self.members(key)) < self.wanted(key):
+        if len(self.members(key)) < self.min_count(key):
             return "waiting for minCount pods from a gang to appear in scheduling queue"
         return None
 

@@ -49,7 +49,7 @@ class Victim:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class EvictionPlan:
     """A plan of evictions: the victims, or the reason why there are none."""
 
     text: str = ""
@@ -69,38 +69,38 @@ class GroupPreemption:
         """Create it; without `evictions` it can only plan."""
         self._gangs, self._cache, self._budgets, self._evictions = gangs, cache, budgets, evictions
 
-    async def make_room(self, group: Json, members: Sequence[PodInfo], fits: Trial) -> Room:
+    async def preempt(self, group: Json, members: Sequence[PodInfo], fits: Trial) -> EvictionPlan:
         """Plan and evict. Raise SchedulingError."""
-        room = await self.plan(group, members, fits)
-        if room.victims and self._evictions is not None:
+        plan = await self.plan(group, members, fits)
+        if plan.victims and self._evictions is not None:
             scheduler = members[0].spec.get("schedulerName", "")
             try:
-                await self._evictions.evict_for_group(group, scheduler, room.pods)
+                await self._evictions.evict_for_group(group, scheduler, plan.pods)
             except (StatusError, TransportError) as error:
                 raise SchedulingError(str(error)) from error
-        return room
+        return plan
 
-    async def plan(self, group: Json, members: Sequence[PodInfo], fits: Trial) -> Room:
+    async def plan(self, group: Json, members: Sequence[PodInfo], fits: Trial) -> EvictionPlan:
         """Choose the fewest victims for the group to fit, without writing. Raise SchedulingError."""
         if (group["spec"].get("schedulingConstraints") or {}).get("topology"):
-            return Room(_TOPOLOGY)
+            return EvictionPlan(_TOPOLOGY)
         if any(member.spec.get("preemptionPolicy") == "Never" for member in members):
-            return Room(_NEVER)
+            return EvictionPlan(_NEVER)
         priority = group["spec"].get("priority") or 0
         victims = sorted((v for v in self._victims() if v.priority < priority), key=lambda v: v.importance)
         if not victims:
-            return Room(_NO_VICTIMS)
+            return EvictionPlan(_NO_VICTIMS)
         try:
             for victim in victims:
                 self._hide(victim)
             if problem := await fits():
-                return Room(problem)
+                return EvictionPlan(problem)
             self._record_violations(victims)
             ending = [v for v in sorted(victims, key=lambda v: not v.violated) if not await self._reprieve(v, fits)]
         finally:
             for victim in victims:
                 self._unhide(victim)
-        return Room(victims=tuple(sorted(ending, key=lambda v: v.importance)))
+        return EvictionPlan(victims=tuple(sorted(ending, key=lambda v: v.importance)))
 
     def _victims(self) -> list[Victim]:
         """Return all pods and groups on nodes."""

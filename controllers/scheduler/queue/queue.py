@@ -22,7 +22,7 @@ from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from apiserver.runtime.metrics import Counter
 from controllers.scheduler.framework.events import Event, Hint, Hints, label_of, pod_events
-from controllers.scheduler.queue.queued_pod import Place, QueuedPod
+from controllers.scheduler.queue.queued_pod import QueuedPod, SubQueue
 from controllers.scheduler.state.pod_info import PodInfo
 
 log = logging.getLogger(__name__)
@@ -100,9 +100,9 @@ class SchedulingQueue:
     def pop_by_uid(self, uid: str) -> QueuedPod | None:
         """Pop a given pod out of order; return None if it is missing, in flight or gated."""
         pod = self._pods.get(uid)
-        if pod is None or pod.place is Place.IN_FLIGHT:
+        if pod is None or pod.sub_queue is SubQueue.IN_FLIGHT:
             return None
-        if pod.place is not Place.ACTIVE and self._pre_enqueue(pod.info) is not None:
+        if pod.sub_queue is not SubQueue.ACTIVE and self._pre_enqueue(pod.info) is not None:
             return None
         self._leave(pod)
         self._start_attempt(pod)
@@ -121,7 +121,7 @@ class SchedulingQueue:
         return pod
 
     def _start_attempt(self, pod: QueuedPod) -> None:
-        pod.place, pod.ticket = Place.IN_FLIGHT, 0
+        pod.sub_queue, pod.ticket = SubQueue.IN_FLIGHT, 0
         pod.attempts += 1
         pod.begun = clock.stopwatch()()
         self._in_flight[pod.info.uid] = self._first_event + len(self._events)
@@ -138,12 +138,12 @@ class SchedulingQueue:
         if pod is None:
             self.add(info)
             return
-        if pod.place is Place.IN_FLIGHT:
+        if pod.sub_queue is SubQueue.IN_FLIGHT:
             for kind in pod_events(old, info.pod):
                 self._remember(Event(kind, old, info.pod, frozenset((info.uid,))))
             return
         pod.info = info
-        if pod.place in (Place.UNSCHEDULABLE, Place.GATED):
+        if pod.sub_queue in (SubQueue.UNSCHEDULABLE, SubQueue.GATED):
             for kind in pod_events(old, info.pod):
                 self._move(Event(kind, old, info.pod), (pod,))
 
@@ -178,24 +178,24 @@ class SchedulingQueue:
         pod.timestamp = clock.now()
         if not pod.plugins:
             pod.errors += 1
-            self._back_off(pod, Place.ERROR_BACKOFF, _FAILED)
+            self._back_off(pod, SubQueue.ERROR_BACKOFF, _FAILED)
             return
         pod.rejections += 1
         pod.errors = 0
         if backoff:
-            self._back_off(pod, Place.ERROR_BACKOFF, _FAILED)
+            self._back_off(pod, SubQueue.ERROR_BACKOFF, _FAILED)
         elif known and any(self._concerns(event, pod) for event in missed):
             self._requeue(pod, _FAILED)
         else:
             self.incoming.inc("unschedulable", _FAILED)
-            self._wait(pod, Place.UNSCHEDULABLE)
+            self._wait(pod, SubQueue.UNSCHEDULABLE)
 
     def notify(self, event: Event) -> None:
         """Move the pods that an event of the cluster may make schedulable."""
         self._remember(event)
         if event.only is not None:
             pods = [pod for uid in event.only if (pod := self._pods.get(uid)) is not None]
-            self._move(event, [pod for pod in pods if pod.place in (Place.UNSCHEDULABLE, Place.GATED)])
+            self._move(event, [pod for pod in pods if pod.sub_queue in (SubQueue.UNSCHEDULABLE, SubQueue.GATED)])
             return
         for plugin, hints in self._hints.items():
             if event.kind in hints and (waiting := self._waiting.get(plugin)):
@@ -205,8 +205,8 @@ class SchedulingQueue:
 
     def _move(self, event: Event, pods: Iterable[QueuedPod]) -> None:
         for pod in pods:
-            if pod.place in (Place.UNSCHEDULABLE, Place.GATED) and self._concerns(event, pod):
-                gated = pod.place is Place.GATED
+            if pod.sub_queue in (SubQueue.UNSCHEDULABLE, SubQueue.GATED) and self._concerns(event, pod):
+                gated = pod.sub_queue is SubQueue.GATED
                 self._leave(pod)
                 if gated:
                     self._enqueue(pod, label_of(event))
@@ -229,58 +229,58 @@ class SchedulingQueue:
         if self._in_flight:
             self._events.append(event)
 
-    def _enqueue(self, pod: QueuedPod, why: str) -> None:
+    def _enqueue(self, pod: QueuedPod, reason: str) -> None:
         """Move the pod to the active queue, if PreEnqueue admits it."""
         plugin = self._pre_enqueue(pod.info)
         if plugin is None:
-            self._activate(pod, why)
+            self._activate(pod, reason)
             return
-        if not (pod.plugins and pod.place in (Place.UNSCHEDULABLE, Place.GATED)):
-            self.incoming.inc("unschedulable", why)
+        if not (pod.plugins and pod.sub_queue in (SubQueue.UNSCHEDULABLE, SubQueue.GATED)):
+            self.incoming.inc("unschedulable", reason)
         pod.plugins = frozenset((plugin,))
-        self._wait(pod, Place.GATED)
+        self._wait(pod, SubQueue.GATED)
 
-    def _activate(self, pod: QueuedPod, why: str) -> None:
-        pod.place = Place.ACTIVE
+    def _activate(self, pod: QueuedPod, reason: str) -> None:
+        pod.sub_queue = SubQueue.ACTIVE
         if pod.entered is None:
             pod.entered = clock.now()
-        self.incoming.inc("active", why)
+        self.incoming.inc("active", reason)
         self._push(self._active, pod, (-pod.info.priority, pod.timestamp))
         self._wake()
 
-    def _requeue(self, pod: QueuedPod, why: str) -> None:
+    def _requeue(self, pod: QueuedPod, reason: str) -> None:
         """Move a rejected pod to the backoff or active queue."""
         # The backoff queue may be popped early, so its pods must pass PreEnqueue beforehand.
         if self._backing_off(pod) and (not self._pop_from_backoff or self._pre_enqueue(pod.info) is None):
-            self._back_off(pod, Place.BACKOFF, why)
+            self._back_off(pod, SubQueue.BACKOFF, reason)
         else:
-            self._enqueue(pod, why)
+            self._enqueue(pod, reason)
 
-    def _back_off(self, pod: QueuedPod, place: Place, why: str) -> None:
-        pod.place = place
-        self.incoming.inc("backoff", why)
-        heap = self._backoff if place is Place.BACKOFF else self._errors
+    def _back_off(self, pod: QueuedPod, sub_queue: SubQueue, reason: str) -> None:
+        pod.sub_queue = sub_queue
+        self.incoming.inc("backoff", reason)
+        heap = self._backoff if sub_queue is SubQueue.BACKOFF else self._errors
         expiry = self._expiry(pod)
         self._push(heap, pod, (expiry, -pod.info.priority, pod.timestamp))
         self._flush_after(expiry)
         self._wake()
 
-    def _wait(self, pod: QueuedPod, place: Place) -> None:
-        pod.place = place
+    def _wait(self, pod: QueuedPod, sub_queue: SubQueue) -> None:
+        pod.sub_queue = sub_queue
         for plugin in pod.plugins:
             self._waiting.setdefault(plugin, {})[pod.info.uid] = pod
-        if place is Place.UNSCHEDULABLE and self._check_timer is None:
+        if sub_queue is SubQueue.UNSCHEDULABLE and self._check_timer is None:
             self._check_timer = self._call_later(_UNSCHEDULABLE_CHECK, self._check)
 
     def _leave(self, pod: QueuedPod) -> None:
         """Remove the pod from its current queue."""
         pod.ticket = 0
-        if pod.place in (Place.UNSCHEDULABLE, Place.GATED):
+        if pod.sub_queue in (SubQueue.UNSCHEDULABLE, SubQueue.GATED):
             for plugin in pod.plugins:
                 waiting = self._waiting.get(plugin)
                 if waiting is not None:
                     waiting.pop(pod.info.uid, None)
-        elif pod.place in (Place.BACKOFF, Place.ERROR_BACKOFF):
+        elif pod.sub_queue in (SubQueue.BACKOFF, SubQueue.ERROR_BACKOFF):
             self._trim()
 
     def _trim(self) -> None:
@@ -365,7 +365,7 @@ class SchedulingQueue:
         now = clock.now()
         left = False
         for pod in list(self._pods.values()):
-            if pod.place is Place.UNSCHEDULABLE:
+            if pod.sub_queue is SubQueue.UNSCHEDULABLE:
                 if now - pod.timestamp > _UNSCHEDULABLE_LIMIT:
                     self._leave(pod)
                     self._requeue(pod, _TOO_LONG)

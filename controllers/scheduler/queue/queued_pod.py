@@ -8,8 +8,8 @@ from enum import Enum, auto
 from controllers.scheduler.state.pod_info import PodInfo
 
 
-class Place(Enum):
-    """The queue that a pod is in."""
+class SubQueue(Enum):
+    """The part of the scheduling queue that a pod is in."""
 
     ACTIVE = auto()
     BACKOFF = auto()
@@ -28,10 +28,10 @@ class QueuedPod:
         "entered",
         "errors",
         "info",
-        "place",
         "plugins",
         "rejections",
         "since",
+        "sub_queue",
         "ticket",
         "timestamp",
     )
@@ -39,7 +39,7 @@ class QueuedPod:
     def __init__(self, info: PodInfo, timestamp: datetime) -> None:
         self.info = info
         self.timestamp = self.since = timestamp
-        self.place = Place.GATED
+        self.sub_queue = SubQueue.GATED
         self.attempts = 0
         self.entered: datetime | None = None
         """The time at which it first became active."""

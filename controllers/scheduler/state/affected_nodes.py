@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from apiserver.api.objects import Json
-from controllers.allocator import Allocated
+from controllers.allocator import AllocatedState
 
 Pool = tuple[str, str]
 _LIMIT = 20_000
@@ -44,7 +44,7 @@ class TouchLog:
 class DeviceReach:
     """A tracker of slices and allocations; `log` has the nodes with changed devices."""
 
-    def __init__(self, allocated: Allocated) -> None:
+    def __init__(self, allocated: AllocatedState) -> None:
         self.log = TouchLog()
         self._allocated = allocated
         self._read = allocated.position

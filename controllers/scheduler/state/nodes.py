@@ -14,7 +14,7 @@ from apiserver.api.helpers.pod_requests import Amounts, amounts
 from apiserver.api.objects import Json
 from controllers.scheduler.state.affected_nodes import TouchLog
 from controllers.scheduler.state.pod_info import PodInfo, Port
-from controllers.scheduler.state.terms import blocking, preferring
+from controllers.scheduler.state.terms import blocking_taints, preferring
 
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the wire's word for every address
 
@@ -58,7 +58,7 @@ class NodeInfo:
         self.max_pods = self.allocatable.get("pods", 0)
         self.unschedulable = bool(spec.get("unschedulable"))
         taints = spec.get("taints") or ()
-        self.taints, self.preferring = blocking(taints), preferring(taints)
+        self.taints, self.preferring = blocking_taints(taints), preferring(taints)
         self.images = {
             name: image.get("sizeBytes", 0) for image in status.get("images") or () for name in image.get("names") or ()
         }

@@ -11,7 +11,7 @@ from apiserver.api.selectors.selectors import LabelSelector, from_object
 _BLOCKING = ("NoSchedule", "NoExecute")
 
 
-def blocking(taints: Iterable[Json]) -> tuple[Json, ...]:
+def blocking_taints(taints: Iterable[Json]) -> tuple[Json, ...]:
     """Return the taints that keep a pod off a node."""
     return tuple(taint for taint in taints if taint.get("effect") in _BLOCKING)
 

@@ -31,18 +31,18 @@ from controllers.volumes import (
     NO_PROVISIONER,
     SELECTED_NODE,
     VolumeError,
-    annotated,
     annotations_of,
-    bound,
     class_name,
     find_volume,
     in_topologies,
     is_fully_bound,
     not_for_pod,
     reaches,
-    requested,
+    requested_size,
     storage,
-    waits,
+    waits_for_first_consumer,
+    with_annotations,
+    with_claim_reference,
 )
 
 #: Writes the chosen volumes before a pod is bound to a node.
@@ -106,7 +106,7 @@ class VolumeBinding:
 
     def _waits(self, claim: Json) -> bool:
         try:
-            return waits(claim, self._volumes.storage_class(class_name(claim)))
+            return waits_for_first_consumer(claim, self._volumes.storage_class(class_name(claim)))
         except VolumeError as error:
             raise PluginError(str(error)) from error
 
@@ -170,11 +170,11 @@ class VolumeBinding:
         if not in_topologies(storage_class.get("allowedTopologies") or (), node.labels):
             return NO_VOLUME
         driver = self._volumes.csi_driver(provisioner)
-        if driver is None or not driver["spec"].get("storageCapacity") or requested(claim).is_zero:
+        if driver is None or not driver["spec"].get("storageCapacity") or requested_size(claim).is_zero:
             return None
-        size = requested(claim)
+        size = requested_size(claim)
         for capacity in self._volumes.capacities():
-            limit = room(capacity)
+            limit = max_volume_size(capacity)
             enough = limit is not None and limit.compare(size) >= 0
             if enough and capacity.get("storageClassName") == name and _has_access(capacity, node):
                 node_volumes.capacities[key_of(claim)] = storage({"storage": capacity.get("capacity") or "0"}).value()
@@ -188,11 +188,11 @@ class VolumeBinding:
         node_volumes = state.by_node[node.name]
         bindings = []
         for volume, claim in node_volumes.bindings:
-            assumed = bound(volume, claim)
+            assumed = with_claim_reference(volume, claim)
             if assumed is not volume:
                 self._volumes.volumes.assume(assumed)
             bindings.append((assumed, claim))
-        provisions = [annotated(claim, {SELECTED_NODE: node.name}) for claim in node_volumes.provisions]
+        provisions = [with_annotations(claim, {SELECTED_NODE: node.name}) for claim in node_volumes.provisions]
         for claim in provisions:
             self._volumes.claims.assume(claim)
         state.chosen = NodeVolumes(bindings, provisions)
@@ -210,7 +210,7 @@ class _Size:
     """The sort key of claims by requested size."""
 
     def __init__(self, claim: Json) -> None:
-        self._size = requested(claim)
+        self._size = requested_size(claim)
 
     def __lt__(self, other: _Size) -> bool:
         return self._size < other._size
@@ -241,7 +241,7 @@ def volume_reaches(volume: Json, node: Json) -> bool:
         return False
 
 
-def room(capacity: Json) -> Quantity | None:
+def max_volume_size(capacity: Json) -> Quantity | None:
     """Return the maximum size of a volume; None if unknown."""
     size = capacity.get("maximumVolumeSize") or capacity.get("capacity")
     return Quantity.parse(size) if size is not None else None
@@ -296,16 +296,17 @@ def capacity_score(shape: Shape) -> Callable[[PodInfo, VolumeState, NodeInfo], i
         classes: dict[str, list[int]] = {}
         for volume, claim in node_volumes.bindings if node_volumes is not None else ():
             amounts = classes.setdefault(class_name(volume), [0, 0])
-            amounts[0] += requested(claim).value()
+            amounts[0] += requested_size(claim).value()
             amounts[1] += storage(volume["spec"].get("capacity")).value()
         if node_volumes is not None and not node_volumes.bindings:
             for claim in node_volumes.provisions:
                 if key_of(claim) in node_volumes.capacities:
                     amounts = classes.setdefault(class_name(claim), [0, 0])
-                    amounts[0] += requested(claim).value()
+                    amounts[0] += requested_size(claim).value()
                     amounts[1] = node_volumes.capacities[key_of(claim)]
         total = sum(
-            on_line(shape, 100 if not room or size > room else size * 100 // room) for size, room in classes.values()
+            on_line(shape, 100 if not limit or size > limit else size * 100 // limit)
+            for size, limit in classes.values()
         )
         return (2 * total + len(classes)) // (2 * len(classes)) if classes else 0
 
@@ -320,8 +321,8 @@ def _topologies_differ(_: PodInfo, event: Event) -> bool:
     return bool(old.get("allowedTopologies") != new.get("allowedTopologies"))
 
 
-def _has_more_room(_: PodInfo, event: Event) -> bool:
-    before, now = room(event.old or {}), room(event.new or {})
+def _has_more_capacity(_: PodInfo, event: Event) -> bool:
+    before, now = max_volume_size(event.old or {}), max_volume_size(event.new or {})
     return now is not None and (before is None or now.compare(before) > 0)
 
 
@@ -351,5 +352,5 @@ _HINTS: Hints = {
     ClusterEvent.CSI_NODE_UPDATE: _migrates_others,
     ClusterEvent.CSI_DRIVER_UPDATE: _counts_no_more,
     ClusterEvent.STORAGE_CAPACITY_ADD: None,
-    ClusterEvent.STORAGE_CAPACITY_UPDATE: _has_more_room,
+    ClusterEvent.STORAGE_CAPACITY_UPDATE: _has_more_capacity,
 }

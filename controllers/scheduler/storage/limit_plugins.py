@@ -47,7 +47,7 @@ ONE_POD_ONLY = Rejection(RESTRICTIONS, (_IN_USE,), Code.UNSCHEDULABLE)
 
 
 @dataclass(slots=True)
-class Exclusive:
+class ExclusiveVolumes:
     """The pod's disks and claims that no other pod may use at the same time."""
 
     disks: list[Json]
@@ -87,7 +87,7 @@ def _is_same(kind: str, left: Json, right: Json) -> bool:
 def volume_restrictions(cache: Cache, volumes: VolumeCache) -> Plugin:
     """Build the plugin."""
 
-    def pre_filter(pod: PodInfo) -> Exclusive | Rejection | Skip:
+    def pre_filter(pod: PodInfo) -> ExclusiveVolumes | Rejection | Skip:
         if not pod.spec.get("volumes"):
             return SKIP
         exclusive = set()
@@ -99,7 +99,7 @@ def volume_restrictions(cache: Cache, volumes: VolumeCache) -> Plugin:
                 return Rejection(RESTRICTIONS, (not_found(name),))
             if "ReadWriteOncePod" in (claim["spec"].get("accessModes") or ()):
                 exclusive.add(name)
-        state = Exclusive(_disks(pod.pod), frozenset(exclusive), pod.namespace)
+        state = ExclusiveVolumes(_disks(pod.pod), frozenset(exclusive), pod.namespace)
         if exclusive:
             used = {name for other in cache.pods() for name in _shared(state, other)}
             state.users = len(used)
@@ -119,17 +119,17 @@ def volume_restrictions(cache: Cache, volumes: VolumeCache) -> Plugin:
     )
 
 
-def _shared(state: Exclusive, other: PodInfo) -> list[str]:
+def _shared(state: ExclusiveVolumes, other: PodInfo) -> list[str]:
     if other.namespace != state.namespace:
         return []
     return [name for name, made_for_pod in other.volume_claims if not made_for_pod and name in state.claims]
 
 
-def _count_user(state: Exclusive, other: PodInfo, _: NodeInfo, sign: int) -> None:
+def _count_user(state: ExclusiveVolumes, other: PodInfo, _: NodeInfo, sign: int) -> None:
     state.users += sign * len(_shared(state, other))
 
 
-def _restricted(_: PodInfo, state: Exclusive, node: NodeInfo) -> Rejection | None:
+def _restricted(_: PodInfo, state: ExclusiveVolumes, node: NodeInfo) -> Rejection | None:
     if state.disks:
         disks = (theirs for other in node.pods.values() for theirs in _disks(other.pod))
         if any(_same_disk(mine, theirs) for theirs in disks for mine in state.disks):
@@ -155,7 +155,7 @@ TOO_MANY = Rejection(LIMITS, ("node(s) exceed max volume count",), Code.UNSCHEDU
 def node_volume_limits(volumes: VolumeCache, *, needs_driver: bool) -> Plugin:
     """Build the plugin; `needs_driver`: drivers may exclude nodes without them (gate VolumeLimitScaling)."""
 
-    def refused(pod: PodInfo, _: Any, node: NodeInfo) -> Rejection | None:
+    def reject(pod: PodInfo, _: Any, node: NodeInfo) -> Rejection | None:
         new: dict[tuple[str, str], str] = {}
         problem = _add_attachable(volumes, pod, new)
         if problem is not None:
@@ -172,7 +172,7 @@ def node_volume_limits(volumes: VolumeCache, *, needs_driver: bool) -> Plugin:
         name=LIMITS,
         reads=READS_VOLUMES,
         pre_filter=lambda pod: True if pod.volume_claims else SKIP,
-        filter=refused,
+        filter=reject,
         hints={
             ClusterEvent.CSI_NODE_ADD: None,
             ClusterEvent.CSI_NODE_UPDATE: _limit_raised,

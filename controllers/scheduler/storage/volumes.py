@@ -38,7 +38,7 @@ _EVENTS = {
 }
 
 
-class Assumed:
+class AssumeCache:
     """One collection with the assumed objects on top of it."""
 
     def __init__(self, informer: Informer) -> None:
@@ -70,8 +70,8 @@ class VolumeCache:
 
     def __init__(self, informers: Informers) -> None:
         self._informers = {kind: informers.of(kind) for kind in _EVENTS}
-        self.claims = Assumed(self._informers[VOLUME_CLAIMS])
-        self.volumes = Assumed(self._informers[VOLUMES])
+        self.claims = AssumeCache(self._informers[VOLUME_CLAIMS])
+        self.volumes = AssumeCache(self._informers[VOLUMES])
         self._of_class = self.volumes.informer.index("class", lambda volume: (class_of(volume) or "",))
         self._attached = self._informers[VOLUME_ATTACHMENTS].index("node", lambda item: (item["spec"]["nodeName"],))
         self._waiting: list[asyncio.Future[None]] = []

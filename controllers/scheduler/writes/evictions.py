@@ -98,7 +98,7 @@ class Evictions:
             if status:
                 patch = {"metadata": {"uid": uid}, "status": status}
                 await self._client.patch(PODS, name, patch, namespace, subresource="status")
-            await self._client.delete(PODS, name, namespace, uid=uid, wanted=False)
+            await self._client.delete(PODS, name, namespace, uid=uid, parse=False)
         except StatusError as error:
             if error.code not in _GONE:
                 raise

@@ -94,7 +94,7 @@ class PodWriter:
         for left in reversed(range(_TRIES)):
             try:
                 await self._client.patch(
-                    PODS, metadata["name"], patch, metadata["namespace"], subresource="status", wanted=False
+                    PODS, metadata["name"], patch, metadata["namespace"], subresource="status", parse=False
                 )
             except (StatusError, TransportError) as error:
                 again = isinstance(error, TransportError) or error.code == 429 or error.code >= 500

@@ -21,7 +21,7 @@ from controllers.workloads.common.pod_states import is_deleted, is_ready, phase
 _MAX_REPLICAS: Final = 2147483647
 
 
-class Starting(NamedTuple):
+class StartupPeriods(NamedTuple):
     """Periods after a pod's start in which the CPU usage of an unready pod is ignored.
 
     `cpu` applies to every unready pod, `readiness` to pods that were never ready since.
@@ -31,7 +31,7 @@ class Starting(NamedTuple):
     readiness: timedelta = timedelta(seconds=30)
 
 
-_DEFAULT: Final = Starting()
+_DEFAULT: Final = StartupPeriods()
 
 
 class Tolerances(NamedTuple):
@@ -72,7 +72,7 @@ def compute_for_pods(
     *,
     cpu: bool = False,
     requests: Values | None = None,
-    starting: Starting = _DEFAULT,
+    starting: StartupPeriods = _DEFAULT,
 ) -> Recommendation:
     """Compute the replicas for a pod metric. Raise MetricError.
 
@@ -178,7 +178,7 @@ def _ratio(values: Values, target: int, requests: Values | None) -> tuple[float,
     return percent / target, sum(value for value, _ in known) // len(known), percent
 
 
-def _group(pods: Iterable[Json], values: Values, now: datetime, starting: Starting | None) -> _Groups:
+def _group(pods: Iterable[Json], values: Values, now: datetime, starting: StartupPeriods | None) -> _Groups:
     ready, unready, missing = 0, set[str](), set[str]()
     for pod in pods:
         name = _name(pod)
@@ -195,7 +195,7 @@ def _group(pods: Iterable[Json], values: Values, now: datetime, starting: Starti
     return _Groups(ready, unready, missing)
 
 
-def _is_starting(pod: Json, now: datetime, periods: Starting) -> bool:
+def _is_starting(pod: Json, now: datetime, periods: StartupPeriods) -> bool:
     """Return whether the pod's CPU usage is not meaningful yet."""
     condition, started = condition_of(pod, "Ready"), pod["status"].get("startTime")
     if condition is None or started is None:

@@ -18,9 +18,9 @@ from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import AUTOSCALERS, PODS, Kind, key_of, split_key
 from controllers.runtime.workqueue import Resync
-from controllers.workloads.autoscaling.limits import Past
+from controllers.workloads.autoscaling.limits import ScalingHistory
 from controllers.workloads.autoscaling.metrics import AutoscalerMetrics
-from controllers.workloads.autoscaling.reconcile import ReconcilePass, Stop
+from controllers.workloads.autoscaling.reconcile import CannotScaleError, ReconcilePass
 from controllers.workloads.autoscaling.usage import MetricError, Usage
 
 NAME = "horizontal-pod-autoscaler-controller"
@@ -38,12 +38,12 @@ class Autoscalers(ControllerComponent):
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         self.options = options.autoscaler
-        self._client = client.named("horizontal-pod-autoscaler")
+        self._client = client.with_user_agent("horizontal-pod-autoscaler")
         self._scalers, self._pods = informers.of(AUTOSCALERS), informers.of(PODS)
         self._pods_in = self._pods.index("namespace", lambda pod: (pod["metadata"]["namespace"],))
         self._recorder = CoreEventRecorder(self._client, "horizontal-pod-autoscaler")
         self._usage = Usage(self._client)
-        self._past: dict[str, Past] = {}
+        self._past: dict[str, ScalingHistory] = {}
         self._metrics = AutoscalerMetrics(lambda: len(self._scalers.objects))
         self._selectors: dict[str, LabelSelector] = {}
         self._controller = Controller(
@@ -80,7 +80,7 @@ class Autoscalers(ControllerComponent):
             try:
                 await this.run()
                 found = "internal" if this.partly else "none"
-            except Stop:
+            except CannotScaleError:
                 found = "internal"
             finally:
                 await this.write()
@@ -123,10 +123,10 @@ class Autoscalers(ControllerComponent):
         ]
         return pods, owners
 
-    def past(self, key: str, current: int) -> Past:
+    def history(self, key: str, current: int) -> ScalingHistory:
         known = self._past.get(key)
         if known is None:
-            known = self._past[key] = Past([(clock.now(), current)])
+            known = self._past[key] = ScalingHistory([(clock.now(), current)])
         return known
 
     @property

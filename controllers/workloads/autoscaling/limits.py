@@ -37,13 +37,13 @@ class LimitedSize(NamedTuple):
     """The limited size, with reason and message of the conditions AbleToScale and ScalingLimited."""
 
     replicas: int
-    able: tuple[str, str]
-    limited: bool
+    able_to_scale: tuple[str, str]
+    is_limited: bool
     limit: tuple[str, str]
 
 
 @dataclass(slots=True)
-class Past:
+class ScalingHistory:
     """The timestamped recommendations and size changes of an autoscaler."""
 
     recommendations: list[tuple[datetime, int]] = field(default_factory=list)
@@ -62,58 +62,66 @@ class Past:
 
 
 def limit(
-    past: Past, now: datetime, spec: Json, current: int, wanted: int, least: int, window: timedelta = WINDOW
+    history: ScalingHistory,
+    now: datetime,
+    spec: Json,
+    current: int,
+    desired: int,
+    least: int,
+    window: timedelta = WINDOW,
 ) -> LimitedSize:
-    """Limit `wanted` replicas, and record them."""
+    """Limit `desired` replicas, and record them."""
     behavior, most = spec.get("behavior"), spec["maxReplicas"]
     if behavior is None:
-        stable = max([wanted, *(replicas for at, replicas in past.recommendations if at >= now - window)])
-        _record(past, now, wanted, window)
-        able = _READY if stable == wanted else _HIGHER
+        stable = max([desired, *(replicas for at, replicas in history.recommendations if at >= now - window)])
+        _record(history, now, desired, window)
+        able_to_scale = _READY if stable == desired else _HIGHER
         highest, why = (2 * current if current > 2 else 4), _TOO_MANY
         if most > highest:
             why = _FAST_UP
         found, limit_ = _clamp(stable, least, min(most, highest), _TOO_FEW, why)
-        return LimitedSize(found, able, found != stable, limit_)
+        return LimitedSize(found, able_to_scale, found != stable, limit_)
     up, down = behavior.get("scaleUp") or {}, behavior.get("scaleDown") or {}
-    stable = _stabilize(past, now, current, wanted, up, down, window)
-    able = _READY if stable == wanted else _LOWER if wanted >= current else _HIGHER
+    stable = _stabilize(history, now, current, desired, up, down, window)
+    able_to_scale = _READY if stable == desired else _LOWER if desired >= current else _HIGHER
     found, limit_ = stable, _WITHIN
     if stable > current:
-        fastest = max(current, _policy_limit(past, now, current, up, rising=True))
+        fastest = max(current, _policy_limit(history, now, current, up, is_up=True))
         found, limit_ = _clamp(stable, least, min(most, fastest), _TOO_FEW, _FAST_UP if most > fastest else _TOO_MANY)
     elif stable < current:
-        slowest = min(current, _policy_limit(past, now, current, down, rising=False))
+        slowest = min(current, _policy_limit(history, now, current, down, is_up=False))
         why = _FAST_DOWN if least < slowest else _TOO_FEW
         found, limit_ = _clamp(stable, max(least, slowest), _MAX_REPLICAS, why, _TOO_MANY)
-    return LimitedSize(found, able, found != stable, limit_)
+    return LimitedSize(found, able_to_scale, found != stable, limit_)
 
 
 def _clamp(
-    wanted: int, least: int, most: int, low: tuple[str, str], high: tuple[str, str]
+    desired: int, least: int, most: int, low: tuple[str, str], high: tuple[str, str]
 ) -> tuple[int, tuple[str, str]]:
-    if wanted < least:
+    if desired < least:
         return least, low
-    return (most, high) if wanted > most else (wanted, _WITHIN)
+    return (most, high) if desired > most else (desired, _WITHIN)
 
 
-def _record(past: Past, now: datetime, wanted: int, window: timedelta) -> None:
-    past.recommendations[:] = [(at, replicas) for at, replicas in past.recommendations if at >= now - window]
-    past.recommendations.append((now, wanted))
+def _record(history: ScalingHistory, now: datetime, desired: int, window: timedelta) -> None:
+    history.recommendations[:] = [(at, replicas) for at, replicas in history.recommendations if at >= now - window]
+    history.recommendations.append((now, desired))
 
 
-def _stabilize(past: Past, now: datetime, current: int, wanted: int, up: Json, down: Json, window: timedelta) -> int:
+def _stabilize(
+    history: ScalingHistory, now: datetime, current: int, desired: int, up: Json, down: Json, window: timedelta
+) -> int:
     """Stabilize a recommendation: up to the minimum and down to the maximum of the window."""
-    rising = timedelta(seconds=up.get("stabilizationWindowSeconds") or 0)
+    up_window = timedelta(seconds=up.get("stabilizationWindowSeconds") or 0)
     given = down.get("stabilizationWindowSeconds")
-    falling = window if given is None else timedelta(seconds=given)
-    highest = min([wanted, *(replicas for at, replicas in past.recommendations if at > now - rising)])
-    lowest = max([wanted, *(replicas for at, replicas in past.recommendations if at > now - falling)])
-    _record(past, now, wanted, max(rising, falling))
+    down_window = window if given is None else timedelta(seconds=given)
+    highest = min([desired, *(replicas for at, replicas in history.recommendations if at > now - up_window)])
+    lowest = max([desired, *(replicas for at, replicas in history.recommendations if at > now - down_window)])
+    _record(history, now, desired, max(up_window, down_window))
     return min(max(current, highest), lowest)
 
 
-def _policy_limit(past: Past, now: datetime, current: int, rules: Json, *, rising: bool) -> int:
+def _policy_limit(history: ScalingHistory, now: datetime, current: int, rules: Json, *, is_up: bool) -> int:
     """Return the limit of the scaling policies."""
     select = rules.get("selectPolicy") or "Max"
     if select == "Disabled":
@@ -121,14 +129,14 @@ def _policy_limit(past: Past, now: datetime, current: int, rules: Json, *, risin
     found = []
     for policy in rules.get("policies") or ():
         since = now - timedelta(seconds=policy["periodSeconds"])
-        start = current - _sum(past.ups, since) + _sum(past.downs, since)
-        value = policy["value"] if rising else -policy["value"]
+        start = current - _sum(history.ups, since) + _sum(history.downs, since)
+        value = policy["value"] if is_up else -policy["value"]
         if policy["type"] == "Pods":
             found.append(start + value)
         else:
             share = start * (1 + value / 100)
-            found.append(math.ceil(share) if rising else int(share))
-    furthest = max if (select == "Max") == rising else min
+            found.append(math.ceil(share) if is_up else int(share))
+    furthest = max if (select == "Max") == is_up else min
     return furthest(found) if found else current
 
 

@@ -19,8 +19,8 @@ class Outcome:
         self.action, self.error = "none", "none"
         self._began = clock.now()
 
-    def set_action(self, current: int, wanted: int) -> None:
-        self.action = "scale_up" if wanted > current else "scale_down" if wanted < current else "none"
+    def set_action(self, current: int, desired: int) -> None:
+        self.action = "scale_up" if desired > current else "scale_down" if desired < current else "none"
 
     @property
     def seconds(self) -> float:

@@ -14,7 +14,7 @@ from controllers.runtime.gotext import label_selector_text
 from controllers.runtime.kinds import Kind, key_of
 from controllers.runtime.times import go_time
 from controllers.workloads.autoscaling import calculator, texts
-from controllers.workloads.autoscaling.calculator import Recommendation, Starting, Tolerances
+from controllers.workloads.autoscaling.calculator import Recommendation, StartupPeriods, Tolerances
 from controllers.workloads.autoscaling.limits import limit
 from controllers.workloads.autoscaling.metrics import AutoscalerMetrics, Outcome
 from controllers.workloads.autoscaling.usage import MetricError, Values, format_quantity, milli
@@ -39,7 +39,7 @@ class _Proposal(NamedTuple):
     status: Json
 
 
-class Stop(Exception):
+class CannotScaleError(Exception):
     """The pass cannot continue; conditions and events give the reason."""
 
 
@@ -82,7 +82,7 @@ class ReconcilePass:
             self._owner.record_event(self._scaler, True, "FailedGetScale", str(error))
             text = f"the HPA controller was unable to get the target's current scale: {error}"
             self._set("AbleToScale", False, "FailedGetScale", text)
-            raise Stop from error
+            raise CannotScaleError from error
         text = "the HPA controller was able to get the target's current scale"
         self._set("AbleToScale", True, "SucceededGetScale", text)
         current = (scale.get("spec") or {}).get("replicas", 0)
@@ -95,7 +95,7 @@ class ReconcilePass:
     async def _desired(self, scale: Json, current: int) -> tuple[int, str, list[Json]]:
         """Return the desired size, its reason, and the metric statuses."""
         least, most = self._spec.get("minReplicas", 1), self._spec["maxReplicas"]
-        past = self._owner.past(self._key, current)
+        history = self._owner.history(self._key, current)
         if current == 0 and least != 0:
             text = "scaling is disabled since the replica count of the target is zero"
             self._set("ScalingActive", False, "ScalingDisabled", text)
@@ -104,11 +104,15 @@ class ReconcilePass:
             return most, "Current number of replicas above Spec.MaxReplicas", []
         if current < least:
             return least, "Current number of replicas below Spec.MinReplicas", []
-        wanted, name, metrics = await self._recommend(scale, current)
-        reason = f"{name} above target" if wanted > current else "All metrics below target" if wanted < current else ""
-        found = limit(past, self._now, self._spec, current, wanted, least, self._owner.options.downscale_stabilization)
-        self._set("AbleToScale", True, *found.able)
-        self._set("ScalingLimited", found.limited, *found.limit)
+        desired, name, metrics = await self._recommend(scale, current)
+        reason = (
+            f"{name} above target" if desired > current else "All metrics below target" if desired < current else ""
+        )
+        found = limit(
+            history, self._now, self._spec, current, desired, least, self._owner.options.downscale_stabilization
+        )
+        self._set("AbleToScale", True, *found.able_to_scale)
+        self._set("ScalingLimited", found.is_limited, *found.limit)
         return found.replicas, reason, metrics
 
     async def _rescale(
@@ -122,11 +126,11 @@ class ReconcilePass:
             text = f"the HPA controller was unable to update the target scale: {error}"
             self._set("AbleToScale", False, "FailedUpdateScale", text)
             self._set_sizes(current, self._status.get("desiredReplicas", 0), metrics)
-            raise Stop from error
+            raise CannotScaleError from error
         text = f"the HPA controller was able to update the target scale to {desired}"
         self._set("AbleToScale", True, "SucceededRescale", text)
         self._owner.record_event(self._scaler, False, "SuccessfulRescale", f"New size: {desired}; reason: {reason}")
-        self._owner.past(self._key, current).record_change(self._now, current, desired, self._spec.get("behavior"))
+        self._owner.history(self._key, current).record_change(self._now, current, desired, self._spec.get("behavior"))
         self._status["lastScaleTime"] = go_time(self._now)
         self.outcome.set_action(current, desired)
 
@@ -174,11 +178,11 @@ class ReconcilePass:
         self._set("ScalingActive", True, "ValidMetricFound", text)
         return best.recommendation.replicas, best.name, statuses
 
-    def _keep_size(self, current: int, statuses: list[Json], why: str) -> Stop:
+    def _keep_size(self, current: int, statuses: list[Json], message: str) -> CannotScaleError:
         """Keep the current size, because the metrics give none."""
         self._set_sizes(current, self._status.get("desiredReplicas", 0), statuses)
-        self._owner.record_event(self._scaler, True, "FailedComputeMetricsReplicas", why)
-        return Stop()
+        self._owner.record_event(self._scaler, True, "FailedComputeMetricsReplicas", message)
+        return CannotScaleError()
 
     def _select_pods(self, text: str) -> list[Json]:
         try:
@@ -217,11 +221,11 @@ class ReconcilePass:
         except (MetricError, StatusError) as error:
             raise MetricError(texts.unavailable_message(field, source, self._namespace, error)) from error
         if field == "pods":
-            asked = calculator.compute_for_pods(
+            found = calculator.compute_for_pods(
                 current, milli(target["averageValue"]), values, pods, self._tolerances, self._now
             )
-            status = {"metric": metric, "current": {"averageValue": format_quantity(asked.value)}}
-            return _Proposal(asked, f"pods metric {metric['name']}", status)
+            status = {"metric": metric, "current": {"averageValue": format_quantity(found.value)}}
+            return _Proposal(found, f"pods metric {metric['name']}", status)
         name, more = (
             f"external metric {metric['name']}({label_selector_text(metric.get('selector'))})",
             dict[str, Json](),
@@ -229,14 +233,14 @@ class ReconcilePass:
         if field == "object":
             more = {"describedObject": source["describedObject"]}
         if texts.is_average(source):
-            asked = calculator.compute_for_average(counted, milli(target["averageValue"]), value, self._tolerances)
-            measured = {"averageValue": format_quantity(asked.value)}
+            found = calculator.compute_for_average(counted, milli(target["averageValue"]), value, self._tolerances)
+            measured = {"averageValue": format_quantity(found.value)}
         else:
-            asked = calculator.compute_for_value(current, milli(target["value"]), value, pods, self._tolerances)
-            measured = {"value": format_quantity(asked.value)}
+            found = calculator.compute_for_value(current, milli(target["value"]), value, pods, self._tolerances)
+            measured = {"value": format_quantity(found.value)}
             if field == "object":
                 name = f"{source['describedObject']['kind']} metric {metric['name']}"
-        return _Proposal(asked, name, {"metric": metric, **more, "current": measured})
+        return _Proposal(found, name, {"metric": metric, **more, "current": measured})
 
     async def _read(self, source: Json, field: str, pods: list[Json]) -> tuple[Values, int]:
         """Return the values of pods, or the single value. Raise MetricError or StatusError."""
@@ -255,17 +259,17 @@ class ReconcilePass:
         except MetricError as error:
             raise MetricError(texts.unavailable_message(field, source, self._namespace, error)) from error
         options = self._owner.options
-        starting = Starting(options.cpu_initialization, options.initial_readiness)
+        starting = StartupPeriods(options.cpu_initialization, options.initial_readiness)
         known = {"name": resource, **({"container": container} if container else {})}
         if target.get("averageValue") is not None:
-            wanted = milli(target["averageValue"])
-            asked = calculator.compute_for_pods(
-                current, wanted, values, pods, self._tolerances, self._now, cpu=cpu, starting=starting
+            desired = milli(target["averageValue"])
+            found = calculator.compute_for_pods(
+                current, desired, values, pods, self._tolerances, self._now, cpu=cpu, starting=starting
             )
-            status = {**known, "current": {"averageValue": format_quantity(asked.value, binary=binary)}}
-            return _Proposal(asked, f"{resource} resource", status)
+            status = {**known, "current": {"averageValue": format_quantity(found.value, binary=binary)}}
+            return _Proposal(found, f"{resource} resource", status)
         requests = calculator.requests_of(pods, resource, container)
-        asked = calculator.compute_for_pods(
+        found = calculator.compute_for_pods(
             current,
             target["averageUtilization"],
             values,
@@ -277,6 +281,9 @@ class ReconcilePass:
             starting=starting,
         )
         of = "container resource" if container else "resource"
-        measured = {"averageUtilization": asked.percent, "averageValue": format_quantity(asked.value, binary=binary)}
+        measured = {
+            "averageUtilization": found.percent,
+            "averageValue": format_quantity(found.value, binary=binary),
+        }
         name = f"{resource} {of} utilization (percentage of request)"
-        return _Proposal(asked, name, {**known, "current": measured})
+        return _Proposal(found, name, {**known, "current": measured})

@@ -27,14 +27,14 @@ def condition(type: str, status: str, reason: str, message: str, *, updated: boo
     return found
 
 
-def with_condition(conditions: Sequence[Json], wanted: Json) -> list[Json]:
+def with_condition(conditions: Sequence[Json], new: Json) -> list[Json]:
     """Append a condition to the list, unless it has one of the same status and reason."""
-    known = next((each for each in conditions if each["type"] == wanted["type"]), None)
-    if known is not None and known["status"] == wanted["status"]:
-        if known.get("reason", "") == wanted.get("reason", ""):
+    known = next((each for each in conditions if each["type"] == new["type"]), None)
+    if known is not None and known["status"] == new["status"]:
+        if known.get("reason", "") == new.get("reason", ""):
             return list(conditions)
-        wanted = {**wanted, "lastTransitionTime": known.get("lastTransitionTime")}
-    return [*without_condition(conditions, wanted["type"]), wanted]
+        new = {**new, "lastTransitionTime": known.get("lastTransitionTime")}
+    return [*without_condition(conditions, new["type"]), new]
 
 
 def without_condition(conditions: Sequence[Json], type: str) -> list[Json]:

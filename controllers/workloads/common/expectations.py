@@ -16,7 +16,7 @@ _LIFETIME = 300.0
 
 
 @dataclass(slots=True)
-class _Expected:
+class _Expectation:
     since: float
     creations: int = 0
     deletions: set[str] = field(default_factory=set)
@@ -30,7 +30,7 @@ class Expectations:
     """The expectations by owner key."""
 
     def __init__(self) -> None:
-        self._expected: dict[str, _Expected] = {}
+        self._expected: dict[str, _Expectation] = {}
 
     def is_satisfied(self, key: str) -> bool:
         """Return whether the informers have all requested changes."""
@@ -39,7 +39,7 @@ class Expectations:
 
     def expect(self, key: str, creations: int = 0, deletions: Iterable[str] = ()) -> None:
         """Replace the expectations of an owner. Deletions are uids of pods."""
-        self._expected[key] = _Expected(_time(), creations, set(deletions))
+        self._expected[key] = _Expectation(_time(), creations, set(deletions))
 
     def observe_creation(self, key: str, count: int = 1) -> None:
         """Record observed or abandoned creations."""

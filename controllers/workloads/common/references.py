@@ -76,19 +76,21 @@ class Claimer:
         self._uid = owner["metadata"]["uid"]
         self._may_adopt: bool | None = None
 
-    async def claim(self, objects: Iterable[Json], also: Callable[[Json], bool] = lambda obj: True) -> list[Json]:
-        """Return the owner's objects after adoption and release. `also` is a condition beside the selector.
+    async def claim(
+        self, objects: Iterable[Json], is_eligible: Callable[[Json], bool] = lambda obj: True
+    ) -> list[Json]:
+        """Return the owner's objects after adoption and release. `is_eligible` is a condition beside the selector.
 
         After trying all, raise the first error.
         """
         found: list[Json] = []
         failure: Exception | None = None
         for obj in objects:
-            if self._is_claimed(obj, also):
+            if self._is_claimed(obj, is_eligible):
                 found.append(obj)
                 continue
             try:
-                if await self._claim(obj, also):
+                if await self._claim(obj, is_eligible):
                     found.append(obj)
             except (StatusError, NotYetError) as error:
                 failure = failure or error
@@ -96,19 +98,19 @@ class Claimer:
             raise failure
         return found
 
-    def _is_claimed(self, obj: Json, also: Callable[[Json], bool]) -> bool:
+    def _is_claimed(self, obj: Json, is_eligible: Callable[[Json], bool]) -> bool:
         """Return whether the object is and stays the owner's, as nearly all objects."""
         reference = controller_of(obj)
         return (
             reference is not None
             and bool(reference["uid"] == self._uid)
             and self._selector.matches(obj["metadata"].get("labels"))
-            and also(obj)
+            and is_eligible(obj)
         )
 
-    async def _claim(self, obj: Json, also: Callable[[Json], bool]) -> bool:
+    async def _claim(self, obj: Json, is_eligible: Callable[[Json], bool]) -> bool:
         reference = controller_of(obj)
-        matches = self._selector.matches(obj["metadata"].get("labels")) and also(obj)
+        matches = self._selector.matches(obj["metadata"].get("labels")) and is_eligible(obj)
         deleting = bool(self._owner["metadata"].get("deletionTimestamp"))
         if reference is not None:
             if reference["uid"] != self._uid:

@@ -20,7 +20,7 @@ _MANY: Final = 100
 _SECOND: Final = timedelta(seconds=1)
 
 
-class Due(NamedTuple):
+class DueTime(NamedTuple):
     """The scheduled time of a Job to create; `many` marks too many missed times."""
 
     time: datetime
@@ -39,12 +39,12 @@ def schedule_of(cron: Json) -> Schedule:
     return parse_schedule(text if zone is None or "TZ" in text else f"TZ={zone} {text}")
 
 
-def find_due(cron: Json, schedule: Schedule, now: datetime) -> Due | None:
+def find_due(cron: Json, schedule: Schedule, now: datetime) -> DueTime | None:
     """Return the last missed time, or None. Raise ScheduleError for a schedule without times."""
     missed = _find_missed(cron, schedule, now, _deadline(cron, now))
     if missed.last is None or missed.last > now:
         return None
-    return Due(missed.last, missed.times > _MANY)
+    return DueTime(missed.last, missed.times > _MANY)
 
 
 def next_delay(cron: Json, schedule: Schedule, now: datetime) -> timedelta | None:

@@ -19,7 +19,7 @@ from controllers.workloads.common.pod_control import PodControl, all_of, in_term
 from controllers.workloads.common.pod_states import next_availability
 from controllers.workloads.common.references import Claimer, controller_of
 from controllers.workloads.daemonset.nodes import Eligibility, bind_to_node, pod_template
-from controllers.workloads.daemonset.reconcile import BURST, FailedPods, ReconcilePass, Work
+from controllers.workloads.daemonset.reconcile import BURST, FailedPods, PodChanges, ReconcilePass
 from controllers.workloads.daemonset.revisions import Revisions
 from controllers.workloads.daemonset.updating import update
 
@@ -106,7 +106,7 @@ class DaemonSets(Workload):
         if self._expectations.is_satisfied(key) and strategy.get("type") == "RollingUpdate":
             await self._apply(key, this, update(this))
 
-    async def _apply(self, key: str, this: ReconcilePass, work: Work) -> None:
+    async def _apply(self, key: str, this: ReconcilePass, work: PodChanges) -> None:
         """Create and delete pods. Raise the first failure after trying all."""
         nodes, pods = work.nodes[:BURST], work.pods[:BURST]
         self._expectations.expect(key, len(nodes), [pod["metadata"]["uid"] for pod in pods])

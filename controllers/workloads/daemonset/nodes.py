@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from apiserver.api.helpers.tolerations import has_untolerated
 from apiserver.api.objects import Json
 from apiserver.api.selectors.node_selectors import InvalidNodeSelector, RequiredNodeAffinity
-from controllers.scheduler.state.terms import blocking
+from controllers.scheduler.state.terms import blocking_taints
 
 HASH_LABEL: Final = "controller-revision-hash"
 _GENERATION_LABEL: Final = "pod-template-generation"
@@ -51,7 +51,7 @@ class Eligibility:
                 return Verdict(run=False, stay=False)
         except InvalidNodeSelector:
             return Verdict(run=False, stay=False)
-        taints = blocking(node["spec"].get("taints") or ())
+        taints = blocking_taints(node["spec"].get("taints") or ())
         if not has_untolerated(taints, self._tolerations, self._comparing):
             return Verdict(run=True, stay=True)
         evicting = [taint for taint in taints if taint["effect"] == "NoExecute"]

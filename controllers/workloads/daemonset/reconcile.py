@@ -17,7 +17,7 @@ _FIRST_DELAY, _LONGEST_DELAY = timedelta(seconds=1), timedelta(minutes=15)
 
 
 @dataclass(slots=True)
-class Work:
+class PodChanges:
     """The changes to make: nodes that need a pod, and pods to delete."""
 
     nodes: list[str] = field(default_factory=list)
@@ -99,9 +99,9 @@ class ReconcilePass:
     def is_updated(self, pod: Json) -> bool:
         return is_updated(self.owner, pod, self.code)
 
-    def manage(self) -> Work:
+    def manage(self) -> PodChanges:
         """Plan one pod on each node that needs one, and none where it may not stay."""
-        work = Work()
+        work = PodChanges()
         for node, verdict in self.verdicts.items():
             pods = self.pods.get(node)
             if verdict.run and pods is None:
@@ -115,7 +115,7 @@ class ReconcilePass:
                 work.pods += [pod for pod in pods if not pod["spec"].get("nodeName")]
         return work
 
-    def _on_node(self, node: str, verdict: Verdict, pods: list[Json], work: Work) -> None:
+    def _on_node(self, node: str, verdict: Verdict, pods: list[Json], work: PodChanges) -> None:
         running = []
         for pod in pods:
             if is_deleted(pod):
@@ -131,7 +131,7 @@ class ReconcilePass:
         else:
             work.pods += sort_pods(running)[1:]
 
-    def _replace(self, node: str, pod: Json, work: Work) -> None:
+    def _replace(self, node: str, pod: Json, work: PodChanges) -> None:
         what = f"{pod['metadata']['namespace']}/{pod['metadata']['name']} on node {node}"
         if phase(pod) == "Succeeded":
             self._record("Normal", "SucceededDaemonPod", f"Found succeeded daemon pod {what}, will try to delete it")

@@ -27,12 +27,12 @@ class Revisions:
         """Return the current revision, created if missing, and the others in order. Raise StatusError."""
         claimer = Claimer(self._client, owner, DAEMON_SETS, selector_of(owner), CONTROLLER_REVISIONS)
         known = [await self._ensure_label(owner, each) for each in await claimer.claim(self._owned.of(owner))]
-        wanted = self._history.new(owner, 0, 0)
-        same = sort_revisions(each for each in known if is_same_data(each, wanted))
-        old = sort_revisions(each for each in known if not is_same_data(each, wanted))
+        desired = self._history.new(owner, 0, 0)
+        same = sort_revisions(each for each in known if is_same_data(each, desired))
+        old = sort_revisions(each for each in known if not is_same_data(each, desired))
         number = max((each["revision"] for each in old), default=0) + 1
         if not same:
-            return await self._create(owner, wanted, number), old
+            return await self._create(owner, desired, number), old
         current = same[-1]
         if len(same) > 1:
             await self._merge(current, same[:-1], pods)
@@ -53,22 +53,22 @@ class Revisions:
         changed = await self._client.update(CONTROLLER_REVISIONS, {**revision, "metadata": metadata})
         return self._record_write(owner, changed)
 
-    async def _create(self, owner: Json, wanted: Json, number: int) -> Json:
+    async def _create(self, owner: Json, desired: Json, number: int) -> Json:
         collisions = (owner.get("status") or {}).get("collisionCount")
         code = template_hash(owner["spec"]["template"], collisions)
         labels = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
         name = f"{owner['metadata']['name']}-{code}"
-        metadata = {**wanted["metadata"], "name": name, "labels": {**labels, HASH_LABEL: code}}
+        metadata = {**desired["metadata"], "name": name, "labels": {**labels, HASH_LABEL: code}}
         if owner["metadata"].get("annotations"):
             metadata["annotations"] = owner["metadata"]["annotations"]
-        wanted = {**wanted, "metadata": metadata, "revision": number}
+        desired = {**desired, "metadata": metadata, "revision": number}
         try:
-            return self._record_write(owner, await self._client.create(CONTROLLER_REVISIONS, wanted))
+            return self._record_write(owner, await self._client.create(CONTROLLER_REVISIONS, desired))
         except Exception as error:
             if not is_reason(error, "AlreadyExists"):
                 raise
         taken = await self._client.get(CONTROLLER_REVISIONS, name, owner["metadata"]["namespace"])
-        if is_same_data(taken, wanted):
+        if is_same_data(taken, desired):
             return taken
         status = {**(owner.get("status") or {}), "collisionCount": (collisions or 0) + 1}
         self._component.record_write(await self._client.update_status(DAEMON_SETS, {**owner, "status": status}))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from apiserver.api.objects import Json
 from controllers.workloads.common.pod_states import is_deleted
-from controllers.workloads.daemonset.reconcile import ReconcilePass, Work
+from controllers.workloads.daemonset.reconcile import PodChanges, ReconcilePass
 
 
-def update(this: ReconcilePass) -> Work:
+def update(this: ReconcilePass) -> PodChanges:
     """Plan the changes for a new template that are possible now."""
     surge, unavailable = this.limits()
     return _plan_surge(this, surge) if surge else _plan_replacements(this, unavailable)
@@ -28,7 +28,7 @@ def _new_and_old(this: ReconcilePass, pods: list[Json]) -> tuple[Json | None, Js
     return new[0] if new else None, old[0] if old else None
 
 
-def _plan_replacements(this: ReconcilePass, most: int) -> Work:
+def _plan_replacements(this: ReconcilePass, most: int) -> PodChanges:
     """Plan deletions: unavailable old pods always, others within the limit of unavailable nodes."""
     missing, useless, useful = 0, [], []
     for pods in _nodes(this).values():
@@ -42,12 +42,12 @@ def _plan_replacements(this: ReconcilePass, most: int) -> Work:
             missing += 1
         elif old is not None:
             useful.append(old)
-    return Work(pods=useless + useful[: max(0, most - missing)])
+    return PodChanges(pods=useless + useful[: max(0, most - missing)])
 
 
-def _plan_surge(this: ReconcilePass, most: int) -> Work:
+def _plan_surge(this: ReconcilePass, most: int) -> PodChanges:
     """Plan new pods beside old ones within the surge, and deletions of old ones whose new pod is available."""
-    work, twice, available = Work(), 0, 0
+    work, twice, available = PodChanges(), 0, 0
     candidates: list[str] = []
     misplaced: list[Json] = []
     for node, pods in _nodes(this).items():

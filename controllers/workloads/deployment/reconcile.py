@@ -206,9 +206,9 @@ class ReconcilePass:
     def _counts(self) -> Json:
         return counts(self.deployment, self.sets, self.new, with_terminating=self._with_terminating)
 
-    async def write_progress(self, wanted: Json) -> None:
+    async def write_progress(self, progress: Json) -> None:
         """Write the status with another condition Progressing."""
-        await self._write(with_progress(self.deployment.get("status") or {}, wanted))
+        await self._write(with_progress(self.deployment.get("status") or {}, progress))
 
     async def _write_changed(self, status: Json) -> Json:
         if status != (self.deployment.get("status") or {}):

@@ -87,26 +87,26 @@ def size_annotations(desired: int, most: int) -> dict[str, str]:
 
 def new_annotations(deployment: Json, replica_set: Json, revision: int) -> dict[str, str]:
     """Return the annotations of the ReplicaSet with the Deployment's template at a revision."""
-    given = annotations_of(replica_set)
-    given |= {name: value for name, value in annotations_of(deployment).items() if name not in _OWN}
-    before = given.get(REVISION)
+    added = annotations_of(replica_set)
+    added |= {name: value for name, value in annotations_of(deployment).items() if name not in _OWN}
+    before = added.get(REVISION)
     number = int64(before or "0")
     if number is None:
-        return given
+        return added
     if number < revision:
-        given[REVISION] = str(revision)
+        added[REVISION] = str(revision)
         if before is not None:
-            _append(given, before)
-    return given
+            _append(added, before)
+    return added
 
 
-def _append(given: dict[str, str], revision: str) -> None:
+def _append(added: dict[str, str], revision: str) -> None:
     """Add a former revision to the history, dropping the oldest beyond the limit."""
-    history = [each for each in given.get(HISTORY, "").split(",") if each]
+    history = [each for each in added.get(HISTORY, "").split(",") if each]
     history.append(revision)
     while len(history) > 1 and len(",".join(history)) > _LONGEST_HISTORY:
         history.pop(0)
-    given[HISTORY] = ",".join(history)
+    added[HISTORY] = ",".join(history)
 
 
 def apply_rollback(deployment: Json, replica_set: Json) -> Json:

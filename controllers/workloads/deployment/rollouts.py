@@ -44,10 +44,10 @@ async def roll(this: ReconcilePass) -> None:
 
 
 async def _grow_new(this: ReconcilePass, new: Json) -> bool:
-    wanted, size = replicas(this.deployment), replicas(new)
-    if size < wanted:
-        wanted = new_replicas(this.deployment, this.sets, size)
-    return await this.scale(new, wanted)
+    desired, size = replicas(this.deployment), replicas(new)
+    if size < desired:
+        desired = new_replicas(this.deployment, this.sets, size)
+    return await this.scale(new, desired)
 
 
 async def _shrink_old(this: ReconcilePass) -> bool:
@@ -109,33 +109,33 @@ def is_scaled(this: ReconcilePass) -> bool:
 
 async def scale(this: ReconcilePass) -> None:
     """Scale without a roll-out: the only active ReplicaSet, or each in proportion."""
-    old, new, wanted = this.old, this.new, replicas(this.deployment)
+    old, new, desired = this.old, this.new, replicas(this.deployment)
     alive = active([*old, new])
     if len(alive) <= 1:
         latest = new or max(old, key=by_age, default=None)
         single = alive[0] if alive else latest
         if single is not None:
-            await this.scale(single, wanted)
-    elif _is_saturated(new, wanted):
+            await this.scale(single, desired)
+    elif _is_saturated(new, desired):
         for each in active(old):
             await this.scale(each, 0)
     elif is_rolling(this.deployment):
         await _spread(this, alive)
 
 
-def _is_saturated(new: Json | None, wanted: int) -> bool:
+def _is_saturated(new: Json | None, desired: int) -> bool:
     """Return whether the new ReplicaSet is complete, so that old ones are not needed."""
     return (
         new is not None
-        and replicas(new) == wanted
-        and annotation_number(new, DESIRED) == wanted
-        and (new.get("status") or {}).get("availableReplicas", 0) == wanted
+        and replicas(new) == desired
+        and annotation_number(new, DESIRED) == desired
+        and (new.get("status") or {}).get("availableReplicas", 0) == desired
     )
 
 
 async def _spread(this: ReconcilePass, alive: list[Json]) -> None:
-    wanted = replicas(this.deployment)
-    to_add = (wanted + max_surge(this.deployment) if wanted > 0 else 0) - total_replicas(alive)
+    desired = replicas(this.deployment)
+    to_add = (desired + max_surge(this.deployment) if desired > 0 else 0) - total_replicas(alive)
     # The rounding remainder goes to the largest; among equal ones to the youngest if pods are added.
     alive = sorted(alive, key=by_age, reverse=to_add > 0)
     alive.sort(key=replicas, reverse=True)

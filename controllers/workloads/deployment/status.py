@@ -29,8 +29,8 @@ def progressing(status: str, reason: str, message: str) -> Json:
     return condition(PROGRESSING, status, reason, message, updated=True)
 
 
-def with_progress(status: Json, wanted: Json) -> Json:
-    return {**status, "conditions": with_condition(status.get("conditions") or (), wanted)}
+def with_progress(status: Json, progress: Json) -> Json:
+    return {**status, "conditions": with_condition(status.get("conditions") or (), progress)}
 
 
 def counts(deployment: Json, sets: Sequence[Json], new: Json | None, *, with_terminating: bool) -> Json:

@@ -44,7 +44,7 @@ def build(client: Client, informers: Informers, options: Options) -> Disruption:
     return Disruption(client, informers, options)
 
 
-class Expected(NamedTuple):
+class ExpectedCounts(NamedTuple):
     """The expected number of pods, the minimum of healthy ones, and the names of unmanaged pods."""
 
     pods: int
@@ -58,7 +58,7 @@ class Disruption(ComponentOfSeveral):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.named(NAME)
+        self._client = client.with_user_agent(NAME)
         self._observed = options.features.enabled("PodObservedGenerationTracking")
         self._budgets, self._pods = informers.of(DISRUPTION_BUDGETS), informers.of(PODS)
         namespace = lambda obj: (obj["metadata"]["namespace"],)  # noqa: E731
@@ -131,15 +131,15 @@ class Disruption(ComponentOfSeveral):
         await self._write(budget, expected, healthy, disrupted)
         return again
 
-    async def _compute_expected(self, spec: Json, pods: list[Json]) -> Expected:
+    async def _compute_expected(self, spec: Json, pods: list[Json]) -> ExpectedCounts:
         most, least = spec.get("maxUnavailable"), spec.get("minAvailable")
         if most is not None:
             count, unmanaged = await self._sum_scales(pods)
-            return Expected(count, max(0, count - scaled(most, count, up=True)), unmanaged)
+            return ExpectedCounts(count, max(0, count - scaled(most, count, up=True)), unmanaged)
         if isinstance(least, str):
             count, unmanaged = await self._sum_scales(pods)
-            return Expected(count, scaled(least, count, up=True), unmanaged)
-        return Expected(len(pods), least) if least is not None else Expected(0, 0)
+            return ExpectedCounts(count, scaled(least, count, up=True), unmanaged)
+        return ExpectedCounts(len(pods), least) if least is not None else ExpectedCounts(0, 0)
 
     async def _sum_scales(self, pods: list[Json]) -> tuple[int, tuple[str, ...]]:
         """Return the total desired replicas of the pods' controllers, and the pods without controller."""
@@ -177,7 +177,7 @@ class Disruption(ComponentOfSeveral):
         # Half a second more, because the pod still counts at the exact end of the timeout.
         return kept, min(left) + timedelta(milliseconds=500) if left else None
 
-    async def _write(self, budget: Json, expected: Expected, healthy: int, disrupted: dict[str, str]) -> None:
+    async def _write(self, budget: Json, expected: ExpectedCounts, healthy: int, disrupted: dict[str, str]) -> None:
         generation = budget["metadata"]["generation"]
         allowed = max(0, healthy - expected.healthy) if expected.pods > 0 else 0
         wanted = {
@@ -208,7 +208,7 @@ class Disruption(ComponentOfSeveral):
         changed = {**wanted, "conditions": conditions, **({"disruptedPods": disrupted} if disrupted else {})}
         await self._client.update_status(DISRUPTION_BUDGETS, {**budget, "status": changed})
 
-    async def _forbid_disruptions(self, budget: Json, why: str) -> None:
+    async def _forbid_disruptions(self, budget: Json, message: str) -> None:
         """Forbid disruptions, because the pods cannot be counted."""
         status = budget.get("status") or {}
         conditions = with_condition(
@@ -216,7 +216,7 @@ class Disruption(ComponentOfSeveral):
             {
                 "type": "DisruptionAllowed", "status": "False",
                 "observedGeneration": status.get("observedGeneration", 0),
-                "lastTransitionTime": go_time(clock.now()), "reason": "SyncFailed", "message": why,
+                "lastTransitionTime": go_time(clock.now()), "reason": "SyncFailed", "message": message,
             },
         )  # fmt: skip
         changed = {**status, "disruptionsAllowed": 0, "conditions": conditions}

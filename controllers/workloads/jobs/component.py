@@ -164,7 +164,7 @@ class Jobs(Workload):
         this = ReconcilePass.start(owner, pods, removing, self._gates, clock.now(), self._records.get(key, Record()))
         this.group = group
         try:
-            action, failure, again = await self._run_pass(this, is_satisfied)
+            action, failure, requeue_after = await self._run_pass(this, is_satisfied)
             if failure is not None:
                 raise failure
             result = "success"
@@ -172,7 +172,7 @@ class Jobs(Workload):
             self._job_metrics.syncs.inc(this.mode, result, action)
             self._job_metrics.duration.observe((clock.now() - began).total_seconds(), this.mode, result, action)
         left = deadline_in(this)
-        waits = [max(wait, BATCH) for wait in (again, left) if wait is not None and this.finished is None]
+        waits = [max(wait, BATCH) for wait in (requeue_after, left) if wait is not None and this.finished is None]
         return min(waits, default=None)
 
     def _failure_batch_left(self, key: str) -> timedelta | None:
@@ -212,7 +212,7 @@ class Jobs(Workload):
     ) -> tuple[str, Exception | None, timedelta | None]:
         """Run a pass. Return the action, its failure, and the delay until the next pass."""
         before = {name: this.status.get(name) for name in ("ready", "terminating")}
-        active, suspension, again = this.status.get("active", 0), False, None
+        active, suspension, requeue_after = this.status.get("active", 0), False, None
         if this.status.get("startTime") is None and not this.is_suspended:
             this.status["startTime"] = go_time(this.now)
         this.finished, action = judge(this), "reconciling"
@@ -225,7 +225,7 @@ class Jobs(Workload):
         else:
             failure, managed = None, is_satisfied and not this.job["metadata"].get("deletionTimestamp")
             if managed:
-                action, failure, again = await self._control.manage(this)
+                action, failure, requeue_after = await self._control.manage(this)
             this.finished = find_success(this)
             if managed and this.finished is None:
                 suspension = self._update_suspended(this)
@@ -236,7 +236,7 @@ class Jobs(Workload):
             this.status.pop("terminating", None)
         after = {name: this.status.get(name) for name in before}
         await self._tracker.track(this, suspension or this.active != active or after != before)
-        return action, failure, again
+        return action, failure, requeue_after
 
     def _update_suspended(self, this: ReconcilePass) -> bool:
         """Update the condition Suspended. Return whether it has changed."""

@@ -29,18 +29,18 @@ from controllers.workloads.jobs.template import FINALIZER, has_finalizer, new_po
 
 
 class Result(NamedTuple):
-    """The result. `again` is the delay until a failed pod can be replaced."""
+    """The result. `requeue_after` is the delay until a failed pod can be replaced."""
 
     action: str
     failure: Exception | None = None
-    again: timedelta | None = None
+    requeue_after: timedelta | None = None
 
 
 async def remove_finalizer(client: Client, pod: Json) -> None:
     """Remove the tracking finalizer of a pod. Raise StatusError."""
     metadata = pod["metadata"]
     body = {"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
-    await client.patch(PODS, metadata["name"], body, metadata["namespace"], wanted=False)
+    await client.patch(PODS, metadata["name"], body, metadata["namespace"], parse=False)
 
 
 class Pods:
@@ -112,7 +112,7 @@ class Pods:
         if wait:
             # As upstream: no pod counts as active during the back-off.
             this.active = 0
-            return Result("pods_created", again=wait)
+            return Result("pods_created", requeue_after=wait)
         key = key_of(this.job)
         self._expectations.expect(key, creations=len(indexes))
 

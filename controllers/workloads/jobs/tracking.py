@@ -52,7 +52,7 @@ class Tracker:
         """Count the pods, and write the status if `changed` or if any was counted. Raise StatusError."""
         if this.is_indexed:
             this.pods.sort(key=_by_index)
-        counting = _Counting(this, changed)
+        counting = _StatusChanges(this, changed)
         counting.record_ended()
         counting.conclude()
         changed = await self._flush(counting)
@@ -63,7 +63,7 @@ class Tracker:
         if finished:
             self._record_end(this)
 
-    async def _flush(self, counting: _Counting) -> bool:
+    async def _flush(self, counting: _StatusChanges) -> bool:
         """Write recorded uids and remove the finalizers. Return whether the status has changed since.
 
         Raise StatusError.
@@ -93,7 +93,7 @@ class Tracker:
                 raise
         with_finalizer.discard(uid)
 
-    async def _write(self, counting: _Counting) -> None:
+    async def _write(self, counting: _StatusChanges) -> None:
         this = counting.job_pass
         status = {name: value for name, value in this.status.items() if value or name not in _COUNTS}
         this.job = self._record_write(await self._client.update_status(JOBS, {**this.job, "status": status}))
@@ -113,7 +113,7 @@ class Tracker:
         self._metrics.finished.inc(this.mode, "succeeded", reason)
 
 
-class _Counting:
+class _StatusChanges:
     """The changes of one status write. `changed` marks a required write."""
 
     def __init__(self, this: ReconcilePass, changed: bool) -> None:

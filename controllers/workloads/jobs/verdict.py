@@ -88,8 +88,8 @@ def as_final(interim: Json, type: str, now: datetime) -> Json:
     return condition(type, "True", interim.get("reason", ""), interim.get("message", ""), now)
 
 
-def _failure(this: ReconcilePass, why: tuple[str, str]) -> Json:
-    return condition("FailureTarget" if this.gates.delays_the_end else "Failed", "True", *why, this.now)
+def _failure(this: ReconcilePass, reason: tuple[str, str]) -> Json:
+    return condition("FailureTarget" if this.gates.delays_the_end else "Failed", "True", *reason, this.now)
 
 
 def deadline_in(this: ReconcilePass) -> timedelta | None:
@@ -118,10 +118,10 @@ def _sum(statuses: Iterable[Json]) -> int:
     return sum(status.get("restartCount", 0) for status in statuses)
 
 
-def with_status(conditions: list[Json], wanted: Json) -> list[Json] | None:
-    """Return the conditions with `wanted` set; None if nothing changes or a false condition is new."""
+def with_status(conditions: list[Json], new: Json) -> list[Json] | None:
+    """Return the conditions with `new` set; None if nothing changes or a false condition is new."""
     for number, known in enumerate(conditions):
-        if known["type"] == wanted["type"]:
-            same = all(known.get(name, "") == wanted.get(name, "") for name in ("status", "reason", "message"))
-            return None if same else [*conditions[:number], wanted, *conditions[number + 1 :]]
-    return None if wanted["status"] == "False" else [*conditions, wanted]
+        if known["type"] == new["type"]:
+            same = all(known.get(name, "") == new.get(name, "") for name in ("status", "reason", "message"))
+            return None if same else [*conditions[:number], new, *conditions[number + 1 :]]
+    return None if new["status"] == "False" else [*conditions, new]

@@ -42,27 +42,27 @@ class Claims:
             labels = {**(template["metadata"].get("labels") or {}), **selected}
             metadata = {**template["metadata"], "name": name, "namespace": namespace, "labels": labels}
             claim = {name: value for name, value in template.items() if name != "status"}
-            wanted = {**claim, "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
-            found.append((wanted, self._claims.get(f"{namespace}/{name}")))
+            desired = {**claim, "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
+            found.append((desired, self._claims.get(f"{namespace}/{name}")))
         return found
 
     async def create(self, owner: Json, pod: Json) -> None:
         """Create missing claims. Raise ClaimError with all errors."""
         wrong = []
-        for wanted, claim in self._of(owner, pod):
-            name = wanted["metadata"]["name"]
+        for desired, claim in self._of(owner, pod):
+            name = desired["metadata"]["name"]
             if claim is None:
-                wrong += await self._create(owner, pod, wanted)
+                wrong += await self._create(owner, pod, desired)
             elif claim["metadata"].get("deletionTimestamp"):
                 wrong.append(f"pvc {name} is being deleted")
         if wrong:
             raise ClaimError(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
 
-    async def _create(self, owner: Json, pod: Json, wanted: Json) -> list[str]:
-        name, which = wanted["metadata"]["name"], pod["metadata"]["name"]
+    async def _create(self, owner: Json, pod: Json, desired: Json) -> list[str]:
+        name, which = desired["metadata"]["name"], pod["metadata"]["name"]
         set_name = owner["metadata"]["name"]
         try:
-            self._record_write(owner, await self._client.create(VOLUME_CLAIMS, wanted))
+            self._record_write(owner, await self._client.create(VOLUME_CLAIMS, desired))
         except StatusError as error:
             if not is_reason(error, "AlreadyExists"):
                 text = f"Create Claim {name} for Pod {which} in StatefulSet {set_name} failed error: {error}"
@@ -88,11 +88,11 @@ class Claims:
                 )
                 self._recorder.record(owner, "Warning", "ConflictingController", text)
             if not _has_owners(claim, owner, pod):
-                wanted = {
+                desired = {
                     **claim,
                     "metadata": {**claim["metadata"], "ownerReferences": _owner_references(claim, owner, pod)},
                 }
-                self._record_write(owner, await self._client.update(VOLUME_CLAIMS, wanted))
+                self._record_write(owner, await self._client.update(VOLUME_CLAIMS, desired))
 
     def is_stale(self, owner: Json, pod: Json) -> bool:
         """Return whether a claim belongs to an earlier pod of the same name and will be deleted with it."""

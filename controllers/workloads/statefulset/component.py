@@ -99,7 +99,7 @@ class StatefulSets(Workload):
         orphans = [each for each in revisions if controller_of(each) is None]
         await Claimer(self.client, owner, STATEFUL_SETS, selector, CONTROLLER_REVISIONS).claim(orphans)
         claimer = Claimer(self.client, owner, STATEFUL_SETS, selector, PODS)
-        pods = await claimer.claim(self._pods.of(owner), also=lambda pod: is_member(owner, pod))
+        pods = await claimer.claim(self._pods.of(owner), is_eligible=lambda pod: is_member(owner, pod))
         current, update, collisions = await self._revisions(owner, revisions)
         at = now()
         this = ReconcilePass(

@@ -92,11 +92,11 @@ class ReconcilePass:
             return
         strategy = self._owner["spec"].get("updateStrategy") or {}
         if strategy.get("type") != "OnDelete":
-            given = strategy.get("rollingUpdate") or {}
+            settings = strategy.get("rollingUpdate") or {}
             if self._with_unavailable:
-                await self._update_several(given)
+                await self._update_several(settings)
             else:
-                await self._update_one(int(given.get("partition", 0)))
+                await self._update_one(int(settings.get("partition", 0)))
 
     async def _for_all(self, pods: Sequence[Json], step: _Step) -> bool:
         """Run a step for each pod. Return whether one has ended the pass, which happens in ordered mode only."""
@@ -167,10 +167,10 @@ class ReconcilePass:
             if self._is_unavailable(pod):
                 return
 
-    async def _update_several(self, given: Json) -> None:
+    async def _update_several(self, settings: Json) -> None:
         self.unavailable = sum(map(self._is_unavailable, self.replicas))
         room = self.limit - self.unavailable
-        for pod in reversed(self.replicas[int(given.get("partition", 0)) :]):
+        for pod in reversed(self.replicas[int(settings.get("partition", 0)) :]):
             if room <= 0:
                 return
             if self._is_outdated(pod):
@@ -238,15 +238,15 @@ class ReconcilePass:
 
     async def _repair(self, pod: Json) -> None:
         """Restore a pod's identity and storage."""
-        wanted = pod if has_identity(self._owner, pod) else with_identity(self._owner, pod)
+        desired = pod if has_identity(self._owner, pod) else with_identity(self._owner, pod)
         try:
-            if not has_storage(self._updated, wanted):
-                wanted = with_storage(self._updated, wanted)
-                await self._claims.create(self._updated, wanted)
-            if not self._claims.has_owners(self._updated, wanted):
-                await self._claims.set_owners(self._updated, wanted)
-            if wanted is not pod:
-                self._component.record_write(self._owner, PODS, await self._client.update(PODS, wanted))
+            if not has_storage(self._updated, desired):
+                desired = with_storage(self._updated, desired)
+                await self._claims.create(self._updated, desired)
+            if not self._claims.has_owners(self._updated, desired):
+                await self._claims.set_owners(self._updated, desired)
+            if desired is not pod:
+                self._component.record_write(self._owner, PODS, await self._client.update(PODS, desired))
         except (StatusError, ClaimError) as error:
             self._record("Update", pod, error)
             raise

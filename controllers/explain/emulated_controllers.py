@@ -16,8 +16,8 @@ from controllers.volumes import (
     class_name,
     find_volume,
     is_fully_bound,
-    mode,
-    waits,
+    volume_mode,
+    waits_for_first_consumer,
 )
 from controllers.volumes.ephemeral import ephemeral_claim
 
@@ -75,7 +75,11 @@ class EmulatedControllers:
                 claim = _new_version(claim, spec={**claim["spec"], "storageClassName": default})
                 self._world.set(VOLUME_CLAIMS, key_of(claim), claim)
             storage_class = self._world.of(STORAGE_CLASSES).get(class_name(claim))
-            if storage_class is not None and storage_class.get("volumeBindingMode") and waits(claim, storage_class):
+            if (
+                storage_class is not None
+                and storage_class.get("volumeBindingMode")
+                and waits_for_first_consumer(claim, storage_class)
+            ):
                 continue
             candidates = self._world.scheduler.volumes.of_class(class_name(claim))
             found = find_volume(claim, candidates, attributes=True)
@@ -103,11 +107,11 @@ class EmulatedControllers:
     def provision(self, claim: Json) -> None:
         """Create a volume for the claim, reachable wherever its class allows, and bind it."""
         storage_class = self._world.of(STORAGE_CLASSES).get(class_name(claim)) or {}
-        name = f"imagined-{claim['metadata']['uid']}"
+        name = f"hypothetical-{claim['metadata']['uid']}"
         spec: Json = {
             "capacity": dict((claim["spec"].get("resources") or {}).get("requests") or {}),
             "accessModes": claim["spec"].get("accessModes") or [],
-            "volumeMode": mode(claim),
+            "volumeMode": volume_mode(claim),
             "storageClassName": class_name(claim),
             "csi": {"driver": storage_class.get("provisioner", ""), "volumeHandle": name},
         }
