@@ -204,4 +204,4 @@ class Access:
         try:
             await rewrite_own(self._registry, ADMIN, "", "secrets", namespace, name, labelled)
         except (StatusError, StorageError) as error:
-            log.warning("the use of the token in secret %s/%s is not noted: %s", namespace, name, error)
+            log.warning("could not record the use of the token in secret %s/%s: %s", namespace, name, error)

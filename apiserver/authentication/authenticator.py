@@ -113,7 +113,7 @@ class Authenticator:
         self._open_paths: frozenset[str] = frozenset()
         #: Remaining lifetime of client certificates (pkg/authentication/request/x509).
         self.remaining = Histogram(
-            "apiserver_client_certificate_expiration_seconds", "How long certificates of clients will last.", (),
+            "apiserver_client_certificate_expiration_seconds", "Remaining lifetime of client certificates.", (),
             _LASTING,
         )  # fmt: skip
         #: The user of requests without credentials; None if they are refused.

@@ -32,7 +32,7 @@ _FIELDS: Final = (
     field("namespace", 6, STRING, doc="The namespace; * is any."),
     field("nonResourcePath", 7, STRING, doc="A path that names no resource, which may end in *."),
 )
-_SPEC: Final = Struct("io.k8s.abac.PolicySpec", lambda: _FIELDS, doc="PolicySpec says who may do what.")
+_SPEC: Final = Struct("io.k8s.abac.PolicySpec", lambda: _FIELDS, doc="PolicySpec grants actions to a user or group.")
 _POLICY: Final = Struct(
     "io.k8s.abac.Policy", lambda: (field("spec", 1, _SPEC, doc="What is allowed."),), doc="Policy allows something."
 )

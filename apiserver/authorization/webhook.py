@@ -66,18 +66,20 @@ class Decisions:
     def __init__(self) -> None:
         start, both = "apiserver_authorization_", ("name", "type")
         self._decisions = Counter(f"{start}decisions_total", "Decisions of webhooks.", ("decision", *both))
-        self._exclusions = Counter(f"{start}match_condition_exclusions_total", "Requests not asked about.", both)
+        self._exclusions = Counter(
+            f"{start}match_condition_exclusions_total", "Requests excluded by match conditions.", both
+        )
         self._errors = Counter(
-            f"{start}match_condition_evaluation_errors_total", "Requests whose conditions have no value.", both
+            f"{start}match_condition_evaluation_errors_total", "Evaluation errors of match conditions.", both
         )
         results = ("name", "result")
-        self._asked = Counter(f"{start}webhook_evaluations_total", "Questions to webhooks.", results)
+        self._asked = Counter(f"{start}webhook_evaluations_total", "Calls of webhooks.", results)
         self._open = Counter(
             f"{start}webhook_evaluations_fail_open_total",
-            "Questions without an answer that let others decide.",
+            "Failed calls with failurePolicy NoOpinion.",
             results,
         )
-        self._took = Histogram(f"{start}webhook_duration_seconds", "Time until webhooks answered.", results, _BUCKETS)
+        self._took = Histogram(f"{start}webhook_duration_seconds", "Latency of webhook calls.", results, _BUCKETS)
         self.families: list[Family] = [
             self._decisions, self._exclusions, self._errors, self._asked, self._open, self._took,
         ]  # fmt: skip

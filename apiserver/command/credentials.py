@@ -123,7 +123,7 @@ def share(directory: Path, text: str) -> None:
     for name in names:
         source = directory / name
         if Path(name).name != name or not source.is_file():
-            raise ValueError(f"--share {text}: there is no {name} in {directory}")
+            raise ValueError(f"--share {text}: {name} not found in {directory}")
         private.write(Path(target) / name, source.read_bytes())
 
 
@@ -136,7 +136,7 @@ def _tokens(path: Path) -> dict[str, str]:
         tokens = {row[1]: row[0] for row in csv.reader(file) if len(row) > 1}
     read_tokens(path)
     if missing := [user for user in USERS.values() if user not in tokens]:
-        raise ValueError(f"{path}: no token for {', '.join(missing)}; remove the file to have new ones made")
+        raise ValueError(f"{path}: no token for {', '.join(missing)}; remove the file to create new ones")
     return tokens
 
 

@@ -32,9 +32,9 @@ class IssuedCertificates:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        text = "Certificates of requests that said how long they should last"
+        text = "Issued certificates with a requested duration"
         self._requested = Counter(f"{_NAME}_requested_duration_total", f"{text}.", ("signerName",))
-        self._honored = Counter(f"{_NAME}_honored_duration_total", f"{text}, and last so long.", ("signerName",))
+        self._honored = Counter(f"{_NAME}_honored_duration_total", f"{text} that the signer honored.", ("signerName",))
 
     def families(self) -> list[Family]:
         return [self._honored, self._requested]

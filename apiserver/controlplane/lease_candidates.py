@@ -85,7 +85,7 @@ class Elections:
                 await self._elect(namespace, name, candidates)
             except (StatusError, StorageError, ValueError) as error:
                 if self._failed.get((namespace, name)) != str(error):
-                    log.warning("nobody is elected for lease %s/%s: %s", namespace, name, error)
+                    log.warning("no candidate elected for lease %s/%s: %s", namespace, name, error)
                 self._failed[namespace, name] = str(error)
             else:
                 self._failed.pop((namespace, name), None)
@@ -110,7 +110,7 @@ class Elections:
         waiting = False
         for candidate in candidates:
             asked, renewed = _moment(candidate, "pingTime"), _moment(candidate, "renewTime")
-            assert renewed is not None, "who has never renewed is no candidate"
+            assert renewed is not None, "candidates have a renewTime"
             silent = asked is not None and renewed < asked
             if asked is not None and silent and asked + _ELECTION > now:
                 waiting = True

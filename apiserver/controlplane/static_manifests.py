@@ -32,16 +32,15 @@ class ReloadedManifests(ReloadedFiles):
         self._server = digest(server.encode())
         self._times: dict[tuple[str, ...], float] = {}
         labels = ("status", "plugin", "apiserver_id_hash")
-        self._count = Counter(
-            f"{_START}_automatic_reloads_total", "Readings of files with policies or webhooks.", labels
-        )
+        self._count = Counter(f"{_START}_automatic_reloads_total", "Reloads of manifest files.", labels)
         self._families: list[Family] = [
             self._count,
             Gauge(
-                f"{_START}_automatic_reload_last_timestamp_seconds", "The last reading.", labels, lambda: self._times
+                f"{_START}_automatic_reload_last_timestamp_seconds", "Time of the last reload.", labels,
+                lambda: self._times,
             ),
             Gauge(
-                f"{_START}_last_config_info", "The files that are followed.", ("plugin", "apiserver_id_hash", "hash"),
+                f"{_START}_last_config_info", "Hash of the manifest files.", ("plugin", "apiserver_id_hash", "hash"),
                 lambda: {(manifests.plugin, self._server, manifests.digest): 1},
             ),
         ]  # fmt: skip

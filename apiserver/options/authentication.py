@@ -117,5 +117,5 @@ def _accounts(values: dict[str, list[str]], features: Features) -> AccountKeys:
 def _longest(flag: str, given: list[str]) -> int:
     life = int(seconds(flag, given[-1])) if given else 0
     if life and not _SHORTEST <= life <= _LONGEST:
-        raise ValueError(f"--{flag} {given[-1]}: between an hour and 2^32 seconds")
+        raise ValueError(f"--{flag} {given[-1]}: must be between 1 hour and 2^32 seconds")
     return life

@@ -42,5 +42,5 @@ def read_traffic(given: argparse.Namespace) -> TrafficSettings:
     if given.enable_priority_and_fairness == "false":
         return TrafficSettings(0)
     if not sum(most.values()):
-        raise ValueError(f"{' and '.join(most)} are both 0: priority and fairness has nothing to share out")
+        raise ValueError(f"{' and '.join(most)} are both 0: set at least one of them to share out seats")
     return TrafficSettings(sum(most.values()))

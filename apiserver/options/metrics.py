@@ -93,5 +93,5 @@ def _of_file(path: Path) -> Mapping[str, str]:
     except (OSError, yaml.YAMLError) as error:
         raise ValueError(f"{flag}: {' '.join(str(error).split())}") from None
     if not isinstance(found, dict) or not all(isinstance(part, str) for pair in found.items() for part in pair):
-        raise ValueError(f"{flag}: not a map of texts")
+        raise ValueError(f"{flag}: not a map of strings")
     return _checked(flag, found)

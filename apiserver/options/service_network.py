@@ -110,7 +110,7 @@ def _ranges(text: str) -> tuple[str, ...]:
         if network.version == 6 and network.prefixlen < _MOST_IPV6:
             raise ValueError(f"{flag} {network}: an IPv6 range has a prefix of at least {_MOST_IPV6} bits")
         if network.num_addresses < 4:
-            raise ValueError(f"{flag} {network}: there is no room for services")
+            raise ValueError(f"{flag} {network}: the range is too small for services")
     return tuple(map(str, networks))
 
 

@@ -110,7 +110,7 @@ def _named(text: str) -> NamedPair:
     if "" in names:
         raise ValueError(f"{flag}: empty names list is not allowed" if len(names) == 1 else f"{flag}: an empty name")
     if any(map(_is_address, names)):
-        raise ValueError(f"{flag}: names alone; clients do not ask for an address")
+        raise ValueError(f"{flag}: only host names, no IP addresses: clients send no address in SNI")
     for path in pair:
         if not Path(path).is_file():
             raise ValueError(f"{flag}: {path}: no such file")
@@ -150,7 +150,7 @@ def _curve(given: list[str]) -> str:
         try:
             number = int(text)
         except ValueError:
-            raise ValueError(f"{flag} {text}: a number of a curve, such as 29") from None
+            raise ValueError(f"{flag} {text}: not the number of a curve, such as 29") from None
         if not 0 < number <= 0xFFFF:
             raise ValueError(f"{flag}: curve preference {number} is out of range (must be 1-65535)")
         if number in numbers:

@@ -107,7 +107,7 @@ def _check_egress(found: Any) -> None:
         if name not in _NETWORKS:
             raise ValueError(f"{start}: a network is one of {', '.join(_NETWORKS)}")
         if protocol in ("HTTPConnect", "GRPC"):
-            raise ValueError(f"{start}: proxyProtocol {protocol} is not built: connections are direct")
+            raise ValueError(f"{start}: proxyProtocol {protocol} is not supported: use Direct")
         if protocol != "Direct":
             raise ValueError(f"{start}: proxyProtocol {protocol!r} is none of Direct, HTTPConnect, GRPC")
         if connection.get("transport") is not None:

@@ -168,7 +168,7 @@ def test_clients_get_the_certificate_for_the_name_that_they_ask_for(tmp_path: Pa
     [
         ("FILE", "expected comma separated certificate and key file paths"),
         ("FILE,FILE:", "empty names list is not allowed"),
-        ("FILE,FILE:a,10.0.0.1", "names alone; clients do not ask for an address"),
+        ("FILE,FILE:a,10.0.0.1", "only host names, no IP addresses: clients send no address in SNI"),
         ("FILE,/nowhere", "/nowhere: no such file"),
     ],
 )

@@ -314,10 +314,10 @@ def test_reset_ends_all_faults(wire: Wire) -> None:
 @pytest.mark.parametrize(
     ("fault", "problem"),
     [
-        ({}, "a fault needs one of latencySeconds, status, close, watch"),
-        ({"status": 503, "close": "before"}, "status and close cannot be in one fault"),
-        ({"close": "after", "watch": {"end": "end"}}, "close and watch cannot be in one fault"),
-        ({"latencySeconds": 1, "retryAfterSeconds": 1}, "retryAfterSeconds and message go with status"),
+        ({}, "one of latencySeconds, status, close and watch is required"),
+        ({"status": 503, "close": "before"}, "status and close are mutually exclusive: inject one fault each"),
+        ({"close": "after", "watch": {"end": "end"}}, "close and watch are mutually exclusive: inject one fault each"),
+        ({"latencySeconds": 1, "retryAfterSeconds": 1}, "retryAfterSeconds and message require status"),
         ({"status": 404}, "Input should be 409, 410, 429, 500 or 503"),
         ({"status": 500, "match": {"verbs": "get"}}, "Extra inputs are not permitted"),
         ({"status": 500, "probability": 0}, "Input should be greater than 0"),

@@ -60,8 +60,8 @@ def test_a_part_of_it_is_copied_for_who_needs_no_more(tmp_path: Path) -> None:
     [
         ("tls.crt", "write it like"),
         ("=DIR", "write it like"),
-        ("nothing=DIR", "there is no nothing in"),
-        ("../x=DIR", "there is no ../x in"),
+        ("nothing=DIR", "nothing not found in"),
+        ("../x=DIR", "../x not found in"),
     ],
 )
 def test_what_cannot_be_copied_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], text, said) -> None:
@@ -119,7 +119,7 @@ def test_it_goes_on_with_another_command(tmp_path: Path) -> None:
         (
             "tokens.csv",
             (),
-            "tokens.csv: no token for kubernetes-admin, kubedra-controllers; remove the file to have new ones made",
+            "tokens.csv: no token for kubernetes-admin, kubedra-controllers; remove the file to create new ones",
         ),
         ("kubeconfig", (), "kubedra did not write this file and will not overwrite it"),
     ],

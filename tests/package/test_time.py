@@ -147,8 +147,8 @@ def test_the_clock_tells_which_timers_wait(kube: Kube) -> None:
     ("body", "said"),
     [
         ({"advance": "soon"}, "advance 'soon': not a duration; write it like 5m or 1h30m"),
-        ({}, 'say either {"advance": "5m"} or {"until": "idle"}'),
-        ({"advance": "5m", "until": "idle"}, 'say either {"advance": "5m"} or {"until": "idle"}'),
+        ({}, 'set either advance or until: {"advance": "5m"} or {"until": "idle"}'),
+        ({"advance": "5m", "until": "idle"}, 'set either advance or until: {"advance": "5m"} or {"until": "idle"}'),
         ({"until": "later"}, "until: Input should be 'next' or 'idle'"),
         ({"forward": "5m"}, "forward: Extra inputs are not permitted"),
     ],
@@ -183,7 +183,7 @@ def test_time_stands_still_while_postgres_answers(postgres_url: str) -> None:
 
 
 def test_real_time_cannot_be_moved(kube: Kube) -> None:
-    with pytest.raises(RealTimeError, match="time is real here: start the server with --clock virtual"):
+    with pytest.raises(RealTimeError, match="the clock is real: start the server with --clock virtual"):
         kube.advance(minutes=5)
     told = kube.client().request("GET", "/-/clock")
     assert (told["virtual"], told["timers"]) == (False, [])

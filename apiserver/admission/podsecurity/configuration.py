@@ -30,7 +30,7 @@ _DEFAULTS: Final = Struct(
             for suffix, doc in (("", "The level; privileged."), ("-version", "Its version; latest."))
         )
     ),
-    doc="PodSecurityDefaults is what holds where a namespace says nothing.",
+    doc="PodSecurityDefaults has the levels of namespaces without labels.",
 )
 _EXEMPTIONS: Final = Struct(
     f"{_PREFIX}PodSecurityExemptions",
@@ -39,13 +39,13 @@ _EXEMPTIONS: Final = Struct(
         field("namespaces", 2, ListOf(STRING), doc="Namespaces whose pods are not looked at."),
         field("runtimeClasses", 3, ListOf(STRING), doc="Runtime classes whose pods are not looked at."),
     ),
-    doc="PodSecurityExemptions says what is not looked at.",
+    doc="PodSecurityExemptions exempts users, runtime classes and namespaces.",
 )
 _KIND: Final = Struct(
     f"{_PREFIX}PodSecurityConfiguration",
     lambda: (
         TYPE_META,
-        field("defaults", 1, _DEFAULTS, doc="What holds where a namespace says nothing."),
+        field("defaults", 1, _DEFAULTS, doc="The levels of namespaces without labels."),
         field("exemptions", 2, _EXEMPTIONS, doc="What is not looked at."),
     ),
     doc="PodSecurityConfiguration configures the admission plugin PodSecurity.",

@@ -21,11 +21,13 @@ class Evaluations:
         self._newest = newest
         self._evaluated = Counter(
             "pod_security_evaluations_total",
-            "Policies that pods were held to.",
+            "Pod Security policy evaluations.",
             ("decision", "policy_level", "policy_version", "mode", *_REQUEST),
         )
-        self._exempt = Counter("pod_security_exemptions_total", "Requests that were not looked at.", _REQUEST)
-        self._errors = Counter("pod_security_errors_total", "Policies that could not be read.", ("fatal", *_REQUEST))
+        self._exempt = Counter("pod_security_exemptions_total", "Exempt requests.", _REQUEST)
+        self._errors = Counter(
+            "pod_security_errors_total", "Errors that prevented a Pod Security evaluation.", ("fatal", *_REQUEST)
+        )
         for operation in ("create", "update"):
             self._evaluated.sample("allow", PRIVILEGED, "latest", "enforce", operation, "pod", "")
             for resource in ("pod", "controller"):

@@ -234,7 +234,7 @@ class PolicyIndex:
         return made
 
     def _read_files(self) -> None:
-        assert self._files is not None, "who is told of changes has files"
+        assert self._files is not None, "only a followed index has files"
         policies, bindings = map(self._files.objects, self._plurals)
         self._from_files = tuple(self._bound(policies, bindings, {}).values())
         self._order()

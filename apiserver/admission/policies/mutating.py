@@ -181,7 +181,7 @@ class _Dispatch:
     def _change(self, view: View, value: Any, *, applies: bool) -> None:
         """Apply a mutation to the request's object. Raise MutationError, StatusError."""
         before = view.object
-        assert before is not None, "what is changed is there"
+        assert before is not None, "mutated objects are set"
         schema = view.schema
         try:
             if applies:

@@ -27,7 +27,7 @@ def take_over(registry: Registry, attributes: Attributes, place: Place, before: 
     Raises DecodeError.
     """
     obj, ctx = attributes.obj, attributes.ctx
-    assert obj is not None, "what is changed is there"
+    assert obj is not None, "mutated objects are set"
     if not isinstance(after, dict):
         raise DecodeError(f"json: cannot unmarshal {go_kind(after)} into Go value of type {before.get('kind', '')}")
     store = registry.stores[place.group, place.resource]

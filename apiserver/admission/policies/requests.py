@@ -133,7 +133,7 @@ class View:
         if sub is not None and sub.schema is not None and sub.kind:
             return sub.schema
         version = self._registry.stores[place.group, place.resource].resource.version(place.version)
-        assert version is not None, "places are in versions that there are"
+        assert version is not None, "the version exists"
         return version.schema
 
     @cached_property
@@ -163,7 +163,7 @@ class View:
         if resource.custom:
             return {**self._converted(resource, copy_of(obj)), **header}
         version = resource.version(place.version)
-        assert version is not None, "places are in versions that there are"
+        assert version is not None, "the version exists"
         return to_version(resource, version, Hub(copy_of(strip_empty(resource.hub_schema, obj))))
 
     def _converted(self, resource: Resource, obj: Json) -> Json:

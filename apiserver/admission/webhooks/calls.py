@@ -65,19 +65,19 @@ class Counts:
     def __init__(self) -> None:
         start = "apiserver_admission_webhook_"
         self.durations = Histogram(
-            f"{start}admission_duration_seconds", "Time to ask a webhook.", ("name", "type", "operation", "rejected"),
-            _BUCKETS,
+            f"{start}admission_duration_seconds", "Latency of admission webhook calls.",
+            ("name", "type", "operation", "rejected"), _BUCKETS,
         )  # fmt: skip
         self.rejections = Counter(
-            f"{start}rejection_count", "Requests that ended at a webhook.",
+            f"{start}rejection_count", "Requests rejected by an admission webhook or by its failure.",
             ("name", "type", "operation", "error_type", "rejection_code"),
         )  # fmt: skip
-        self.fail_open = Counter(f"{start}fail_open_count", "Failures that were ignored.", ("name", "type"))
+        self.fail_open = Counter(f"{start}fail_open_count", "Ignored webhook failures.", ("name", "type"))
         self.requests = Counter(
-            f"{start}request_total", "Calls of webhooks.", ("name", "type", "operation", "code", "rejected")
+            f"{start}request_total", "Calls of admission webhooks.", ("name", "type", "operation", "code", "rejected")
         )
         self.exclusions = Counter(
-            "apiserver_admission_match_condition_exclusions_total", "Requests that match conditions left out.",
+            "apiserver_admission_match_condition_exclusions_total", "Requests excluded by match conditions.",
             ("name", "kind", "type", "operation"),
         )  # fmt: skip
 

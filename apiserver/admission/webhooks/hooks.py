@@ -142,7 +142,7 @@ class Hooks:
         self._order()
 
     def _read_files(self) -> None:
-        assert self._files is not None, "who is told of changes has files"
+        assert self._files is not None, "only a followed index has files"
         self._from_files = [hook for obj in self._files.objects(self._plural) for hook in self._hooks_of(obj)]
         self._order()
         self._registry.clear_handlers()

@@ -49,7 +49,7 @@ class JwtAuthenticator:
             return None
         await self._verify(found)
         if "groups" in (found.claims.get("_claim_names") or ()) and "groups" not in found.claims:
-            raise MappingError("oidc: could not expand distributed claims: kubedra does not ask for them")
+            raise MappingError("oidc: could not expand distributed claims: kubedra does not support them")
         return self._mapping.user(found.claims)
 
     async def _verify(self, token: Jwt) -> None:

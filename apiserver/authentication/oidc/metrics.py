@@ -28,6 +28,6 @@ def key_families(issuers: Sequence[JwtAuthenticator], server: str) -> list[Famil
             keys[name, own, digest(provider.answer)] = 1
     of_issuer = ("jwt_issuer_hash", "apiserver_id_hash")
     return [
-        Gauge(f"{_START}timestamp_seconds", "When keys were fetched last.", ("result", *of_issuer), lambda: times),
-        Gauge(f"{_START}key_set_info", "The keys that were fetched last.", (*of_issuer, "hash"), lambda: keys),
+        Gauge(f"{_START}timestamp_seconds", "Time of the last key fetch.", ("result", *of_issuer), lambda: times),
+        Gauge(f"{_START}key_set_info", "Hash of the last fetched key set.", (*of_issuer, "hash"), lambda: keys),
     ]

@@ -86,16 +86,19 @@ class ExternalKeys(Keys):
         self._asking: asyncio.Task[None] | None = None
         self._fetched: dict[tuple[str, ...], float] = {}
         start = "apiserver_externaljwt"
-        self._fetches = Counter(f"{start}_fetch_keys_request_total", "Times that keys were asked for.", ("code",))
-        self._signed = Counter(f"{start}_sign_request_total", "Times that a token was to be signed.", ("code",))
+        self._fetches = Counter(f"{start}_fetch_keys_request_total", "Requests for the signer's keys.", ("code",))
+        self._signed = Counter(f"{start}_sign_request_total", "Requests to sign a token.", ("code",))
         self._took = Histogram(
-            f"{start}_request_duration_seconds", "How long the signer took to answer.", ("method", "code"), _BOUNDS
+            f"{start}_request_duration_seconds", "Latency of signer requests.", ("method", "code"), _BOUNDS
         )
         self._families: list[Family] = [
             self._fetches, self._signed, self._took,
-            Gauge(f"{start}_fetch_keys_success_timestamp", "When keys were got last.", (), lambda: self._fetched),
             Gauge(
-                f"{start}_fetch_keys_data_timestamp", "Of when the signer says that its keys are.", (),
+                f"{start}_fetch_keys_success_timestamp", "Time of the last successful key fetch.", (),
+                lambda: self._fetched,
+            ),
+            Gauge(
+                f"{start}_fetch_keys_data_timestamp", "Timestamp of the fetched keys, as reported by the signer.", (),
                 lambda: {(): self._known.at} if self._fetched else {},
             ),
         ]  # fmt: skip
@@ -135,7 +138,7 @@ class ExternalKeys(Keys):
                 await self._fetch()
                 pause = self._known.until - now().timestamp()
             except SignerError as error:
-                log.error("the keys of %s are those that were known before: %s", self._path, error)
+                log.error("the keys of %s could not be fetched, using the previous ones: %s", self._path, error)
                 pause = _AFTER_FAILURE
 
     async def close(self) -> None:
@@ -176,7 +179,7 @@ class ExternalKeys(Keys):
         try:
             await self._fetch()
         except SignerError as error:
-            log.error("the keys of %s are those that were known before: %s", self._path, error)
+            log.error("the keys of %s could not be fetched, using the previous ones: %s", self._path, error)
 
     async def _check_header(self, text: str) -> None:
         """Validate the header of a signed token. Raise SignerError."""

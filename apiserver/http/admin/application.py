@@ -14,7 +14,7 @@ def create_admin(operations: Operations) -> FastAPI:
     app = FastAPI(
         title="kubedra",
         version=operations.version,
-        description="What the control plane does beyond Kubernetes.",
+        description="Routes of the control plane beyond the Kubernetes API.",
         docs_url=None,
         redoc_url=None,
         openapi_url=None,

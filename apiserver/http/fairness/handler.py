@@ -193,16 +193,16 @@ class Fairness:
         self._flows = Flows()
         #: Flows by name, with their counts, including flows whose schemas are gone.
         self._known: dict[tuple[str, str], Flow] = {}
-        self._rejected = Counter(f"{_NAME}_rejected_requests_total", "Requests refused.", (*_OF_FLOW, "reason"))
+        self._rejected = Counter(f"{_NAME}_rejected_requests_total", "Rejected requests.", (*_OF_FLOW, "reason"))
         self._waited = Histogram(
-            f"{_NAME}_request_wait_duration_seconds", "Time in queues.", (*_OF_FLOW, "execute"), _SECONDS
+            f"{_NAME}_request_wait_duration_seconds", "Queueing time.", (*_OF_FLOW, "execute"), _SECONDS
         )
         self._took = Histogram(
-            f"{_NAME}_request_execution_seconds", "Time that limited requests took; watches, to open.",
+            f"{_NAME}_request_execution_seconds", "Execution time of limited requests; for watches, until they open.",
             (*_OF_FLOW, "type"), _SECONDS,
         )  # fmt: skip
         self._lengths = Histogram(
-            f"{_NAME}_request_queue_length_after_enqueue", "Lengths of queues that requests came into.", _OF_FLOW,
+            f"{_NAME}_request_queue_length_after_enqueue", "Queue length after a request was enqueued.", _OF_FLOW,
             _LENGTHS,
         )  # fmt: skip
 
@@ -304,23 +304,23 @@ class Fairness:
 
     def families(self) -> list[Family]:
         """Return the metric families of flows and levels."""
-        dispatched = Counter(f"{_NAME}_dispatched_requests_total", "Requests let in.", _OF_FLOW)
+        dispatched = Counter(f"{_NAME}_dispatched_requests_total", "Dispatched requests.", _OF_FLOW)
         for (level, schema), flow in self._known.items():
             dispatched.sample(level, schema).value = flow.dispatched
         executing: dict[Labels, float] = {key: float(flow.executing) for key, flow in self._known.items()}
         waiting = self._waiting()
         of_levels: Mapping[str, tuple[str, Callable[[Level], int]]] = {
-            "nominal_limit_seats": ("Seats of each level.", lambda level: level.seats),
-            "lower_limit_seats": ("Seats that each level keeps.", lambda level: level.least),
-            "upper_limit_seats": ("Seats that each level may have.", lambda level: level.most),
-            "current_limit_seats": ("Seats that each level has now.", lambda level: max(level.seats, level.executing)),
+            "nominal_limit_seats": ("Nominal seats of each level.", lambda level: level.seats),
+            "lower_limit_seats": ("Seats that each level does not lend.", lambda level: level.least),
+            "upper_limit_seats": ("Maximum seats of each level, borrowed ones included.", lambda level: level.most),
+            "current_limit_seats": ("Current seats of each level.", lambda level: max(level.seats, level.executing)),
         }
         return [
             dispatched, self._rejected, self._waited, self._took, self._lengths,
-            _gauge("current_executing_requests", "Limited requests that are being answered.", _OF_FLOW, executing),
+            _gauge("current_executing_requests", "Executing limited requests.", _OF_FLOW, executing),
             _gauge("current_executing_seats", "Seats in use.", _OF_FLOW, executing),
-            _gauge("current_inqueue_requests", "Requests that wait.", _OF_FLOW, waiting),
-            _gauge("current_inqueue_seats", "Seats for which requests wait.", _OF_FLOW, waiting),
+            _gauge("current_inqueue_requests", "Queued requests.", _OF_FLOW, waiting),
+            _gauge("current_inqueue_seats", "Seats needed by queued requests.", _OF_FLOW, waiting),
             *(
                 _gauge(name, text, _OF_FLOW[:1], {(level.name,): read(level) for level in self._levels.values()})
                 for name, (text, read) in of_levels.items()

@@ -107,7 +107,7 @@ class HandlerChain:
 
     def families(self) -> list[Family]:
         """Return the metric families of running requests."""
-        name, text = "apiserver_current_inflight_requests", "Requests that are being answered."
+        name, text = "apiserver_current_inflight_requests", "Running requests."
         return [Gauge(name, text, ("request_kind",), self._now)]
 
     def _now(self) -> dict[Labels, float]:

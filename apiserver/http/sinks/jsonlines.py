@@ -61,7 +61,7 @@ class JsonLines:
             self._file.flush()
         except OSError as error:
             self._failed = True
-            log.error("%s %s: %s; nothing more is written there", self._flag, self._name, error.strerror)
+            log.error("%s %s: %s; no further lines are written", self._flag, self._name, error.strerror)
 
     def close(self) -> None:
         """Write the pending lines and close the file; the standard streams stay open."""

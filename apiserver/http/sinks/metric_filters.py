@@ -41,10 +41,10 @@ class Shown:
                 yield limited
             else:
                 yield family
-        yield _count("disabled_metrics_total", "Metrics that are left out.", len(disabled))
-        yield _count("hidden_metrics_total", "Deprecated metrics that are not shown.", 0)
+        yield _count("disabled_metrics_total", "Disabled metrics.", len(disabled))
+        yield _count("hidden_metrics_total", "Hidden deprecated metrics.", 0)
         yield _count(
-            "cardinality_enforcement_unexpected_categorizations_total", "Label values that are not allowed.", others
+            "cardinality_enforcement_unexpected_categorizations_total", "Label values replaced by `unexpected`.", others
         )
 
 

@@ -68,9 +68,9 @@ class Metrics:
         self._shown = Shown(shown or MetricSettings())
         self._serves, self._watches = serves, watches
         self._requests = Counter(
-            "apiserver_request_total", "Requests and their answers.", (*REQUEST, "code", "system_client")
+            "apiserver_request_total", "Requests by response code.", (*REQUEST, "code", "system_client")
         )
-        self._durations = Histogram("apiserver_request_duration_seconds", "Time to answer.", REQUEST, _BUCKETS)
+        self._durations = Histogram("apiserver_request_duration_seconds", "Response latency.", REQUEST, _BUCKETS)
         self._samples: dict[tuple[Any, ...], tuple[Count, Distribution]] = {}
         self._deprecated: set[tuple[str, ...]] = set()
         self._families: list[Family] = [
@@ -78,7 +78,7 @@ class Metrics:
             self._durations,
             Gauge("apiserver_longrunning_requests", "Open watches and logs.", LONG_RUNNING, self._open),
             Gauge(
-                "apiserver_requested_deprecated_apis", "Deprecated versions that were asked for.",
+                "apiserver_requested_deprecated_apis", "Requested deprecated API versions.",
                 ("group", "version", "resource", "subresource", "removed_release"),
                 lambda: dict.fromkeys(sorted(self._deprecated), 1),
             ),
@@ -98,13 +98,13 @@ class Metrics:
                 "kubernetes_feature_enabled", "Feature gates.", ("name", "stage"),
                 lambda: {(name, _STAGES[stage]): int(on) for name, (stage, on) in sorted(stages().items())},
             ),
-            _said("kubernetes_build_info", "What the server says that it is.", {
+            _said("kubernetes_build_info", "Build information.", {
                 "major": version["major"], "minor": version["minor"], "git_version": version["gitVersion"],
                 "git_commit": version["gitCommit"], "git_tree_state": version["gitTreeState"],
                 "build_date": version["buildDate"], "go_version": version["goVersion"],
                 "compiler": version["compiler"], "platform": version["platform"],
             }),
-            _said("version_info", "The releases that it behaves like.", {
+            _said("version_info", "Binary, emulated and minimum compatible version.", {
                 "component": "kube", "binary": version["gitVersion"].removeprefix("v"),
                 "emulation": f"{version['emulationMajor']}.{version['emulationMinor']}",
                 "min_compat": f"{version['minCompatibilityMajor']}.{version['minCompatibilityMinor']}",

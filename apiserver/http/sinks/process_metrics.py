@@ -50,9 +50,11 @@ def process_families(started: float) -> list[Family]:
 
     return [
         _Spent(),
-        Gauge("process_resident_memory_bytes", "Memory that is resident.", (), lambda: _memory(1)),
-        Gauge("process_virtual_memory_bytes", "Memory that is mapped.", (), lambda: _memory(0)),
+        Gauge("process_resident_memory_bytes", "Resident memory.", (), lambda: _memory(1)),
+        Gauge("process_virtual_memory_bytes", "Virtual memory.", (), lambda: _memory(0)),
         Gauge("process_open_fds", "Open file descriptors.", (), _open_files),
-        gauge("process_max_fds", "How many may be open.", resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
-        gauge("process_start_time_seconds", "Start of the process, in seconds since 1970.", started),
+        gauge(
+            "process_max_fds", "Maximum number of open file descriptors.", resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        ),
+        gauge("process_start_time_seconds", "Start time of the process, in Unix time.", started),
     ]

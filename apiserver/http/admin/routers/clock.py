@@ -20,44 +20,44 @@ class PendingTimer(Model):
     """A pending timer."""
 
     due: datetime
-    purpose: Literal["work", "upkeep"] = Field(description="upkeep comes back as long as the server runs")
-    calls: str = Field(description="what is called, or who waits for it")
+    purpose: Literal["work", "upkeep"] = Field(description="upkeep: periodic work that recurs while the server runs")
+    calls: str = Field(description="the function that the timer calls, or the task that it resumes")
 
 
 class Clock(Model):
     """The control plane's time."""
 
-    virtual: bool = Field(description="whether it stands still until it is moved (--clock virtual)")
+    virtual: bool = Field(description="whether time advances only on request (--clock virtual)")
     now: datetime
-    next: PendingTimer | None = Field(description="the next timer that falls due; null where time is real")
-    pending: int = Field(description="timers that wait")
-    work: int = Field(description="of these, those that are not upkeep")
+    next: PendingTimer | None = Field(description="the next due timer; null with real time")
+    pending: int = Field(description="number of pending timers")
+    work: int = Field(description="number of pending timers, upkeep excluded")
 
 
 class Timers(Clock):
     """The control plane's time, with the pending timers."""
 
-    timers: list[PendingTimer] = Field(description="in the order in which they fall due")
+    timers: list[PendingTimer] = Field(description="pending timers, ordered by due time")
 
 
 class Move(Model):
     """How to advance time: by a duration, or until an event."""
 
-    advance: str | None = Field(None, description="a duration such as 5m; 0 waits until everything is at rest")
+    advance: str | None = Field(None, description="duration such as 5m; 0 only waits until all work is done")
     until: Literal["next", "idle"] | None = Field(
-        None, description="to the next timer, or until no timer is left but those of upkeep"
+        None, description="next: fire the next timer; idle: advance until only upkeep timers are pending"
     )
-    limit: str = Field("1h", description="with until: how far at most")
+    limit: str = Field("1h", description="with until: maximum duration to advance")
     pause: str = Field(
-        "0", description="real time without a request before each timer, so that clients outside can react"
+        "0", description="real time without requests to wait before each timer, so that external clients can react"
     )
 
 
 class Moved(Clock):
     """The time after an advance."""
 
-    fired: int = Field(description="timers that fell due")
-    idle: bool = Field(description="whether no timer is left but those of upkeep")
+    fired: int = Field(description="number of timers that fired")
+    idle: bool = Field(description="whether only upkeep timers are pending")
 
 
 def _seconds(field: str, text: str) -> float:
@@ -91,19 +91,19 @@ def _pending() -> list[PendingTimer]:
 def create(_operations: Operations) -> APIRouter:
     router = APIRouter(tags=["clock"])
 
-    @router.get("/-/clock", summary="The time, and the timers that wait")
+    @router.get("/-/clock", summary="Current time and pending timers")
     async def get_clock(limit: int = 100) -> Timers:
         """Return the time and the pending timers. `limit`: number of timers to show."""
         return Timers(**_clock().model_dump(), timers=_pending()[:limit])
 
-    @router.post("/-/clock", summary="Move virtual time", openapi_extra=documented(Move))
+    @router.post("/-/clock", summary="Advance virtual time", openapi_extra=documented(Move))
     async def move_clock(move: Annotated[Move, Depends(body_of(Move))]) -> Moved:
         """Fire the due timers in order, completing the effects of each before the next. Return when all is idle."""
         loop = asyncio.get_running_loop()
         if not isinstance(loop, VirtualLoop):
-            raise HTTPException(409, "time is real here: start the server with --clock virtual to move it")
+            raise HTTPException(409, "the clock is real: start the server with --clock virtual to advance it")
         if (move.advance is None) is (move.until is None):
-            raise HTTPException(400, 'say either {"advance": "5m"} or {"until": "idle"}')
+            raise HTTPException(400, 'set either advance or until: {"advance": "5m"} or {"until": "idle"}')
         pause, limit = _seconds("pause", move.pause), _seconds("limit", move.limit)
         if move.advance is not None:
             moved = await loop.advance(_seconds("advance", move.advance), pause)

@@ -16,8 +16,8 @@ from apiserver.registry.definition.dropped_fields import Loss
 class DroppedField(Model):
     """A field of a request that was not stored."""
 
-    path: str = Field(description="where it stood, in the stored version")
-    gate: str = Field(description="the feature gate that is disabled")
+    path: str = Field(description="path of the field in the stored version")
+    gate: str = Field(description="the disabled feature gate")
 
 
 class DroppedFields(Model):
@@ -25,7 +25,7 @@ class DroppedFields(Model):
 
     group: str
     kind: str
-    namespace: str = Field(description="empty for objects outside namespaces")
+    namespace: str = Field(description="empty for cluster-scoped objects")
     name: str
     when: datetime
     fields: list[DroppedField]
@@ -41,11 +41,11 @@ class DroppedFields(Model):
 def create(operations: Operations) -> APIRouter:
     router = APIRouter(tags=["objects"])
 
-    @router.get("/-/dropped", summary="Fields that disabled feature gates dropped from objects, the latest first")
+    @router.get("/-/dropped", summary="Fields dropped by disabled feature gates, latest first")
     async def dropped(
-        kind: Annotated[str, Query(description="only of this kind")] = "",
-        namespace: Annotated[str, Query(description="only in this namespace")] = "",
-        name: Annotated[str, Query(description="only of objects of this name")] = "",
+        kind: Annotated[str, Query(description="filter by kind")] = "",
+        namespace: Annotated[str, Query(description="filter by namespace")] = "",
+        name: Annotated[str, Query(description="filter by object name")] = "",
     ) -> list[DroppedFields]:
         return [DroppedFields.of(loss) for loss in operations.dropped(kind, namespace, name)]
 

@@ -17,7 +17,7 @@ class Explained(Model):
     model_config = ConfigDict(extra="allow")
 
     kind: str
-    report: str = Field(description="the same in words, in lines")
+    report: str = Field(description="the explanation as text")
 
 
 def create(operations: Operations) -> APIRouter:
@@ -35,20 +35,24 @@ def create(operations: Operations) -> APIRouter:
             raise HTTPException(404, str(error)) from error
         return Explained.model_validate(found)
 
-    @router.get("/-/explain/pod/{namespace}/{name}", summary="Why a pod waits, and what would help")
+    @router.get("/-/explain/pod/{namespace}/{name}", summary="Why a pod is pending, and changes that would help")
     async def pod(namespace: str, name: str) -> Explained:
         """Return the verdict of every node, of every device for each request, the queue, and the tried changes."""
         return await explained("pod", namespace, name)
 
-    @router.get("/-/explain/claim/{namespace}/{name}", summary="What a claim holds, or why its pods wait")
+    @router.get(
+        "/-/explain/claim/{namespace}/{name}", summary="The allocated devices of a claim, or why its pods are pending"
+    )
     async def claim(namespace: str, name: str) -> Explained:
         return await explained("claim", namespace, name)
 
-    @router.get("/-/explain/node/{name}", summary="Who holds the devices of a node")
+    @router.get("/-/explain/node/{name}", summary="The devices of a node and the claims that hold them")
     async def node(name: str) -> Explained:
         return await explained("node", "", name)
 
-    @router.get("/-/explain/podgroup/{namespace}/{name}", summary="Why a group of pods waits, and what would help")
+    @router.get(
+        "/-/explain/podgroup/{namespace}/{name}", summary="Why a pod group is pending, and changes that would help"
+    )
     async def podgroup(namespace: str, name: str) -> Explained:
         """Return the missing pods, and the placements that were tried for the group with their results."""
         return await explained("podgroup", namespace, name)

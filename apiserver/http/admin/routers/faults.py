@@ -12,9 +12,9 @@ from apiserver.http.admin.models import Model, body_of, documented
 from apiserver.http.admin.operations import Operations
 from apiserver.http.handlers.faults import Match, Rule
 
-_UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"description": "there is no such fault"}}
+_UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"description": "fault not found"}}
 Status = Literal[409, 410, 429, 500, 503]
-Id = Annotated[str, Path(description="as the answer to POST gave it")]
+Id = Annotated[str, Path(description="ID from the response to POST")]
 _PATTERN = "a pattern: `*`, `?` and `[…]` as in file names"
 
 
@@ -23,48 +23,50 @@ class FaultMatch(Model):
 
     verb: str = Field("", description=f"get, list, watch, create, update, patch, delete, deletecollection; {_PATTERN}")
     group: str = Field("", description=f"API group; {_PATTERN}")
-    resource: str = Field("", description=f"plural, a subresource with it as `pods/status`; {_PATTERN}")
+    resource: str = Field("", description=f"plural, or with a subresource such as `pods/status`; {_PATTERN}")
     namespace: str = Field("", description=_PATTERN)
     name: str = Field("", description=_PATTERN)
     user: str = Field("", description=f"user name; {_PATTERN}")
     user_agent: str = Field("", description=_PATTERN)
-    path: str = Field("", description=f"of the URL, also of paths that name no resource; {_PATTERN}")
+    path: str = Field("", description=f"URL path, including non-resource paths; {_PATTERN}")
 
 
 class WatchFault(Model):
     """A watch that ends early."""
 
     end: Literal["end", "close", "expired"] = Field(
-        description="as when its time is over; with its connection; with the event 410, after which clients list again"
+        description="end: normal timeout; close: the connection closes; expired: event 410, so clients list again"
     )
-    after_seconds: float = Field(0, ge=0, description="from its opening")
+    after_seconds: float = Field(0, ge=0, description="seconds after the watch opened")
 
 
 class Fault(Model):
     """A failure to inject. At most one of `status`, `close` and `watch`; `latencySeconds` precedes it."""
 
     match: FaultMatch = FaultMatch.model_validate({})
-    latency_seconds: float = Field(0, ge=0, description="how much longer the answer takes, in the server's time")
-    status: Status | None = Field(None, description="the answer is this error")
-    retry_after_seconds: int | None = Field(None, ge=0, description="Retry-After of the error; client-go then repeats")
-    message: str = Field("", description="text of the error, else upstream's")
+    latency_seconds: float = Field(0, ge=0, description="delay of the response, in server time")
+    status: Status | None = Field(None, description="respond with this error")
+    retry_after_seconds: int | None = Field(
+        None, ge=0, description="Retry-After header of the error; makes client-go retry"
+    )
+    message: str = Field("", description="error message; default: upstream's")
     close: Literal["before", "after"] | None = Field(
-        None, description="the connection closes without an answer, before the request has any effect or after it"
+        None, description="close the connection without a response, before or after the request takes effect"
     )
     watch: WatchFault | None = None
-    count: int | None = Field(None, ge=1, description="how often; without it always")
-    probability: float = Field(1, gt=0, le=1, description="how likely for each request that matches")
-    seed: int = Field(0, description="of the random numbers: the same seed and requests, the same faults")
+    count: int | None = Field(None, ge=1, description="number of times to fire; default: unlimited")
+    probability: float = Field(1, gt=0, le=1, description="probability per matching request")
+    seed: int = Field(0, description="random seed: the same seed and requests give the same faults")
 
     @model_validator(mode="after")
     def consistent(self) -> Self:
         chosen = [name for name in ("status", "close", "watch") if getattr(self, name) is not None]
         if len(chosen) > 1:
-            raise ValueError(f"{' and '.join(chosen)} cannot be in one fault")
+            raise ValueError(f"{' and '.join(chosen)} are mutually exclusive: inject one fault each")
         if not chosen and not self.latency_seconds:
-            raise ValueError("a fault needs one of latencySeconds, status, close, watch")
+            raise ValueError("one of latencySeconds, status, close and watch is required")
         if self.status is None and (self.retry_after_seconds is not None or self.message):
-            raise ValueError("retryAfterSeconds and message go with status")
+            raise ValueError("retryAfterSeconds and message require status")
         return self
 
     def rule(self, id: str) -> Rule:
@@ -88,8 +90,8 @@ class InjectedFault(Fault):
     """A fault and its state."""
 
     id: str
-    fired: int = Field(description="how often it was injected")
-    active: bool = Field(description="whether it may be injected again")
+    fired: int = Field(description="number of times it fired")
+    active: bool = Field(description="whether it can still fire")
 
     @classmethod
     def of(cls, rule: Rule) -> InjectedFault:
@@ -114,14 +116,14 @@ class InjectedFault(Fault):
 def create(operations: Operations) -> APIRouter:
     router, faults = APIRouter(tags=["faults"]), operations.faults
 
-    @router.get("/-/faults", summary="The faults, in the order in which they are asked")
+    @router.get("/-/faults", summary="All faults, in evaluation order")
     async def list_() -> list[InjectedFault]:
         return [InjectedFault.of(rule) for rule in faults.rules()]
 
     @router.post(
         "/-/faults",
         status_code=201,
-        summary="Inject a fault into requests to come",
+        summary="Inject a fault into future requests",
         openapi_extra=documented(Fault),
     )
     async def add(fault: Annotated[Fault, Depends(body_of(Fault))]) -> InjectedFault:
@@ -138,15 +140,15 @@ def create(operations: Operations) -> APIRouter:
     async def get(id: Id) -> InjectedFault:
         rule = faults.get(id)
         if rule is None:
-            raise HTTPException(404, f"there is no fault {id!r}")
+            raise HTTPException(404, f"fault {id!r} not found")
         return InjectedFault.of(rule)
 
-    @router.delete("/-/faults/{id}", status_code=204, summary="End a fault", responses=_UNKNOWN)
+    @router.delete("/-/faults/{id}", status_code=204, summary="Remove a fault", responses=_UNKNOWN)
     async def remove(id: Id) -> None:
         if not faults.remove(id):
-            raise HTTPException(404, f"there is no fault {id!r}")
+            raise HTTPException(404, f"fault {id!r} not found")
 
-    @router.delete("/-/faults", status_code=204, summary="End all faults")
+    @router.delete("/-/faults", status_code=204, summary="Remove all faults")
     async def clear() -> None:
         faults.clear()
 

@@ -13,19 +13,19 @@ class NextTimer(Model):
     """The next timer of a component, upkeep excluded."""
 
     component: str
-    seconds: float = Field(description="until it falls due")
+    seconds: float = Field(description="seconds until it is due")
 
 
 class RestState(Model):
     """The pending work of the controllers, the scheduler and the node agent in this process."""
 
-    resting: bool = Field(description="they run in this process, and none has anything to do now")
-    components: list[str] = Field(description="those that run in this process")
-    busy: list[str] = Field(description="those that have something to do now")
-    next: NextTimer | None = Field(description="null where nothing but upkeep is left")
-    watches: int = Field(description="open watches of other clients, which may act; those that only wait aside")
+    resting: bool = Field(description="whether components run in this process and none has work")
+    components: list[str] = Field(description="components that run in this process")
+    busy: list[str] = Field(description="components that have work")
+    next: NextTimer | None = Field(description="null if only upkeep timers are pending")
+    watches: int = Field(description="open watches of external clients, `kubedra wait` excluded")
     quiet_seconds: float | None = Field(
-        description="since an object was last written, leases and events aside; null where none was"
+        description="seconds since the last write, leases and events excluded; null if there was none"
     )
 
 
@@ -33,7 +33,7 @@ def create(operations: Operations) -> APIRouter:
     router = APIRouter(tags=["server"])
 
     @router.get("/-/rest", summary="The former path of /-/idle", deprecated=True)
-    @router.get("/-/idle", summary="Whether anything is left to happen")
+    @router.get("/-/idle", summary="Whether the control plane is idle")
     async def idle() -> RestState:
         """Return the state. If `resting` is true, nothing changes by itself until the next timer is due.
 

@@ -13,16 +13,16 @@ class Info(Model):
     """The server's release and contents."""
 
     version: str = Field(description="release of kubedra")
-    emulates: str = Field(description="release of Kubernetes that it behaves like")
-    resource_version: str = Field(description="the store's version now")
-    objects: dict[str, int] = Field(description="stored objects by resource")
-    watches: int = Field(description="open watches")
+    emulates: str = Field(description="emulated Kubernetes release")
+    resource_version: str = Field(description="current resourceVersion of the store")
+    objects: dict[str, int] = Field(description="number of stored objects per resource")
+    watches: int = Field(description="number of open watches")
 
 
 def create(operations: Operations) -> APIRouter:
     router = APIRouter(tags=["server"])
 
-    @router.get("/-/info", summary="What this server is and holds")
+    @router.get("/-/info", summary="Release and contents of the server")
     async def info() -> Info:
         return Info(version=operations.version, **operations.info())
 

@@ -17,10 +17,10 @@ from apiserver.request.records import RequestRecord
 class AnsweredRequest(Model):
     """A request and its response. A watch has two records: when it opened and when it ended."""
 
-    time: datetime = Field(description="when the request was taken up, of a watch that has ended the end")
+    time: datetime = Field(description="start of the request; for the end of a watch, the end")
     stage: Literal["ResponseStarted", "ResponseComplete"]
-    user: str = Field(description="empty where nobody could be authenticated")
-    verb: str = Field(description="get, list, watch, create, …; for paths that name no resource the method")
+    user: str = Field(description="empty if authentication failed")
+    verb: str = Field(description="get, list, watch, create, …; for non-resource paths, the HTTP method")
     group: str = ""
     version: str = ""
     resource: str = ""
@@ -29,25 +29,25 @@ class AnsweredRequest(Model):
     name: str = ""
     method: str
     uri: str
-    code: int = Field(description="HTTP status; 0 where the connection was closed instead")
-    seconds: float = Field(description="from the request to this stage")
-    bytes: int = Field(description="of the answer's body")
+    code: int = Field(description="HTTP status; 0 if the connection was closed without a response")
+    seconds: float = Field(description="time from the request to this stage")
+    bytes: int = Field(description="size of the response body")
     user_agent: str
-    fault: str = Field("", description="the fault that was injected")
-    annotations: dict[str, str] = Field({}, description="what admission policies noted, by key")
+    fault: str = Field("", description="ID of the injected fault")
+    annotations: dict[str, str] = Field({}, description="audit annotations of admission policies")
 
 
 class Filter(Model):
     """A filter of requests: all given parameters must match."""
 
     user: str = ""
-    user_agent: str = Field("", description="how it begins")
+    user_agent: str = Field("", description="prefix of the user agent")
     verb: str = ""
     resource: str = Field("", description="plural, or with a subresource: pods/status")
     namespace: str = ""
     name: str = ""
     code: int | None = None
-    limit: int = Field(100, ge=1, description="how many, the latest ones")
+    limit: int = Field(100, ge=1, description="maximum number of requests to return, latest first")
 
     def fits(self, record: RequestRecord) -> bool:
         info = record.info
@@ -64,7 +64,7 @@ class Filter(Model):
 def create(operations: Operations) -> APIRouter:
     router = APIRouter(tags=["requests"])
 
-    @router.get("/-/requests", summary="The latest requests and their answers, the newest first")
+    @router.get("/-/requests", summary="The latest requests and their responses, newest first")
     async def requests(wanted: Annotated[Filter, Query()]) -> list[AnsweredRequest]:
         """Return the latest requests of all clients, including components in this server, except those below `/-/`.
 
@@ -73,7 +73,7 @@ def create(operations: Operations) -> APIRouter:
         records = (record for record in operations.requests.latest() if wanted.fits(record))
         return [AnsweredRequest.model_validate(record.to_dict()) for record in islice(records, wanted.limit)]
 
-    @router.delete("/-/requests", status_code=204, summary="Forget the requests so far")
+    @router.delete("/-/requests", status_code=204, summary="Delete all recorded requests")
     async def forget() -> None:
         operations.requests.clear()
 

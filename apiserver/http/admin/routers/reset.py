@@ -12,14 +12,14 @@ from apiserver.http.admin.operations import Operations
 class ResetResult(Model):
     """The result of a reset."""
 
-    deleted: int = Field(description="objects that are gone")
-    resource_version: str = Field(description="the version of the empty state")
+    deleted: int = Field(description="number of deleted objects")
+    resource_version: str = Field(description="resourceVersion after the reset")
 
 
 def create(operations: Operations) -> APIRouter:
     router = APIRouter(tags=["server"])
 
-    @router.post("/-/reset", summary="Empty everything but the built-in objects")
+    @router.post("/-/reset", summary="Delete all objects except the built-in ones")
     async def reset() -> ResetResult:
         """Delete all objects except the built-in ones and those that the server created at its start (`--nodes`).
 
