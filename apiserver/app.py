@@ -35,7 +35,7 @@ from apiserver.controlplane.compaction import compact_regularly
 from apiserver.controlplane.component_statuses import ComponentHealth
 from apiserver.controlplane.crds import CustomResources
 from apiserver.controlplane.event_ttl import Expiry
-from apiserver.controlplane.flow_schemas import DanglingSchemas
+from apiserver.controlplane.flow_schemas import FlowSchemaStatus
 from apiserver.controlplane.issued_certificates import IssuedCertificates
 from apiserver.controlplane.lease_candidates import Elections
 from apiserver.controlplane.local_apiservices import LocalApis
@@ -43,7 +43,7 @@ from apiserver.controlplane.server_lease import IdentityLease
 from apiserver.controlplane.surroundings import Surroundings
 from apiserver.controlplane.system_objects import BuiltIn
 from apiserver.handler_chain import ChainConfig, build_exporter, build_handler_chain
-from apiserver.http.admin.idle import Rest
+from apiserver.http.admin.idle import IdleMonitor
 from apiserver.http.documents.discovery import Discovery
 from apiserver.http.documents.health import Health
 from apiserver.http.documents.index import Documents
@@ -125,7 +125,7 @@ class Server:
         self._fairness = Fairness(settings.traffic.seats)
         self.built_in = BuiltIn(self.registry, settings, network, self._access.certificates)
         self._apis = LocalApis(self.registry, self.catalog.served)
-        self._flows = DanglingSchemas(self.registry, self._fairness.configure)
+        self._flows = FlowSchemaStatus(self.registry, self._fairness.configure)
         self._custom = CustomResources(self.registry, self.catalog, self.webhooks, ADMIN)
         self._issued = IssuedCertificates(self.registry)
         self._reloaded = tuple(self._access.reloaded_files(self._host))
@@ -141,7 +141,7 @@ class Server:
         self._openapi = OpenApi(self.catalog.served(), list_known(CATALOG, Features()), settings.features.release)
         self._documents = self._make_documents()
         self._dispatch = Dispatch(self._routes, self._documents, now, self._components.unattended)
-        self.rest = Rest(
+        self._idle_monitor = IdleMonitor(
             self.requests.latest, lambda: self._dispatch.streams, lambda: log.revision, now, self._components
         )
         constrained = settings.features.enabled("ConstrainedImpersonation")
@@ -206,7 +206,8 @@ class Server:
         return [
             *self.registry.admission.families(), *self._access.families(self._host), *self.chain.families(),
             *self._fairness.families(), *self._issued.families(),
-            *(family for each in self._reloaded for family in each.families()), *await self._components.counted(),
+            *(family for each in self._reloaded for family in each.families()),
+            *await self._components.metric_families(),
         ]  # fmt: skip
 
     def _make_chain(self) -> HandlerChain:
@@ -326,7 +327,7 @@ class Server:
         await self._apis.ensure()
         if self._lease is not None:
             await self._lease.renew()
-        await self._components.begin_anew()
+        await self._components.restart()
         return deleted, self.log.revision
 
     def stop_watches(self) -> None:
@@ -394,7 +395,7 @@ class Server:
                 info=self._info,
                 reset=self.reset,
                 dropped=self.registry.dropped.losses,
-                rest=self.rest.look,
+                idle=self._idle_monitor.poll,
                 explain=lambda: self._components.explain,
                 requests=self.requests,
                 faults=self._faults,

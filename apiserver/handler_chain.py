@@ -12,7 +12,7 @@ from apiserver.http.handlers.authentication import Authentication
 from apiserver.http.handlers.authorization import Authorization
 from apiserver.http.handlers.chain import Count, Errors, HandlerChain, Link, Sink
 from apiserver.http.handlers.dispatch import Dispatch
-from apiserver.http.handlers.fixed_headers import EveryAnswer
+from apiserver.http.handlers.fixed_headers import FixedHeaders
 from apiserver.http.handlers.routes import Routes
 from apiserver.registry.body.decode import Kinds
 
@@ -75,7 +75,7 @@ def build_exporter(tracing: TracingSettings | None, instance: str) -> Exporter |
 
 def _headers(config: ChainConfig) -> Link | None:
     value = config.settings.network.transport_security
-    return EveryAnswer(("Strict-Transport-Security", value)) if value else None
+    return FixedHeaders(("Strict-Transport-Security", value)) if value else None
 
 
 # Few servers have the links below, so their modules are imported only on use.
@@ -85,9 +85,9 @@ def _audit_of_strangers(config: ChainConfig) -> Link | None:
     policy = config.settings.audit_policy
     if policy is None:
         return None
-    from apiserver.http.audit.handler import AuditOfStrangers
+    from apiserver.http.audit.handler import FailedAuthenticationAudit
 
-    return AuditOfStrangers(policy, config.kinds, config.audit)
+    return FailedAuthenticationAudit(policy, config.kinds, config.audit)
 
 
 def _audit(config: ChainConfig) -> Link | None:

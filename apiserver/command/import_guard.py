@@ -6,19 +6,19 @@ from importlib.util import find_spec
 from pathlib import Path
 
 
-class IntruderError(RuntimeError):
+class ShadowedPackageError(RuntimeError):
     """Another package shadows one of ours; the message is one line."""
 
 
 def check_origins() -> None:
-    """Raise IntruderError naming the shadowing package."""
+    """Raise ShadowedPackageError naming the shadowing package."""
     root = Path(__file__).resolve().parents[2]
     for name in ("apiserver", "controllers"):
         spec = find_spec(name)
         origin = Path(spec.origin).resolve() if spec is not None and spec.origin else None
         if origin is None or origin.parent.parent != root:
             found = origin or (list(spec.submodule_search_locations or ()) if spec else "nothing")
-            raise IntruderError(
+            raise ShadowedPackageError(
                 f"the package {name!r} that Python finds is {found}, not kubedra's own in {root}; start kubedra with"
                 " its own command"
             )

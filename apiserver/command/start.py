@@ -17,7 +17,7 @@ from functools import partial
 from apiserver.authentication.tokens.service_account_keys import KeyFileError
 from apiserver.authentication.x509.client_certificates import CertificateError
 from apiserver.command import kubeconfig
-from apiserver.command.import_guard import IntruderError, check_origins
+from apiserver.command.import_guard import ShadowedPackageError, check_origins
 from apiserver.command.serve import Process, certified, say
 from apiserver.components.child_process import ComponentsEnded, fork
 from apiserver.components.components import Files, in_process, maker
@@ -33,7 +33,7 @@ from kubedra.kubeconfig.reader import KubeconfigError
 
 _MISTAKES = (
     SettingsError, CertificateError, KeyFileError, KubeconfigError, RuntimeConfigError, UnusableDatabase,
-    IntruderError, RequestLogError,
+    ShadowedPackageError, RequestLogError,
 )  # fmt: skip
 
 

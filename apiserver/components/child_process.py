@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.http.admin.idle import Look
+from apiserver.http.admin.idle import PendingWork
 from apiserver.runtime.metrics import Family
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from apiserver.http.handlers.chain import HandlerChain
     from apiserver.http.server.coalesce import Pace
 
-__all__ = ["Apart", "ComponentsEnded", "fork"]
+__all__ = ["ChildProcessComponents", "ComponentsEnded", "fork"]
 
 #: Size of the kernel's socket buffers, in bytes.
 _BUFFER: Final = 1024 * 1024
@@ -36,8 +36,8 @@ class ComponentsEnded(Exception):
     """The components' process ended without a stop request. Its own stderr has the reason."""
 
 
-def fork(names: Sequence[str], make: Make, listener: socket.socket) -> Apart:
-    """Fork the components' process; it waits for `Apart.connect`.
+def fork(names: Sequence[str], make: Make, listener: socket.socket) -> ChildProcessComponents:
+    """Fork the components' process; it waits for `ChildProcessComponents.connect`.
 
     Call this before there are threads and a loop. The child calls `make` and closes `listener`.
     """
@@ -55,10 +55,10 @@ def fork(names: Sequence[str], make: Make, listener: socket.socket) -> Apart:
 
         apart.begin(theirs, names, make)
     theirs.close()
-    return Apart(names, ours, pid)
+    return ChildProcessComponents(names, ours, pid)
 
 
-class Apart:
+class ChildProcessComponents:
     """The components of that process (see `apiserver.controlplane.surroundings.Running`)."""
 
     def __init__(self, names: Sequence[str], end: socket.socket, pid: int) -> None:
@@ -66,7 +66,7 @@ class Apart:
         self._pipe: Pipe
         self._waiting: asyncio.Future[tuple[int, int]] | None = None
 
-    async def connect(self, chain: HandlerChain, pace: Pace) -> Apart:
+    async def connect(self, chain: HandlerChain, pace: Pace) -> ChildProcessComponents:
         """Connect the components to this server and start them. Raise their errors of the start."""
         from apiserver.authentication.authenticator import ADMIN
         from apiserver.components.pipe import Pipe
@@ -116,17 +116,17 @@ class Apart:
     async def wait_ready(self) -> None:
         await self._call("wait_ready")
 
-    async def begin_anew(self) -> None:
-        await self._call("begin_anew")
+    async def restart(self) -> None:
+        await self._call("restart")
 
     async def explain(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
         found: dict[str, Any] = await self._call("explain", kind, namespace, name)
         return found
 
-    async def look(self) -> Look:
-        found: Look = await self._call("look")
+    async def get_pending_work(self) -> PendingWork:
+        found: PendingWork = await self._call("get_pending_work")
         return found
 
-    async def counted(self) -> Sequence[Family]:
-        families: Sequence[Family] = await self._call("counted")
+    async def metric_families(self) -> Sequence[Family]:
+        families: Sequence[Family] = await self._call("metric_families")
         return families

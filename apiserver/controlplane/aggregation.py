@@ -47,8 +47,8 @@ class Aggregation:
     def _changed(self) -> None:
         wanted = bool(self._servers.known)
         if wanted and not self._linked:
-            self._chain.put_last(self._link)
+            self._chain.append_link(self._link)
         elif self._linked and not wanted:
-            self._chain.take_out(self._link)
+            self._chain.remove_link(self._link)
         self._linked = wanted
         self._show(self._servers.known.values())

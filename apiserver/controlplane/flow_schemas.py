@@ -21,7 +21,7 @@ from apiserver.registry.verbs.server_writes import apply_own
 if TYPE_CHECKING:
     from apiserver.registry.store.store import Registry
 
-__all__ = ["DanglingSchemas"]
+__all__ = ["FlowSchemaStatus"]
 
 
 #: Called with the schemas and the levels.
@@ -43,7 +43,7 @@ def _verdict(level: str, *, there: bool) -> Json:
     return {"status": "True", "reason": "NotFound", "message": f"{names} but there is no such object"}
 
 
-class DanglingSchemas:
+class FlowSchemaStatus:
     """Maintains that condition of all FlowSchemas. `heed` is called with the schemas and levels after each change."""
 
     def __init__(self, registry: Registry, heed: Heed = lambda schemas, levels: None) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from apiserver.http.admin.idle import Look
+from apiserver.http.admin.idle import PendingWork
 from apiserver.runtime.metrics import Family
 
 if TYPE_CHECKING:
@@ -24,7 +24,10 @@ __all__ = ["Components", "Running", "Surroundings"]
 
 
 class Running(Protocol):
-    """The components of one server: `controllers.manager.manager.Manager` in its process, or `child_process.Apart`."""
+    """The running components of one server.
+
+    Implemented by `controllers.manager.manager.Manager` and `child_process.ChildProcessComponents`.
+    """
 
     @property
     def names(self) -> Sequence[str]: ...
@@ -35,18 +38,18 @@ class Running(Protocol):
     async def wait_ready(self) -> None:
         """Return once the components have read their objects."""
 
-    async def begin_anew(self) -> None:
+    async def restart(self) -> None:
         """Restart after the store was emptied."""
 
     async def explain(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
         """Explain the state of a pod, claim or node. Raise LookupError for a missing object."""
         ...
 
-    async def look(self) -> Look:
+    async def get_pending_work(self) -> PendingWork:
         """Return the pending work."""
         ...
 
-    async def counted(self) -> Sequence[Family]:
+    async def metric_families(self) -> Sequence[Family]:
         """Return the metric families."""
         ...
 
@@ -81,15 +84,15 @@ class Components:
     def explain(self) -> Explain | None:
         return self.running.explain if self.running is not None else None
 
-    async def begin_anew(self) -> None:
+    async def restart(self) -> None:
         if self.running is not None:
-            await self.running.begin_anew()
+            await self.running.restart()
 
-    async def look(self) -> Look:
-        return await self.running.look() if self.running is not None else ((), None)
+    async def get_pending_work(self) -> PendingWork:
+        return await self.running.get_pending_work() if self.running is not None else ((), None)
 
-    async def counted(self) -> Sequence[Family]:
-        return await self.running.counted() if self.running is not None else ()
+    async def metric_families(self) -> Sequence[Family]:
+        return await self.running.metric_families() if self.running is not None else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from apiserver.api.values.networks import ip_family
 from apiserver.api.values.times import parse_time, timestamp
 from apiserver.authentication.authenticator import ADMIN
 from apiserver.controlplane.authentication_trust import AuthenticationInfo
-from apiserver.controlplane.flow_schemas import DanglingSchemas
+from apiserver.controlplane.flow_schemas import FlowSchemaStatus
 from apiserver.registry.verbs.server_writes import create_own, delete_own, rewrite_own
 from apiserver.resources.flowcontrol.bootstrap import AUTO_UPDATE, LEVELS, SCHEMAS
 from apiserver.resources.scheduling.priorityclasses import SYSTEM_CLASSES
@@ -140,7 +140,7 @@ class BuiltIn:
                 {"metadata": {"name": name, "annotations": annotations}, "spec": spec} for name, spec in objects.items()
             )
             await asyncio.gather(*(self._ensure(_FLOW_GROUP, plural, obj, _FLOW_MANAGER) for obj in made))
-        await DanglingSchemas(self._registry).ensure()
+        await FlowSchemaStatus(self._registry).ensure()
 
     async def _config_maps(self) -> None:
         """Create kube-apiserver's ConfigMaps in kube-system.

@@ -115,7 +115,7 @@ class NodeAgent(ControllerComponent):
                 if self._run_server is not None:
                     await self._run_server.close()
 
-    async def begin_anew(self) -> None:
+    async def restart(self) -> None:
         """Create the configured nodes again after the store was emptied."""
         await self._registration.provision()
 

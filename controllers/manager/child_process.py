@@ -89,7 +89,12 @@ class _Host:
         return code
 
     async def _call(self, name: str, arguments: tuple[Any, ...]) -> Any:
-        own = {"start": self._start, "wait_ready": self._wait_ready, "counted": self._metrics, "stop": self._stop}
+        own = {
+            "start": self._start,
+            "wait_ready": self._wait_ready,
+            "metric_families": self._metrics,
+            "stop": self._stop,
+        }
         called = own.get(name) or getattr(self._manager, name)
         return await called(*arguments)
 
@@ -110,7 +115,7 @@ class _Host:
 
     async def _metrics(self) -> list[Family]:
         """Return the metric families with gauges evaluated, because gauges work only in this process."""
-        return [each.now() if isinstance(each, Gauge) else each for each in await self._manager.counted()]
+        return [each.now() if isinstance(each, Gauge) else each for each in await self._manager.metric_families()]
 
     async def _stop(self) -> None:
         """Stop the components while the server still serves them."""

@@ -134,7 +134,7 @@ class Manager:
         # Read the clock last: a timer due "now" may be overdue by then.
         return name, max(0.0, due - asyncio.get_running_loop().time())
 
-    async def look(self) -> tuple[list[str], tuple[str, float] | None]:
+    async def get_pending_work(self) -> tuple[list[str], tuple[str, float] | None]:
         """Return `busy` and `next_timer`."""
         return self.busy, self.next_timer
 
@@ -142,7 +142,7 @@ class Manager:
         """Return the metric families of the components."""
         return [family for component in self.components for family in component.metrics]
 
-    async def counted(self) -> list[Family]:
+    async def metric_families(self) -> list[Family]:
         """Return `metrics`. Asynchronous because the components may run in a child process."""
         return self.metrics()
 
@@ -153,10 +153,10 @@ class Manager:
             for component in self.components:
                 group.create_task(component.run(), name=component.name)
 
-    async def begin_anew(self) -> None:
+    async def restart(self) -> None:
         """Recreate the objects that components create at start, such as emulated nodes, after a store reset."""
         for component in self.components:
-            again = getattr(component, "begin_anew", None)
+            again = getattr(component, "restart", None)
             if again is not None:
                 await again()
 

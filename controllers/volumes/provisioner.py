@@ -76,10 +76,10 @@ class Provisioner(ControllerComponent):
         self._controller.require(self._nodes)
 
     async def run(self) -> None:
-        await self.begin_anew()
+        await self.restart()
         await super().run()
 
-    async def begin_anew(self) -> None:
+    async def restart(self) -> None:
         """Create the configured default class."""
         if not self._class:
             return

@@ -223,7 +223,7 @@ def test_the_class_that_was_asked_for_is_made(reason: str, raised: bool) -> None
     client.refuses = {"create": (400, reason)} if reason else {}
 
     async def scenario(name: str) -> None:
-        await Provisioner(client, make_informers(VOLUME_CLAIMS), Options(storage_class=name)).begin_anew()  # type: ignore[arg-type]
+        await Provisioner(client, make_informers(VOLUME_CLAIMS), Options(storage_class=name)).restart()  # type: ignore[arg-type]
 
     run(lambda: scenario(""))
     assert client.writes == []

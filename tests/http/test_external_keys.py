@@ -34,7 +34,7 @@ from apiserver.authentication.tokens.signer_messages import (
     PublicKeys,
     Signature,
     SignerMetadata,
-    ToSign,
+    SignRequest,
 )
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
@@ -110,7 +110,7 @@ class Signer:
         thread.start()
         one = Cardinality.UNARY_UNARY
         methods = {
-            f"/{SERVICE}/Sign": Handler(self.sign, one, ToSign, Signature),
+            f"/{SERVICE}/Sign": Handler(self.sign, one, SignRequest, Signature),
             f"/{SERVICE}/FetchKeys": Handler(self.fetch, Cardinality.UNARY_STREAM, Empty, PublicKeys),
             f"/{SERVICE}/Metadata": Handler(self.metadata, one, Empty, SignerMetadata),
         }

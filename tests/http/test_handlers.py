@@ -85,11 +85,11 @@ def test_a_link_that_is_put_first_is_passed_until_it_is_taken_out() -> None:
     seen: list[str] = []
     first, second, before = (Named(name, seen) for name in ("first", "second", "before"))
     chain = chain_of(first, second)
-    chain.put_first(before)
+    chain.insert_first(before)
     assert chain.try_fast(Request("GET", f"{MAPS}/a", "", {}, b"")) is not None
     assert seen == ["before", "first", "second"]
     seen.clear()
-    chain.take_out_first(before)
+    chain.remove_first(before)
     chain.try_fast(Request("GET", f"{MAPS}/a", "", {}, b""))
     assert seen == ["first", "second"]
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from apiserver.http.admin.idle import Rest, Resting
+from apiserver.http.admin.idle import IdleMonitor, IdleStatus
 from apiserver.request.messages import Request, Stream
 from apiserver.request.records import RequestRecord
 
@@ -22,7 +22,7 @@ class Components:
     def __init__(self, *busy: str, after: int = 0) -> None:
         self._busy, self._looks, self._after = busy, 0, after
 
-    async def look(self) -> tuple[tuple[str, ...], tuple[str, float]]:
+    async def get_pending_work(self) -> tuple[tuple[str, ...], tuple[str, float]]:
         self._looks += 1
         return self._busy if self._looks > self._after else (), ("agent", 12.5)
 
@@ -48,13 +48,13 @@ def look(
     components: Components | None = None,
     records: tuple[RequestRecord, ...] = (),
     streams: dict[Stream, Request] | None = None,
-) -> Resting:
-    rest = Rest(lambda: records, lambda: streams or {}, lambda: 7, lambda: NOW, components or NoComponents())
-    return asyncio.run(rest.look())
+) -> IdleStatus:
+    rest = IdleMonitor(lambda: records, lambda: streams or {}, lambda: 7, lambda: NOW, components or NoComponents())
+    return asyncio.run(rest.poll())
 
 
 def test_nothing_is_known_where_no_components_run() -> None:
-    assert look() == Resting((), (), None, 0, None)
+    assert look() == IdleStatus((), (), None, 0, None)
 
 
 @pytest.mark.parametrize("after", [0, 3])
@@ -73,8 +73,8 @@ def test_the_last_write_counts_but_for_signs_of_life_and_reports() -> None:
 
 def test_a_write_while_it_is_looked_at_is_no_rest() -> None:
     revisions = iter(range(100))
-    rest = Rest(lambda: (), dict, lambda: next(revisions), lambda: NOW, Components())
-    assert asyncio.run(rest.look()).quiet == 0.0
+    rest = IdleMonitor(lambda: (), dict, lambda: next(revisions), lambda: NOW, Components())
+    assert asyncio.run(rest.poll()).quiet == 0.0
 
 
 def test_watches_are_those_of_clients_outside_that_may_act() -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from apiserver.storage.watchcache.window import Cursor
 
 __all__ = [
-    "GROUP", "Active", "Binding", "FromFiles", "Policy", "PolicyIndex", "is_bound", "is_judged", "is_long",
+    "GROUP", "Active", "Binding", "ManifestSource", "Policy", "PolicyIndex", "is_bound", "is_judged", "is_long",
     "mentions_authorizer",
 ]  # fmt: skip
 
@@ -52,7 +52,7 @@ def mentions_authorizer(expressions: Any) -> bool:
     return "authorizer" in str(expressions)
 
 
-class FromFiles(Protocol):
+class ManifestSource(Protocol):
     """Policies and webhooks from files instead of the API. They are called first.
 
     Only they are called for the kinds that configure admission.
@@ -65,7 +65,7 @@ class FromFiles(Protocol):
         """Call `tell` after each further change."""
 
 
-def is_judged(resource: Resource, files: FromFiles | None) -> bool:
+def is_judged(resource: Resource, files: ManifestSource | None) -> bool:
     """Return whether any policy may match a resource."""
     return resource.group not in _REVIEWS and (files is not None or not _is_policy_kind(resource))
 
@@ -144,7 +144,7 @@ class PolicyIndex:
         policies: str,
         bindings: str,
         compile: Callable[[Json], Any],
-        files: FromFiles | None = None,
+        files: ManifestSource | None = None,
     ) -> None:
         self._registry, self._plurals, self._compile = registry, (policies, bindings), compile
         self._cursors: tuple[Cursor, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.admission.policies.index import GROUP, FromFiles, PolicyIndex, is_judged
+from apiserver.admission.policies.index import GROUP, ManifestSource, PolicyIndex, is_judged
 from apiserver.api.objects import Json
 from apiserver.registry.store.admission import Attributes, Operation, Plugin
 
@@ -29,7 +29,7 @@ class ValidatingAdmissionPolicy(Plugin):
     depends_on: tuple[tuple[str, str], ...] = ((GROUP, _POLICIES),)
     operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
-    def __init__(self, registry: Registry, files: FromFiles | None = None) -> None:
+    def __init__(self, registry: Registry, files: ManifestSource | None = None) -> None:
         """Build the plugin; `files` has further policies."""
         self._registry, self._files = registry, files
         if files is not None:

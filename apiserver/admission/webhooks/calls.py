@@ -18,7 +18,7 @@ from uuid import uuid4
 import orjson
 
 from apiserver.admission.policies.requests import Place, View
-from apiserver.admission.webhooks.hooks import Concerned, Hook
+from apiserver.admission.webhooks.hooks import Hook, MatchingWebhook
 from apiserver.admission.webhooks.reviews import Verdict, review_of, unreadable, verdict_of, version_for
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.errors.status import PlainError, StatusError, bad_request, internal_error
@@ -96,7 +96,9 @@ class Caller:
         assert self.registry.webhooks is not None, "without it no webhook concerns a request"
         return self.registry.webhooks
 
-    async def place(self, concerned: Concerned, attributes: Attributes, view: Callable[[Place], View]) -> Place | None:
+    async def place(
+        self, concerned: MatchingWebhook, attributes: Attributes, view: Callable[[Place], View]
+    ) -> Place | None:
         """Return the place where a webhook matches a request, or None. Raise StatusError."""
         hook = concerned.hook
         place = hook.matcher.match(concerned.covered, attributes)

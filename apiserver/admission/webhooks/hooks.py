@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from apiserver.admission.policies.index import GROUP, FromFiles, is_long, mentions_authorizer
+from apiserver.admission.policies.index import GROUP, ManifestSource, is_long, mentions_authorizer
 from apiserver.admission.policies.matching import Covered, Matcher
 from apiserver.admission.policies.requests import Place, equivalents, is_exempt, place_of
 from apiserver.api.objects import Json
@@ -76,7 +76,7 @@ class Hook:
         return self.configuration, self.name
 
 
-class Concerned(NamedTuple):
+class MatchingWebhook(NamedTuple):
     """A webhook whose rules match a kind of requests."""
 
     hook: Hook
@@ -90,7 +90,7 @@ class Hooks:
     """
 
     def __init__(
-        self, registry: Registry, plural: str, credentials: CredentialStore = EMPTY, files: FromFiles | None = None
+        self, registry: Registry, plural: str, credentials: CredentialStore = EMPTY, files: ManifestSource | None = None
     ) -> None:
         self._registry, self._plural, self._credentials, self._files = registry, plural, credentials, files
         #: Cursor for changes of the configurations since their compilation.
@@ -99,7 +99,7 @@ class Hooks:
         self._from_files: list[Hook] = []
         #: All webhooks, in the order of their calls.
         self._all: list[Hook] = []
-        self._concerned: dict[_Kind, tuple[Resource, tuple[Concerned, ...]]] = {}
+        self._concerned: dict[_Kind, tuple[Resource, tuple[MatchingWebhook, ...]]] = {}
         if files is not None:
             files.when_changed(self._read_files)
             self._read_files()
@@ -112,7 +112,7 @@ class Hooks:
         webhooks = self._registry.webhooks
         return webhooks is not None and webhooks.started
 
-    def of(self, attributes: Attributes) -> tuple[Concerned, ...]:
+    def of(self, attributes: Attributes) -> tuple[MatchingWebhook, ...]:
         """Return the webhooks whose rules match the kind of a request."""
         if not self._are_called():
             return ()
@@ -158,12 +158,12 @@ class Hooks:
             hook.index = index
         self._concerned = {}
 
-    def _find(self, attributes: Attributes) -> tuple[Concerned, ...]:
+    def _find(self, attributes: Attributes) -> tuple[MatchingWebhook, ...]:
         place = place_of(attributes)
         places: tuple[Place, ...] = (place, *equivalents(self._registry, place))
         in_namespace = bool(attributes.namespace)
         return tuple(
-            Concerned(hook, covered)
+            MatchingWebhook(hook, covered)
             for hook in (self._from_files if is_exempt(attributes.resource) else self._all)
             if (covered := hook.matcher.covers(attributes.operation, places, in_namespace=in_namespace)) is not None
         )

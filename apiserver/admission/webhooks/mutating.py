@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from apiserver.admission.policies.index import FromFiles
+from apiserver.admission.policies.index import ManifestSource
 from apiserver.admission.policies.request_changes import take_over
 from apiserver.admission.policies.requests import Place, View, is_exempt
 from apiserver.admission.webhooks.calls import Caller, CallFailed, Counts, noted_at
-from apiserver.admission.webhooks.hooks import GROUP, Concerned, Hook, Hooks
+from apiserver.admission.webhooks.hooks import GROUP, Hook, Hooks, MatchingWebhook
 from apiserver.admission.webhooks.reviews import Verdict
 from apiserver.api.codec.codec import DecodeError, loads
 from apiserver.api.errors.field_errors import go_quote
@@ -70,7 +70,7 @@ class MutatingAdmissionWebhook(Plugin):
     operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
     def __init__(
-        self, registry: Registry, credentials: CredentialStore = EMPTY, files: FromFiles | None = None
+        self, registry: Registry, credentials: CredentialStore = EMPTY, files: ManifestSource | None = None
     ) -> None:
         """Build the plugin.
 
@@ -95,7 +95,7 @@ class MutatingAdmissionWebhook(Plugin):
         concerned = self._hooks.of(attributes)
         return self._ask(attributes, concerned) if concerned else None
 
-    async def _ask(self, attributes: Attributes, concerned: tuple[Concerned, ...]) -> None:
+    async def _ask(self, attributes: Attributes, concerned: tuple[MatchingWebhook, ...]) -> None:
         reinvocation = attributes.reinvocation = attributes.reinvocation or Reinvocation()
         rounds: _Rounds = reinvocation.state.setdefault(self.name, _Rounds())
         if reinvocation.second_round and rounds.left != attributes.obj:
@@ -107,7 +107,7 @@ class MutatingAdmissionWebhook(Plugin):
         rounds.left = None if attributes.obj is None else copy_of(attributes.obj)
 
     async def _one(
-        self, attributes: Attributes, concerned: Concerned, rounds: _Rounds, reinvocation: Reinvocation
+        self, attributes: Attributes, concerned: MatchingWebhook, rounds: _Rounds, reinvocation: Reinvocation
     ) -> None:
         hook, caller = concerned.hook, self._caller
 

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from apiserver.admission.policies.index import FromFiles
+from apiserver.admission.policies.index import ManifestSource
 from apiserver.admission.policies.requests import Place, View, is_exempt
 from apiserver.admission.webhooks.calls import Caller, Counts
-from apiserver.admission.webhooks.hooks import GROUP, Concerned, Hook, Hooks
+from apiserver.admission.webhooks.hooks import GROUP, Hook, Hooks, MatchingWebhook
 from apiserver.admission.webhooks.reviews import Verdict
 from apiserver.registry.store.admission import Attributes, Plugin
 from apiserver.runtime.offload import on_loop
@@ -31,7 +31,7 @@ class ValidatingAdmissionWebhook(Plugin):
     operations = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
     def __init__(
-        self, registry: Registry, credentials: CredentialStore = EMPTY, files: FromFiles | None = None
+        self, registry: Registry, credentials: CredentialStore = EMPTY, files: ManifestSource | None = None
     ) -> None:
         """Build the plugin.
 
@@ -56,7 +56,7 @@ class ValidatingAdmissionWebhook(Plugin):
         concerned = self._hooks.of(attributes)
         return self._ask(attributes, concerned) if concerned else None
 
-    async def _ask(self, attributes: Attributes, concerned: tuple[Concerned, ...]) -> None:
+    async def _ask(self, attributes: Attributes, concerned: tuple[MatchingWebhook, ...]) -> None:
         views: dict[Place, View] = {}
 
         def view(place: Place) -> View:

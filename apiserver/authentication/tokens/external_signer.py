@@ -28,7 +28,7 @@ from apiserver.authentication.tokens.signer_messages import (
     PublicKeys,
     Signature,
     SignerMetadata,
-    ToSign,
+    SignRequest,
 )
 from apiserver.runtime.clock import Timer, now, outside, timers
 from apiserver.runtime.metrics import Counter, Family, Gauge, Histogram
@@ -149,7 +149,7 @@ class ExternalKeys(Keys):
     async def token(self, claims: bytes) -> str:
         payload = encode(claims)
         try:
-            answer = await self._call("Sign", ToSign(payload), Signature, _PATIENCE, "while signing jwt: ")
+            answer = await self._call("Sign", SignRequest(payload), Signature, _PATIENCE, "while signing jwt: ")
             await self._check_header(answer.header)
             if not answer.signature:
                 raise SignerError("empty signature returned")

@@ -11,13 +11,13 @@ from typing import Final, Self
 from kubedra.driver import wire
 from kubedra.driver.messages import Empty  # FetchKeysRequest, MetadataRequest
 
-__all__ = ["SERVICE", "Empty", "PublicKey", "PublicKeys", "Signature", "SignerMetadata", "ToSign"]
+__all__ = ["SERVICE", "Empty", "PublicKey", "PublicKeys", "SignRequest", "Signature", "SignerMetadata"]
 
 SERVICE: Final = "v1.ExternalJWTSigner"
 
 
 @dataclass(frozen=True, slots=True)
-class ToSign:
+class SignRequest:
     """SignJWTRequest: the claims, encoded as the second part of a token."""
 
     claims: str = ""

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from apiserver.request.messages import Request, Stream
 from apiserver.request.records import RequestRecord
 
-__all__ = ["Components", "Look", "Rest", "Resting"]
+__all__ = ["Components", "IdleMonitor", "IdleStatus", "PendingWork"]
 
 #: Prefix of the user agent of watches that only wait, and act on nothing.
 WAITING: Final = "kubedra-wait"
@@ -22,12 +22,12 @@ _WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollec
 #: Resources that are written without other activity: heartbeats and reports.
 _UPKEEP: Final = frozenset({"leases", "events"})
 #: Polls of the components, and the seconds between them, in which writes of one reach the others.
-_LOOKS: Final = 4
+_POLLS: Final = 4
 _BETWEEN: Final = 0.01
 
 
 #: The busy components; and the component of the next timer with the seconds until then, upkeep excluded.
-Look = tuple[Collection[str], tuple[str, float] | None]
+PendingWork = tuple[Collection[str], tuple[str, float] | None]
 
 
 class Components(Protocol):
@@ -38,11 +38,11 @@ class Components(Protocol):
         """The names of the running components."""
         ...
 
-    async def look(self) -> Look: ...
+    async def get_pending_work(self) -> PendingWork: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Resting:
+class IdleStatus:
     """The result of a poll. `quiet` is the time since the last write in seconds; None if there was none."""
 
     components: Sequence[str]
@@ -52,8 +52,8 @@ class Resting:
     quiet: float | None
 
 
-class Rest:
-    """Polls the whole server. Without components nothing is known."""
+class IdleMonitor:
+    """Polls the whole server. The server is never idle without components."""
 
     def __init__(
         self,
@@ -66,31 +66,31 @@ class Rest:
         self._records, self._streams, self._revision, self._clock = records, streams, revision, clock
         self._components = components
 
-    async def look(self) -> Resting:
+    async def poll(self) -> IdleStatus:
         """Poll several times in a row: `busy` are the components that had work in any poll."""
         running = self._components
         if not running.names:
-            return Resting((), (), None, self._watches(), self._quiet())
+            return IdleStatus((), (), None, self._count_watches(), self._get_quiet_seconds())
         busy: set[str] = set()
         revision = self._revision()
-        for look in range(_LOOKS):
-            if look:
+        for attempt in range(_POLLS):
+            if attempt:
                 await asyncio.sleep(_BETWEEN)
-            at_work, next_timer = await running.look()
+            at_work, next_timer = await running.get_pending_work()
             busy |= set(at_work)
             if busy or self._revision() != revision:
                 break
-        quiet = 0.0 if self._revision() != revision else self._quiet()
-        return Resting(running.names, sorted(busy), next_timer, self._watches(), quiet)
+        quiet = 0.0 if self._revision() != revision else self._get_quiet_seconds()
+        return IdleStatus(running.names, sorted(busy), next_timer, self._count_watches(), quiet)
 
-    def _watches(self) -> int:
+    def _count_watches(self) -> int:
         """Count the watches of external clients that may act on events."""
         return sum(
             not stream.inside and not request.headers.get("user-agent", "").startswith(WAITING)
             for stream, request in self._streams().items()
         )
 
-    def _quiet(self) -> float | None:
+    def _get_quiet_seconds(self) -> float | None:
         for record in self._records():
             info = record.info
             if info.verb in _WRITES and info.resource not in _UPKEEP:

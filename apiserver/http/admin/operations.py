@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from apiserver.http.admin.idle import Resting
+from apiserver.http.admin.idle import IdleStatus
 from apiserver.http.sinks.ring import Ring
 from apiserver.registry.definition.dropped_fields import Loss
 from apiserver.request.messages import Request
@@ -24,7 +24,7 @@ class Operations:
     info        the fields of `/-/info` besides the version
     reset       empties the store; (deleted objects, new revision)
     dropped     (kind, namespace, name) the fields that feature gates dropped
-    rest        polls the components for pending work
+    idle        polls the components for pending work
     explain     explains pods, claims and nodes (kind, namespace, name); None if no components run here
     requests    the latest requests
     faults      the faults to inject
@@ -35,7 +35,7 @@ class Operations:
     info: Callable[[], Mapping[str, Any]]
     reset: Callable[[], Awaitable[tuple[int, int]]]
     dropped: Callable[[str, str, str], list[Loss]]
-    rest: Callable[[], Awaitable[Resting]]
+    idle: Callable[[], Awaitable[IdleStatus]]
     explain: Callable[[], Callable[[str, str, str], Awaitable[dict[str, Any]]] | None]
     requests: Ring
     faults: Faults

@@ -1,7 +1,7 @@
 """The handlers that write the audit log.
 
 `Audit` runs after authentication, so that the user is known, and before authorization, so that it covers refusals.
-`AuditOfStrangers` runs before authentication, for unauthenticated requests.
+`FailedAuthenticationAudit` runs before authentication, for unauthenticated requests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from apiserver.registry.body.decode import Kinds
 from apiserver.registry.definition.authority import Decision
 from apiserver.request.messages import ConnectionClosed, Request, Response, Stream
 
-__all__ = ["Audit", "AuditOfStrangers"]
+__all__ = ["Audit", "FailedAuthenticationAudit"]
 
 _NO_CREDENTIALS: Final = "Authentication failed, no credentials provided"
 
@@ -76,7 +76,7 @@ class Audit:
         event.give("ResponseComplete")
 
 
-class AuditOfStrangers:
+class FailedAuthenticationAudit:
     """Writes an event of each request with invalid credentials or a forbidden impersonation."""
 
     next: Handler

@@ -1,17 +1,17 @@
 """The chain of handlers for every request, from a socket or from a client in this process.
 
     HandlerChain           the request info; a record of the request and its response
-      Faults                 injected failures; only while there are some (`put_first`)
-      EveryAnswer            headers of all responses; only with --strict-transport-security-directives
+      Faults                 injected failures; only while there are some (`insert_first`)
+      FixedHeaders            headers of all responses; only with --strict-transport-security-directives
       Errors                 exceptions as responses in upstream's words; warnings as headers
-      AuditOfStrangers       events of refused credentials; only with an audit policy
+      FailedAuthenticationAudit       events of refused credentials; only with an audit policy
       Authentication         the user, with impersonation
       Audit                  events of all other requests; only with an audit policy
       Tracing                spans; only with --tracing-config-file
       Fairness               seats by priority and fairness; not with --enable-priority-and-fairness=false
       Authorization          the user's permission; only if an authorizer may refuse
       Cbor                   bodies and responses in CBOR; only with the gate CBORServingAndStorage
-      Aggregated             aggregated API servers; only while there are some (`put_last`)
+      Aggregated             aggregated API servers; only while there are some (`append_link`)
       Dispatch               the resource's verb, or a document
 
 Each handler has a reference to the next one. `apiserver.handler_chain` builds the chain once at start, in this order;
@@ -114,21 +114,21 @@ class HandlerChain:
         reading, changing = self._under_way
         return {("readOnly",): reading, ("mutating",): changing}
 
-    def put_first(self, link: Link) -> None:
+    def insert_first(self, link: Link) -> None:
         """Insert a link before all others."""
         link.next, self._first = self._first, link
 
-    def take_out_first(self, link: Link) -> None:
+    def remove_first(self, link: Link) -> None:
         """Remove the first link. Requests that it has begun continue in it."""
         assert self._first is link, "it stands there"
         self._first = link.next
 
-    def put_last(self, link: Link) -> None:
+    def append_link(self, link: Link) -> None:
         """Insert a link after all others, before the last handler."""
         self._replace(self._last, link)
         link.next = self._last
 
-    def take_out(self, link: Link) -> None:
+    def remove_link(self, link: Link) -> None:
         """Remove a link. Requests that it has begun continue in it."""
         self._replace(link, link.next)
 

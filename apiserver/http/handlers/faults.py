@@ -170,9 +170,9 @@ class Faults:
         """Join or leave the chain: in it while there are active rules."""
         needed = any(rule.active for rule in self._rules.values())
         if needed and not self._inserted:
-            self._chain.put_first(self)
+            self._chain.insert_first(self)
         elif self._inserted and not needed:
-            self._chain.take_out_first(self)
+            self._chain.remove_first(self)
         self._inserted = needed
 
     # The handler

@@ -5,10 +5,10 @@ from __future__ import annotations
 from apiserver.http.handlers.chain import Handler
 from apiserver.request.messages import Request, Response, Stream
 
-__all__ = ["EveryAnswer"]
+__all__ = ["FixedHeaders"]
 
 
-class EveryAnswer:
+class FixedHeaders:
     """Adds `headers` to each response; the response has none of them itself."""
 
     next: Handler

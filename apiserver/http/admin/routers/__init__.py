@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.http.admin.routers import clock, dropped, explain, faults, info, requests, reset
-from apiserver.http.admin.routers import idle as rest
+from apiserver.http.admin.routers import clock, dropped, explain, faults, idle, info, requests, reset
 
 #: In the order of `/docs`.
-ROUTERS = (info, reset, rest, explain, clock, dropped, requests, faults)
+ROUTERS = (info, reset, idle, explain, clock, dropped, requests, faults)

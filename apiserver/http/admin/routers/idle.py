@@ -16,7 +16,7 @@ class NextTimer(Model):
     seconds: float = Field(description="seconds until it is due")
 
 
-class RestState(Model):
+class IdleState(Model):
     """The pending work of the controllers, the scheduler and the node agent in this process."""
 
     resting: bool = Field(description="whether components run in this process and none has work")
@@ -34,20 +34,20 @@ def create(operations: Operations) -> APIRouter:
 
     @router.get("/-/rest", summary="The former path of /-/idle", deprecated=True)
     @router.get("/-/idle", summary="Whether the control plane is idle")
-    async def idle() -> RestState:
+    async def idle() -> IdleState:
         """Return the state. If `resting` is true, nothing changes by itself until the next timer is due.
 
         It is always false if no components run in this process.
         """
-        found = await operations.rest()
-        due = found.next_timer
-        return RestState(
-            resting=bool(found.components) and not found.busy,
-            components=list(found.components),
-            busy=list(found.busy),
+        status = await operations.idle()
+        due = status.next_timer
+        return IdleState(
+            resting=bool(status.components) and not status.busy,
+            components=list(status.components),
+            busy=list(status.busy),
             next=None if due is None else NextTimer(component=due[0], seconds=due[1]),
-            watches=found.watches,
-            quiet_seconds=found.quiet,
+            watches=status.watches,
+            quiet_seconds=status.quiet,
         )
 
     return router

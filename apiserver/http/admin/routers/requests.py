@@ -14,7 +14,7 @@ from apiserver.http.admin.operations import Operations
 from apiserver.request.records import RequestRecord
 
 
-class AnsweredRequest(Model):
+class RecordedRequest(Model):
     """A request and its response. A watch has two records: when it opened and when it ended."""
 
     time: datetime = Field(description="start of the request; for the end of a watch, the end")
@@ -65,13 +65,13 @@ def create(operations: Operations) -> APIRouter:
     router = APIRouter(tags=["requests"])
 
     @router.get("/-/requests", summary="The latest requests and their responses, newest first")
-    async def requests(wanted: Annotated[Filter, Query()]) -> list[AnsweredRequest]:
+    async def requests(wanted: Annotated[Filter, Query()]) -> list[RecordedRequest]:
         """Return the latest requests of all clients, including components in this server, except those below `/-/`.
 
         The server keeps a bounded number; `--request-log` writes all of them to a file.
         """
         records = (record for record in operations.requests.latest() if wanted.fits(record))
-        return [AnsweredRequest.model_validate(record.to_dict()) for record in islice(records, wanted.limit)]
+        return [RecordedRequest.model_validate(record.to_dict()) for record in islice(records, wanted.limit)]
 
     @router.delete("/-/requests", status_code=204, summary="Delete all recorded requests")
     async def forget() -> None:
