@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from apiserver.admission.policies.matching import Covered, Matcher, Rule, labels_of
-from apiserver.admission.policies.requests import Place
+from apiserver.admission.policies.matching import Matcher, Rule, RuleMatches, labels_of
+from apiserver.admission.policies.requests import RequestScope
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from tests.admission.asking import Situation
 
 RULE: Json = {"operations": ["CREATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"]}
-PLACE = Place("apps", "v1", "deployments", "")
+PLACE = RequestScope("apps", "v1", "deployments", "")
 
 
-def covers(rule: Json, operation: Any = "CREATE", place: Place = PLACE, *, in_namespace: bool = True) -> bool:
-    return Rule(RULE | rule).covers(operation, place, in_namespace=in_namespace)
+def covers(rule: Json, operation: Any = "CREATE", scope: RequestScope = PLACE, *, in_namespace: bool = True) -> bool:
+    return Rule(RULE | rule).covers(operation, scope, in_namespace=in_namespace)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_rule_names_subresources_and_scopes() -> None:
         ("*", False),
         ("deployments/*", True),
     ):
-        assert covers({"resources": [resources]}, place=status) is covered
+        assert covers({"resources": [resources]}, scope=status) is covered
     assert covers({"scope": "Cluster"}, in_namespace=False)
     assert not covers({"scope": "Namespaced"}, in_namespace=False)
 
@@ -70,7 +70,7 @@ def matcher(*rules: Json, exclude: tuple[Json, ...] = (), equivalent: bool = Tru
     return Matcher(rules=made, exclude=[RULE | rule for rule in exclude], equivalent=equivalent, **more)
 
 
-def covered(made: Matcher) -> Covered | None:
+def covered(made: Matcher) -> RuleMatches | None:
     return made.covers("CREATE", [PLACE, OLD], in_namespace=True)
 
 
@@ -82,8 +82,8 @@ def matched(made: Matcher, name: str = "x", new: Json | None = None, **more: Any
     situation = Situation(more.pop("there", {}))
     obj = {"metadata": {"name": name}} if new is None else new
     request = situation.request("CREATE", "deployments", obj, group="apps", name=name, **more)
-    place = made.match(about, request)
-    return None if place is None else place.version
+    scope = made.match(about, request)
+    return None if scope is None else scope.version
 
 
 def test_a_rule_stands_for_other_versions_where_it_is_to_and_its_own_comes_first() -> None:
@@ -152,4 +152,4 @@ def test_the_resources_of_a_policy_match_exactly_unless_it_says_otherwise() -> N
     assert covered(Matcher.of_resources({"resourceRules": old, "matchPolicy": "Equivalent"})) is not None
     assert covered(Matcher.of_resources({"resourceRules": [RULE], "excludeResourceRules": [RULE]})) is None
     for everything in (None, {}, {"resourceRules": []}):
-        assert covered(Matcher.of_resources(everything)) == Covered(covered(matcher()).places, ())  # type: ignore[union-attr]
+        assert covered(Matcher.of_resources(everything)) == RuleMatches(covered(matcher()).scopes, ())  # type: ignore[union-attr]

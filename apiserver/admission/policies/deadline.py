@@ -14,7 +14,7 @@ from apiserver.cel.language.time_limit import Interrupted, Meter, OffloadRequire
 from apiserver.runtime.clock import stopwatch
 from apiserver.runtime.offload import is_on_loop, run_blocking, run_in_thread
 
-__all__ = ["Meter", "OffloadRequired", "aside", "begin_here", "blocking", "metered"]
+__all__ = ["Meter", "OffloadRequired", "evaluate_blocking", "evaluate_metered", "evaluate_offloaded", "start_meter"]
 
 T = TypeVar("T")
 
@@ -24,33 +24,33 @@ HERE: Final = 0.005
 LONGEST: Final = 60.0
 
 
-def begin_here() -> Meter:
-    return Meter(stopwatch(), HERE, OffloadRequired) if is_on_loop() else _begin_aside()
+def start_meter() -> Meter:
+    return Meter(stopwatch(), HERE, OffloadRequired) if is_on_loop() else _start_offloaded_meter()
 
 
-def _begin_aside() -> Meter:
+def _start_offloaded_meter() -> Meter:
     return Meter(stopwatch(), LONGEST, Interrupted)
 
 
-def aside(work: Callable[[Meter], T]) -> Awaitable[T]:
+def evaluate_offloaded(work: Callable[[Meter], T]) -> Awaitable[T]:
     """Run the work in the thread and return its result."""
 
     async def done() -> T:
-        return work(_begin_aside())
+        return work(_start_offloaded_meter())
 
     return run_in_thread(done())
 
 
-def blocking(work: Callable[[Meter], T]) -> Awaitable[T]:
+def evaluate_blocking(work: Callable[[Meter], T]) -> Awaitable[T]:
     """Run work that may block for the authorizer in a thread, and return its result."""
-    return run_blocking(lambda: work(_begin_aside()))
+    return run_blocking(lambda: work(_start_offloaded_meter()))
 
 
-async def metered(work: Callable[[Meter], T], *, blocks: bool = False) -> T:
+async def evaluate_metered(work: Callable[[Meter], T], *, blocks: bool = False) -> T:
     """Run work here or in a thread, and return its result. With `blocks` it may block for the authorizer."""
     if blocks:
-        return await blocking(work)
+        return await evaluate_blocking(work)
     try:
-        return work(begin_here())
+        return work(start_meter())
     except OffloadRequired:
-        return await aside(work)
+        return await evaluate_offloaded(work)

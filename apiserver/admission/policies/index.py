@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import orjson
 
-from apiserver.admission.policies.matching import Covered, Matcher, labels_of
-from apiserver.admission.policies.requests import Place, equivalents, place_of
+from apiserver.admission.policies.matching import Matcher, RuleMatches, labels_of
+from apiserver.admission.policies.requests import RequestScope, equivalents, get_request_scope
 from apiserver.api.objects import Json
 from apiserver.registry.definition.resource import Resource
 from apiserver.runtime.offload import call_on_loop
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from apiserver.storage.watchcache.window import Cursor
 
 __all__ = [
-    "GROUP", "Active", "Binding", "ManifestSource", "Policy", "PolicyIndex", "is_bound", "is_judged", "is_long",
+    "GROUP", "ActivePolicy", "Binding", "ManifestSource", "Policy", "PolicyIndex", "is_bound", "is_judged", "is_long",
     "mentions_authorizer",
 ]  # fmt: skip
 
@@ -114,22 +114,22 @@ class Policy:
         return bool(self.spec.get("failurePolicy") != "Ignore")
 
 
-class Active(NamedTuple):
+class ActivePolicy(NamedTuple):
     """A policy that may match a kind of requests, with its bindings that may match.
 
     A binding without rules of its own has None and covers whatever its policy covers.
     """
 
     policy: Policy
-    covered: Covered
-    bindings: tuple[tuple[Binding, Covered | None], ...]
+    matches: RuleMatches
+    bindings: tuple[tuple[Binding, RuleMatches | None], ...]
 
 
-class _Kept(NamedTuple):
+class _CachedPolicies(NamedTuple):
     """The active policies of a resource. The reference to `resource` keeps its identity unique."""
 
     resource: Resource
-    active: tuple[Active, ...]
+    active: tuple[ActivePolicy, ...]
 
 
 class PolicyIndex:
@@ -152,40 +152,40 @@ class PolicyIndex:
         self._files, self._from_files = files, tuple[Policy, ...]()
         #: All policies, in the order of their calls.
         self._all: tuple[Policy, ...] = ()
-        self._by_kind: dict[tuple[int, str, str, str], _Kept] = {}
+        self._by_kind: dict[tuple[int, str, str, str], _CachedPolicies] = {}
         if files is not None:
             files.when_changed(self._read_files)
             self._read_files()
 
-    def active(self, attributes: Attributes) -> tuple[Active, ...]:
+    def active(self, attributes: Attributes) -> tuple[ActivePolicy, ...]:
         """Return the policies that may match a request, by name."""
-        about = self.about(attributes)
-        if not about:
+        get_candidates = self.get_candidates(attributes)
+        if not get_candidates:
             return ()
         labels = labels_of(attributes)
-        return tuple([active for active in about if active.policy.matcher.selects(labels)])
+        return tuple([active for active in get_candidates if active.policy.matcher.selects(labels)])
 
     def can_handle(self, attributes: Attributes) -> bool:
         """Return whether a policy may match; before the policies can be read, always True."""
-        return bool(self.about(attributes)) or not self._cursors
+        return bool(self.get_candidates(attributes)) or not self._cursors
 
-    def about(self, attributes: Attributes) -> tuple[Active, ...]:
+    def get_candidates(self, attributes: Attributes) -> tuple[ActivePolicy, ...]:
         """Return the policies that may match the kind of a request, whatever its labels."""
         cursors = self._cursors
         if not cursors:
             call_on_loop(self._load)
         elif cursors[0].pending or cursors[1].pending:
-            call_on_loop(self._read_on)
+            call_on_loop(self._read_changes)
         # A result that a thread computes while the policies change goes into the replaced dict.
         by_kind = self._by_kind
         if not self._all:
             return ()
         resource = attributes.resource
         key = (id(resource), attributes.ctx.version, attributes.subresource, attributes.operation)
-        kept = by_kind.get(key)
-        if kept is None:
-            kept = by_kind[key] = _Kept(resource, self._found(attributes))
-        return kept.active
+        cached = by_kind.get(key)
+        if cached is None:
+            cached = by_kind[key] = _CachedPolicies(resource, self._find_active(attributes))
+        return cached.active
 
     def _stores(self) -> list[Store]:
         found = (self._registry.stores.get((GROUP, plural)) for plural in self._plurals)
@@ -196,9 +196,9 @@ class PolicyIndex:
         if len(stores) < len(self._plurals):
             return
         self._cursors = tuple(store.cache.cursor(store.cache.revision) for store in stores)
-        self._put()
+        self._reload()
 
-    def _read_on(self) -> None:
+    def _read_changes(self) -> None:
         try:
             for cursor in self._cursors:
                 while cursor.next_batch():
@@ -206,15 +206,15 @@ class PolicyIndex:
         except Expired:
             self._load()
             return
-        self._put()
+        self._reload()
 
-    def _put(self) -> None:
+    def _reload(self) -> None:
         """Read the policies from the caches; an unchanged policy keeps its evaluator."""
         policies, bindings = ([entry.obj for entry in store.cache.list().entries] for store in self._stores())
-        self._policies = self._bound(policies, bindings, self._policies)
+        self._policies = self._bind_policies(policies, bindings, self._policies)
         self._order()
 
-    def _bound(
+    def _bind_policies(
         self, policies: Sequence[Json], bindings: Sequence[Json], before: dict[str, Policy]
     ) -> dict[str, Policy]:
         """Return the policies with bindings, by name."""
@@ -236,7 +236,7 @@ class PolicyIndex:
     def _read_files(self) -> None:
         assert self._files is not None, "only a followed index has files"
         policies, bindings = map(self._files.objects, self._plurals)
-        self._from_files = tuple(self._bound(policies, bindings, {}).values())
+        self._from_files = tuple(self._bind_policies(policies, bindings, {}).values())
         self._order()
         self._registry.clear_handlers()
 
@@ -244,37 +244,37 @@ class PolicyIndex:
         self._all = (*self._from_files, *self._policies.values())
         self._by_kind = {}
 
-    def _found(self, attributes: Attributes) -> tuple[Active, ...]:
+    def _find_active(self, attributes: Attributes) -> tuple[ActivePolicy, ...]:
         resource, operation = attributes.resource, attributes.operation
-        own = place_of(attributes)
-        places = (own, *equivalents(self._registry, own))
+        own = get_request_scope(attributes)
+        scopes = (own, *equivalents(self._registry, own))
         found = []
         for policy in self._from_files if _is_policy_kind(resource) else self._all:
-            covered = policy.matcher.covers(operation, places, in_namespace=resource.namespaced)
-            if covered is None:
+            matches = policy.matcher.covers(operation, scopes, in_namespace=resource.namespaced)
+            if matches is None:
                 continue
-            bindings = _bindings(policy, operation, places, in_namespace=resource.namespaced)
+            bindings = _bindings(policy, operation, scopes, in_namespace=resource.namespaced)
             if bindings:
-                found.append(Active(policy, covered, bindings))
+                found.append(ActivePolicy(policy, matches, bindings))
         return tuple(found)
 
 
 def _bindings(
-    policy: Policy, operation: Operation, places: tuple[Place, ...], *, in_namespace: bool
-) -> tuple[tuple[Binding, Covered | None], ...]:
-    found: list[tuple[Binding, Covered | None]] = []
+    policy: Policy, operation: Operation, scopes: tuple[RequestScope, ...], *, in_namespace: bool
+) -> tuple[tuple[Binding, RuleMatches | None], ...]:
+    found: list[tuple[Binding, RuleMatches | None]] = []
     for binding in policy.bindings:
         if binding.matcher is None:
             found.append((binding, None))
             continue
-        covered = binding.matcher.covers(operation, places, in_namespace=in_namespace)
-        if covered is not None:
-            found.append((binding, covered))
+        matches = binding.matcher.covers(operation, scopes, in_namespace=in_namespace)
+        if matches is not None:
+            found.append((binding, matches))
     return tuple(found)
 
 
-def is_bound(binding: Binding, covered: Covered | None, attributes: Attributes) -> bool:
+def is_bound(binding: Binding, matches: RuleMatches | None, attributes: Attributes) -> bool:
     """Return whether a binding matches a request that its policy matches. Raise StatusError."""
-    if binding.matcher is None or covered is None:
+    if binding.matcher is None or matches is None:
         return True
-    return binding.matcher.match(covered, attributes) is not None
+    return binding.matcher.match(matches, attributes) is not None

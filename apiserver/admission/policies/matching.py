@@ -4,8 +4,8 @@ It uses rules that name operations on resources, selectors of namespaces and obj
 versions.
 
     matcher = Matcher(rules=…, exclude=…, namespace_selector=…, object_selector=…, equivalent=True)
-    found = matcher.covers("CREATE", places, in_namespace=True)     once per resource and operation
-    place = matcher.match(found, attributes)                        per request: the matching place, or None
+    found = matcher.covers("CREATE", scopes, in_namespace=True)     once per resource and operation
+    scope = matcher.match(found, attributes)                        per request: the matching scope, or None
 
 `covers` tests the common properties of a kind of requests, `match` those of one request.
 Facts: apiserver, pkg/admission/plugin/webhook/predicates and pkg/admission/plugin/policy/matching.
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from apiserver.admission.policies.requests import Place, namespace_of
+from apiserver.admission.policies.requests import RequestScope, namespace_of
 from apiserver.api.errors.status import not_found
 from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import LabelSelector, from_object
@@ -24,7 +24,7 @@ from apiserver.api.selectors.selectors import LabelSelector, from_object
 if TYPE_CHECKING:
     from apiserver.registry.store.admission import Attributes, Operation
 
-__all__ = ["Covered", "Matcher", "Rule", "labels_of"]
+__all__ = ["Matcher", "Rule", "RuleMatches", "labels_of"]
 
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
@@ -46,34 +46,34 @@ class Rule:
         self._scope = rule.get("scope") or "*"
         self.names = frozenset(rule["resourceNames"]) if rule.get("resourceNames") else None
 
-    def covers(self, operation: Operation, place: Place, *, in_namespace: bool) -> bool:
-        """Return whether the rule matches an operation in a place and scope. Namespaces count as cluster-scoped."""
+    def covers(self, operation: Operation, scope: RequestScope, *, in_namespace: bool) -> bool:
+        """Return whether the rule matches an operation in a request scope. Namespaces count as cluster-scoped."""
         return (
-            _named(self._operations, operation)
-            and _named(self._groups, place.group)
-            and _named(self._versions, place.version)
-            and any(name in ("*", place.resource) and sub in ("*", place.subresource) for name, sub in self._resources)
+            _includes(self._operations, operation)
+            and _includes(self._groups, scope.group)
+            and _includes(self._versions, scope.version)
+            and any(name in ("*", scope.resource) and sub in ("*", scope.subresource) for name, sub in self._resources)
             and self._scope in ("*", "Namespaced" if in_namespace else "Cluster")
         )
 
 
-def _named(names: frozenset[str], name: str) -> bool:
+def _includes(names: frozenset[str], name: str) -> bool:
     return name in names or "*" in names
 
 
-class _Found(NamedTuple):
-    place: Place
+class _ScopeMatch(NamedTuple):
+    scope: RequestScope
     names: frozenset[str] | None
 
     def has(self, name: str) -> bool:
         return self.names is None or name in self.names
 
 
-class Covered(NamedTuple):
-    """The rules' result for an operation in a place: the matching places and the exclusions, by names."""
+class RuleMatches(NamedTuple):
+    """The rules' result for an operation in a scope: the matching scopes and the exclusions, by names."""
 
-    places: tuple[_Found, ...]
-    excluded: tuple[_Found, ...]
+    scopes: tuple[_ScopeMatch, ...]
+    excluded: tuple[_ScopeMatch, ...]
 
 
 class Matcher:
@@ -110,48 +110,50 @@ class Matcher:
             equivalent=match.get("matchPolicy", "Exact") == "Equivalent",
         )
 
-    def covers(self, operation: Operation, places: Sequence[Place], *, in_namespace: bool) -> Covered | None:
-        """Match the rules to an operation in the first of `places`; the others are its equivalents.
+    def covers(self, operation: Operation, scopes: Sequence[RequestScope], *, in_namespace: bool) -> RuleMatches | None:
+        """Match the rules to an operation in the first of `scopes`; the others are its equivalents.
 
         Returns None if requests of the kind never match.
         """
-        own = places[0]
+        own = scopes[0]
         if self._rules is None:
-            found: tuple[_Found, ...] = (_Found(own, None),)
+            found: tuple[_ScopeMatch, ...] = (_ScopeMatch(own, None),)
         else:
-            found = self._found(self._rules, operation, places, in_namespace=in_namespace)
+            found = self._match_rules(self._rules, operation, scopes, in_namespace=in_namespace)
         if not found:
             return None
-        excluded = self._found(self._exclude, operation, places, in_namespace=in_namespace)
-        return None if any(item.names is None for item in excluded) else Covered(found, excluded)
+        excluded = self._match_rules(self._exclude, operation, scopes, in_namespace=in_namespace)
+        return None if any(item.names is None for item in excluded) else RuleMatches(found, excluded)
 
-    def _found(
-        self, rules: Sequence[Rule], operation: Operation, places: Sequence[Place], *, in_namespace: bool
-    ) -> tuple[_Found, ...]:
-        """Return the matches in upstream's order: the request's own place with each rule, then the other places."""
-        found = [_Found(places[0], rule.names) for rule in rules if _covers(rule, operation, places[0], in_namespace)]
+    def _match_rules(
+        self, rules: Sequence[Rule], operation: Operation, scopes: Sequence[RequestScope], *, in_namespace: bool
+    ) -> tuple[_ScopeMatch, ...]:
+        """Return the matches in upstream's order: the request's own scope with each rule, then the other scopes."""
+        found = [
+            _ScopeMatch(scopes[0], rule.names) for rule in rules if _covers(rule, operation, scopes[0], in_namespace)
+        ]
         if self._equivalent:
             found += [
-                _Found(place, rule.names)
+                _ScopeMatch(scope, rule.names)
                 for rule in rules
-                for place in places[1:]
-                if _covers(rule, operation, place, in_namespace)
+                for scope in scopes[1:]
+                if _covers(rule, operation, scope, in_namespace)
             ]
         return tuple(found)
 
-    def match(self, covered: Covered, attributes: Attributes, name: str | None = None) -> Place | None:
-        """Return the place where a request matches, or None.
+    def match(self, matches: RuleMatches, attributes: Attributes, name: str | None = None) -> RequestScope | None:
+        """Return the scope in which a request matches, or None.
 
         `name` replaces the request's name if the rules use another one.
         Raises StatusError if a namespace selector applies and the namespace is missing.
         """
         name = attributes.name if name is None else name
-        place = next((found.place for found in covered.places if found.has(name)), None)
-        if place is None or any(found.has(name) for found in covered.excluded):
+        scope = next((found.scope for found in matches.scopes if found.has(name)), None)
+        if scope is None or any(found.has(name) for found in matches.excluded):
             return None
         if not self._selects_object(attributes) or not self._selects_namespace(attributes):
             return None
-        return place
+        return scope
 
     def _selects_object(self, attributes: Attributes) -> bool:
         return self._objects is None or self.selects(labels_of(attributes))
@@ -192,8 +194,8 @@ def labels_of(attributes: Attributes) -> list[Mapping[str, str]]:
     ]
 
 
-def _covers(rule: Rule, operation: Operation, place: Place, in_namespace: bool) -> bool:
-    return rule.covers(operation, place, in_namespace=in_namespace)
+def _covers(rule: Rule, operation: Operation, scope: RequestScope, in_namespace: bool) -> bool:
+    return rule.covers(operation, scope, in_namespace=in_namespace)
 
 
 def _selector(selector: Json | None) -> LabelSelector | None:

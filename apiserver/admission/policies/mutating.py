@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from apiserver.admission.policies.deadline import Meter, metered
+from apiserver.admission.policies.deadline import Meter, evaluate_metered
 from apiserver.admission.policies.expressions import (
     POLICY_BUDGET,
     Bindings,
@@ -18,11 +18,11 @@ from apiserver.admission.policies.expressions import (
     ExpressionError,
     MatchConditions,
 )
-from apiserver.admission.policies.index import Active, Binding, Policy, is_bound
+from apiserver.admission.policies.index import ActivePolicy, Binding, Policy, is_bound
 from apiserver.admission.policies.mutations import MutationError, applied, patched
 from apiserver.admission.policies.params import ParamError, ParamKind, params_of
-from apiserver.admission.policies.request_changes import take_over
-from apiserver.admission.policies.requests import Place, View, namespace_of
+from apiserver.admission.policies.request_changes import replace_object
+from apiserver.admission.policies.requests import RequestScope, View, namespace_of
 from apiserver.admission.policies.variables import Composition, Scope
 from apiserver.api.codec.codec import DecodeError, decode
 from apiserver.api.errors.status import StatusError, internal_error
@@ -82,27 +82,27 @@ class _Failure(NamedTuple):
         return f"policy '{self.policy.name}' with binding '{self.binding.name}' denied request: {self.message}"
 
 
-class _Rounds:
+class _ReinvocationState:
     """The state of a request's policies from the first round.
 
-    It has the policies that may be reinvoked and those that must be; `left` is the object after them.
+    It has the policies that may be reinvoked and those that must be; `last_output` is the object after them.
     """
 
     def __init__(self) -> None:
-        self.before: set[Key] = set()
-        self.again: set[Key] = set()
-        self.left: Json | None = None
+        self.reinvocable: set[Key] = set()
+        self.reinvoke: set[Key] = set()
+        self.last_output: Json | None = None
 
-    def changed(self) -> None:
+    def require_reinvocation(self) -> None:
         """Mark the policies that have not seen the current object for reinvocation."""
-        self.again |= self.before
-        self.before.clear()
+        self.reinvoke |= self.reinvocable
+        self.reinvocable.clear()
 
 
 class _Invocation(NamedTuple):
     policy: Policy
     binding: Binding
-    place: Place
+    scope: RequestScope
     params: Json | None
 
     @property
@@ -111,23 +111,23 @@ class _Invocation(NamedTuple):
         return self.policy.name, self.binding.name, metadata.get("namespace", ""), metadata.get("name", "")
 
 
-class _Dispatch:
+class _PolicyCaller:
     """Caller of all policies that match one request, one after the other."""
 
     def __init__(self, registry: Registry, attributes: Attributes) -> None:
         self._registry, self._attributes = registry, attributes
         self.failures: list[_Failure] = []
 
-    def invocations(self, active: tuple[Active, ...]) -> Iterator[_Invocation]:
+    def invocations(self, active: tuple[ActivePolicy, ...]) -> Iterator[_Invocation]:
         """Yield each policy with each binding and parameter. Record errors in them as failures."""
         attributes = self._attributes
-        for policy, covered, bindings in active:
+        for policy, matches, bindings in active:
             try:
-                place = policy.matcher.match(covered, attributes)
-                if place is None:
+                scope = policy.matcher.match(matches, attributes)
+                if scope is None:
                     continue
-                given = policy.spec.get("paramKind")
-                kind = None if given is None else ParamKind.of(self._registry, given)
+                param_kind = policy.spec.get("paramKind")
+                kind = None if param_kind is None else ParamKind.of(self._registry, param_kind)
             except (StatusError, ParamError) as error:
                 self._misconfigured(policy, None, error)
                 continue
@@ -140,43 +140,45 @@ class _Dispatch:
                     self._misconfigured(policy, binding, error)
                     continue
                 for params in found:
-                    yield _Invocation(policy, binding, place, params)
+                    yield _Invocation(policy, binding, scope, params)
 
     def _misconfigured(self, policy: Policy, binding: Binding | None, error: StatusError | ParamError) -> None:
         cause = error.message if isinstance(error, StatusError) else str(error)
         what = "policy" if binding is None else "binding"
         self.failures.append(_Failure(policy, binding, f"failed to configure {what}: {cause}"))
 
-    def _view(self, place: Place) -> View:
+    def _view(self, scope: RequestScope) -> View:
         """Return a view of the request with its current object."""
-        return View(self._registry, self._attributes, place)
+        return View(self._registry, self._attributes, scope)
 
-    async def invoke(self, one: _Invocation, rounds: _Rounds, reinvocation: Reinvocation) -> None:
+    async def invoke(self, one: _Invocation, state: _ReinvocationState, reinvocation: Reinvocation) -> None:
         """Call one policy and apply its changes. Raise StatusError."""
-        evaluator: Evaluator = await metered(one.policy.compiled)
+        evaluator: Evaluator = await evaluate_metered(one.policy.compiled)
         blocks = self._registry.waits_for_authorizer and one.policy.mentions_authorizer
         try:
-            bindings = Bindings(self._view(one.place), self._registry)
-            if not await metered(lambda meter: evaluator.conditions.hold(bindings, meter, one.params), blocks=blocks):
+            bindings = Bindings(self._view(one.scope), self._registry)
+            if not await evaluate_metered(
+                lambda meter: evaluator.conditions.hold(bindings, meter, one.params), blocks=blocks
+            ):
                 return
         except ExpressionError as error:
             self.failures.append(_Failure(one.policy, one.binding, str(error), "Invalid"))
             return
-        if (reinvocation.second_round and one.key not in rounds.again) or self._attributes.obj is None:
+        if (reinvocation.second_round and one.key not in state.reinvoke) or self._attributes.obj is None:
             return
         for applies, expression in evaluator.mutations:
-            view = self._view(one.place)
-            asked = partial(evaluator.value, expression, Bindings(view, self._registry), one.params)
+            view = self._view(one.scope)
+            evaluate = partial(evaluator.value, expression, Bindings(view, self._registry), one.params)
             try:
-                self._change(view, await metered(asked, blocks=blocks), applies=applies)
+                self._change(view, await evaluate_metered(evaluate, blocks=blocks), applies=applies)
             except (ExpressionError, MutationError) as error:
                 self.failures.append(_Failure(one.policy, one.binding, str(error), "Invalid"))
                 continue
             # Upstream treats a patched object as a changed one.
-            rounds.changed()
+            state.require_reinvocation()
             reinvocation.requested = True
         if evaluator.reinvocable:
-            rounds.before.add(one.key)
+            state.reinvocable.add(one.key)
 
     def _change(self, view: View, value: Any, *, applies: bool) -> None:
         """Apply a mutation to the request's object. Raise MutationError, StatusError."""
@@ -191,26 +193,26 @@ class _Dispatch:
                 if not self._attributes.resource.custom and (problems := decode(schema, after).problems):
                     raise DecodeError(f"strict decoding error: {', '.join(problems)}")
             if after is not before:
-                take_over(self._registry, self._attributes, view.place, before, after)
+                replace_object(self._registry, self._attributes, view.scope, before, after)
         except DecodeError as error:
             raise internal_error(str(error)) from None
 
 
-async def mutate(registry: Registry, attributes: Attributes, active: tuple[Active, ...]) -> None:
+async def mutate(registry: Registry, attributes: Attributes, active: tuple[ActivePolicy, ...]) -> None:
     """Change the object of a request in place. Raise StatusError if a policy fails that must not."""
     reinvocation = attributes.reinvocation = attributes.reinvocation or Reinvocation()
-    rounds: _Rounds = reinvocation.state.setdefault(_NAME, _Rounds())
-    if reinvocation.second_round and rounds.left != attributes.obj:
-        rounds.changed()
-    dispatch = _Dispatch(registry, attributes)
-    invocations = list(dispatch.invocations(active))
+    state: _ReinvocationState = reinvocation.state.setdefault(_NAME, _ReinvocationState())
+    if reinvocation.second_round and state.last_output != attributes.obj:
+        state.require_reinvocation()
+    caller = _PolicyCaller(registry, attributes)
+    invocations = list(caller.invocations(active))
     for one in invocations:
-        await dispatch.invoke(one, rounds, reinvocation)
+        await caller.invoke(one, state, reinvocation)
     if reinvocation.requested:
-        rounds.changed()
+        state.require_reinvocation()
     if invocations:
-        rounds.left = None if attributes.obj is None else copy_of(attributes.obj)
-    failures = [failure for failure in dispatch.failures if failure.policy.fails_closed]
+        state.last_output = None if attributes.obj is None else copy_of(attributes.obj)
+    failures = [failure for failure in caller.failures if failure.policy.fails_closed]
     if not failures:
         return
     error = forbidden(attributes, "admission request denied by policy")

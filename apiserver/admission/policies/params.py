@@ -34,11 +34,11 @@ class ParamKind(NamedTuple):
         resource = registry.resource_of(group, name, kind.get("kind", ""))
         version = None if resource is None else resource.version(name)
         if resource is None or version is None:
-            shown = f"{group}/{name}, Kind={kind.get('kind', '')}"
-            raise ParamError(f"failed to find resource referenced by paramKind: '{shown}'")
+            convert = f"{group}/{name}, Kind={kind.get('kind', '')}"
+            raise ParamError(f"failed to find resource referenced by paramKind: '{convert}'")
         return cls(registry.stores[group, resource.plural], version)
 
-    def shown(self, entry: Entry) -> Json:
+    def convert(self, entry: Entry) -> Json:
         """Return a parameter in its version, read-only."""
         resource = self.store.resource
         if self.version.from_hub is same_form:
@@ -63,13 +63,13 @@ def params_of(kind: ParamKind | None, ref: Json | None, namespace: str) -> list[
         raise ParamError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
     else:
         namespace = ""
-    found = _found(kind, ref, namespace)
+    found = _find_params(kind, ref, namespace)
     if not found and ref.get("parameterNotFoundAction") == "Deny":
         raise ParamError("no params found for policy binding with `Deny` parameterNotFoundAction")
-    return [kind.shown(entry) for entry in found]
+    return [kind.convert(entry) for entry in found]
 
 
-def _found(kind: ParamKind, ref: Json, namespace: str) -> list[Entry]:
+def _find_params(kind: ParamKind, ref: Json, namespace: str) -> list[Entry]:
     store = kind.store
     if name := ref.get("name"):
         entry = store.cache.get(store.key(namespace, name))

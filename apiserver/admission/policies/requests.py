@@ -1,7 +1,7 @@
 """A request in the view of policies and webhooks of admissionregistration.k8s.io.
 
-A rule names a resource in a version, and the request may use another one. A `Place` is the location of a request, or
-its equivalent in another version. A `View` is the request in a place: its kind, and its objects in that version.
+A rule names a resource in a version, and the request may use another one. A `RequestScope` is the scope of a request,
+or its equivalent in another version. A `View` is the request in a scope: its kind, and its objects in that version.
 """
 
 from __future__ import annotations
@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from apiserver.registry.store.admission import Attributes
     from apiserver.registry.store.store import Registry
 
-__all__ = ["EXEMPT", "GroupVersionKind", "Place", "View", "equivalents", "is_exempt", "namespace_of", "place_of"]
+__all__ = [
+    "EXEMPT",
+    "GroupVersionKind",
+    "RequestScope",
+    "View",
+    "equivalents",
+    "get_request_scope",
+    "is_exempt",
+    "namespace_of",
+]
 
 
 _GROUP: Final = "admissionregistration.k8s.io"
@@ -38,7 +47,7 @@ EXEMPT: Final = frozenset(
 )
 
 
-class Place(NamedTuple):
+class RequestScope(NamedTuple):
     """A resource, or one of its subresources, in a version."""
 
     group: str
@@ -62,35 +71,35 @@ def is_exempt(resource: Resource) -> bool:
     return resource.group == _GROUP and resource.kind in EXEMPT
 
 
-def place_of(attributes: Attributes) -> Place:
-    """Return the place of a request."""
+def get_request_scope(attributes: Attributes) -> RequestScope:
+    """Return the scope of a request."""
     resource = attributes.resource
-    return Place(resource.group, attributes.ctx.version, resource.plural, attributes.subresource)
+    return RequestScope(resource.group, attributes.ctx.version, resource.plural, attributes.subresource)
 
 
-def equivalents(registry: Registry, place: Place) -> tuple[Place, ...]:
-    """Return the other places of the same objects: all served versions in every group that has them."""
-    own = registry.stores[place.group, place.resource]
+def equivalents(registry: Registry, scope: RequestScope) -> tuple[RequestScope, ...]:
+    """Return the other scopes of the same objects: all served versions in every group that has them."""
+    own = registry.stores[scope.group, scope.resource]
     prefix = own.resource.storage_prefix
     same = (store for store in registry.stores.values() if store is not own and store.resource.storage_prefix == prefix)
     others = [
-        Place(store.resource.group, name.rpartition("/")[2], store.resource.plural, place.subresource)
+        RequestScope(store.resource.group, name.rpartition("/")[2], store.resource.plural, scope.subresource)
         for store in (own, *same)
         for name in store.forms
     ]
-    return tuple(other for other in others if other != place and _has(registry, other))
+    return tuple(other for other in others if other != scope and _has(registry, other))
 
 
-def _has(registry: Registry, place: Place) -> bool:
-    store = registry.stores.get((place.group, place.resource))
-    if store is None or place.version not in store.variants:
+def _has(registry: Registry, scope: RequestScope) -> bool:
+    store = registry.stores.get((scope.group, scope.resource))
+    if store is None or scope.version not in store.variants:
         return False
-    return not place.subresource or _subresource(registry, place) is not None
+    return not scope.subresource or _subresource(registry, scope) is not None
 
 
-def _subresource(registry: Registry, place: Place) -> Subresource | None:
-    variant = registry.stores[place.group, place.resource].variants[place.version]
-    return next((item for item in variant.subresources if item.name == place.subresource), None)
+def _subresource(registry: Registry, scope: RequestScope) -> Subresource | None:
+    variant = registry.stores[scope.group, scope.resource].variants[scope.version]
+    return next((item for item in variant.subresources if item.name == scope.subresource), None)
 
 
 def namespace_of(attributes: Attributes) -> str:
@@ -102,79 +111,79 @@ def namespace_of(attributes: Attributes) -> str:
 
 
 class View:
-    """One request in one place."""
+    """One request in one scope."""
 
-    def __init__(self, registry: Registry, attributes: Attributes, place: Place) -> None:
-        self._registry, self.attributes, self.place = registry, attributes, place
+    def __init__(self, registry: Registry, attributes: Attributes, scope: RequestScope) -> None:
+        self._registry, self.attributes, self.scope = registry, attributes, scope
 
-    def _kind_in(self, place: Place) -> GroupVersionKind:
-        sub = _subresource(self._registry, place) if place.subresource else None
-        resource = self._registry.stores[place.group, place.resource].resource
+    def _kind_in(self, scope: RequestScope) -> GroupVersionKind:
+        sub = _subresource(self._registry, scope) if scope.subresource else None
+        resource = self._registry.stores[scope.group, scope.resource].resource
         if sub is not None and sub.projection is not None:
             shown = sub.projection
             return GroupVersionKind(shown.kind.group, shown.version.name, shown.kind.kind)
         if sub is not None and sub.kind:
             group = resource.group if sub.group is None else sub.group
-            return GroupVersionKind(group, sub.version or place.version, sub.kind)
-        return GroupVersionKind(resource.group, place.version, resource.kind)
+            return GroupVersionKind(group, sub.version or scope.version, sub.kind)
+        return GroupVersionKind(resource.group, scope.version, resource.kind)
 
     @cached_property
     def kind(self) -> GroupVersionKind:
         """Return the kind of the objects."""
-        return self._kind_in(self.place)
+        return self._kind_in(self.scope)
 
     @property
     def schema(self) -> Struct:
         """The type of the objects."""
-        place = self.place
-        sub = _subresource(self._registry, place) if place.subresource else None
+        scope = self.scope
+        sub = _subresource(self._registry, scope) if scope.subresource else None
         if sub is not None and sub.projection is not None:
             return sub.projection.version.schema
         if sub is not None and sub.schema is not None and sub.kind:
             return sub.schema
-        version = self._registry.stores[place.group, place.resource].resource.version(place.version)
+        version = self._registry.stores[scope.group, scope.resource].resource.version(scope.version)
         assert version is not None, "the version exists"
         return version.schema
 
     @cached_property
     def object(self) -> Json | None:
         """Return the new object, or None for a deletion. It is a copy."""
-        return self._shown(self.attributes.obj)
+        return self._convert_object(self.attributes.obj)
 
     @cached_property
     def old(self) -> Json | None:
         """Return the old object, or None for a creation."""
-        return self._shown(self.attributes.old)
+        return self._convert_object(self.attributes.old)
 
-    def _shown(self, obj: Json | None) -> Json | None:
+    def _convert_object(self, obj: Json | None) -> Json | None:
         if obj is None:
             return None
-        place, header = self.place, {"kind": self.kind.kind, "apiVersion": self.kind.api_version}
-        sub = _subresource(self._registry, place) if place.subresource else None
-        resource = self._registry.stores[place.group, place.resource].resource
+        scope, header = self.scope, {"kind": self.kind.kind, "apiVersion": self.kind.api_version}
+        sub = _subresource(self._registry, scope) if scope.subresource else None
+        resource = self._registry.stores[scope.group, scope.resource].resource
         if sub is not None and sub.projection is not None:
             now = timestamp(self.attributes.ctx.now) if obj is self.attributes.obj else None
-            projector = self._registry.stores[place.group, place.resource].projectors[place.version, place.subresource]
+            projector = self._registry.stores[scope.group, scope.resource].projectors[scope.version, scope.subresource]
             return {**header, **projector.project_object(copy_of(obj), now)}
         if sub is not None and sub.schema is not None and sub.kind:
             return {**header, **copy_of(obj)}
         if self.attributes.operation == "CONNECT":
             return {**header, **obj}
         if resource.custom:
-            return {**self._converted(resource, copy_of(obj)), **header}
-        version = resource.version(place.version)
+            return {**self._convert_custom(resource, copy_of(obj)), **header}
+        version = resource.version(scope.version)
         assert version is not None, "the version exists"
         return to_version(resource, version, Hub(copy_of(strip_empty(resource.hub_schema, obj))))
 
-    def _converted(self, resource: Resource, obj: Json) -> Json:
-        """Convert a custom object from the request's version to that of the place.
+    def _convert_custom(self, resource: Resource, obj: Json) -> Json:
+        """Convert a custom object from the request's version to that of the scope.
 
         Without a conversion webhook only the apiVersion changes.
         """
         own = self.attributes.ctx.version
-        if resource.conversion is None or own == self.place.version:
+        if resource.conversion is None or own == self.scope.version:
             return obj
-        return resource.conversion.convert(obj, own, self.place.version)
+        return resource.conversion.convert(obj, own, self.scope.version)
 
     def make(self) -> None:
         """Compute all cached values early, because a conversion cannot be awaited at their first use."""
@@ -183,67 +192,67 @@ class View:
     @cached_property
     def request(self) -> Json:
         """Return the request in the form of an AdmissionReview, without its UID and objects."""
-        attributes, ctx, own = self.attributes, self.attributes.ctx, place_of(self.attributes)
-        made: Json = {"kind": self.kind._asdict(), "resource": _resource(self.place)}
-        if self.place.subresource:
-            made["subResource"] = self.place.subresource
-        made |= {"requestKind": self._kind_in(own)._asdict(), "requestResource": _resource(own)}
+        attributes, ctx, own = self.attributes, self.attributes.ctx, get_request_scope(self.attributes)
+        out: Json = {"kind": self.kind._asdict(), "resource": _resource(self.scope)}
+        if self.scope.subresource:
+            out["subResource"] = self.scope.subresource
+        out |= {"requestKind": self._kind_in(own)._asdict(), "requestResource": _resource(own)}
         if own.subresource:
-            made["requestSubResource"] = own.subresource
+            out["requestSubResource"] = own.subresource
         if attributes.name:
-            made["name"] = attributes.name
+            out["name"] = attributes.name
         if namespace := namespace_of(attributes):
-            made["namespace"] = namespace
-        made |= {"operation": attributes.operation, "userInfo": _user(ctx.user), "dryRun": ctx.dry_run}
+            out["namespace"] = namespace
+        out |= {"operation": attributes.operation, "userInfo": _user(ctx.user), "dryRun": ctx.dry_run}
         options = _options(attributes)
         if options is not None:
-            made["options"] = options
-        return made
+            out["options"] = options
+        return out
 
 
-def _resource(place: Place) -> Json:
-    return {"group": place.group, "version": place.version, "resource": place.resource}
+def _resource(scope: RequestScope) -> Json:
+    return {"group": scope.group, "version": scope.version, "resource": scope.resource}
 
 
 def _user(user: Any) -> Json:
-    made: Json = {"username": user.name} if user.name else {}
+    out: Json = {"username": user.name} if user.name else {}
     if user.uid:
-        made["uid"] = user.uid
+        out["uid"] = user.uid
     if user.groups:
-        made["groups"] = list(user.groups)
+        out["groups"] = list(user.groups)
     if user.extra:
-        made["extra"] = {key: list(values) for key, values in user.extra.items()}
-    return made
+        out["extra"] = {key: list(values) for key, values in user.extra.items()}
+    return out
 
 
 def _options(attributes: Attributes) -> Json | None:
     options = attributes.ctx.options
     kind = f"{attributes.operation.title()}Options"
-    made: Json = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+    out: Json = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
     if isinstance(options, DeleteOptions):
-        return made | _deletion(options)
+        return out | _deletion(options)
     if not isinstance(options, WriteOptions):
         return None
     if options.dry_run:
-        made["dryRun"] = ["All"]
+        out["dryRun"] = ["All"]
     if options.field_manager:
-        made["fieldManager"] = options.field_manager
+        out["fieldManager"] = options.field_manager
     if options.field_validation:
-        made["fieldValidation"] = options.field_validation
-    return made
+        out["fieldValidation"] = options.field_validation
+    return out
 
 
 def _deletion(options: DeleteOptions) -> Json:
-    made: Json = {}
+    out: Json = {}
     if options.grace_period is not None:
-        made["gracePeriodSeconds"] = options.grace_period
+        out["gracePeriodSeconds"] = options.grace_period
     if (given := options.preconditions) is not None:
         named = {"uid": given.uid, "resourceVersion": given.resource_version}
-        made["preconditions"] = {key: value for key, value in named.items() if value is not None}
+        out["preconditions"] = {key: value for key, value in named.items() if value is not None}
     if options.orphan is not None:
-        made["orphanDependents"] = options.orphan
+        out["orphanDependents"] = options.orphan
     if options.propagation:
-        made["propagationPolicy"] = options.propagation
+        out["propagationPolicy"] = options.propagation
     if options.dry_run:
-        made["dryRun"] = ["All"]
-    return made
+        out["dryRun"] = ["All"]
+    return out

@@ -9,7 +9,7 @@ import json
 from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from apiserver.admission.policies.deadline import Meter, OffloadRequired, aside, begin_here, blocking
+from apiserver.admission.policies.deadline import Meter, OffloadRequired, evaluate_blocking, evaluate_offloaded, start_meter
 from apiserver.admission.policies.expressions import (
     POLICY_BUDGET,
     Bindings,
@@ -19,9 +19,9 @@ from apiserver.admission.policies.expressions import (
     MatchConditions,
     OutOfBudget,
 )
-from apiserver.admission.policies.index import Active, Binding, Policy, is_bound
+from apiserver.admission.policies.index import ActivePolicy, Binding, Policy, is_bound
 from apiserver.admission.policies.params import ParamError, ParamKind, params_of
-from apiserver.admission.policies.requests import Place, View, namespace_of
+from apiserver.admission.policies.requests import RequestScope, View, namespace_of
 from apiserver.admission.policies.variables import Composition, Scope
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
@@ -31,7 +31,7 @@ from apiserver.registry.store.admission import Attributes, forbidden
 if TYPE_CHECKING:
     from apiserver.registry.store.store import Registry
 
-__all__ = ["Evaluator", "judge"]
+__all__ = ["Evaluator", "validate_policies"]
 
 
 _LONGEST_MESSAGE: Final = 5 * 1024
@@ -96,7 +96,7 @@ class Evaluator:
             if failure or broken:
                 decisions.append(Decision(index, failure or broken, broken=True))
             elif not holds:
-                text = _said(rule.rule, messages[index])
+                text = _get_message(rule.rule, messages[index])
                 decisions.append(Decision(index, text, rule.rule.get("reason") or "Invalid"))
         return decisions
 
@@ -134,7 +134,7 @@ class Evaluator:
                 yield key, value.strip(), ""
 
 
-def _said(rule: Json, computed: str) -> str:
+def _get_message(rule: Json, computed: str) -> str:
     """Return the message of a failed rule."""
     text = computed.strip()
     if text and len(text.encode()) <= _LONGEST_MESSAGE and "\n" not in text:
@@ -150,7 +150,7 @@ class _Refusal(NamedTuple):
     reason: str = ""
 
 
-class _Judgement:
+class _Evaluation:
     """The decisions of all policies about one request.
 
     Only `enforce` changes the request. Before it the evaluation may stop and restart in a thread.
@@ -158,20 +158,20 @@ class _Judgement:
 
     def __init__(self, registry: Registry, attributes: Attributes, meter: Meter) -> None:
         self._registry, self._attributes, self._meter = registry, attributes, meter
-        self._bindings: dict[Place, Bindings] = {}
+        self._bindings: dict[RequestScope, Bindings] = {}
         self._warnings: list[str] = []
         self._annotations: dict[str, str] = {}
         self._refusals: list[_Refusal] = []
 
-    def ask(self, active: Active) -> None:
+    def evaluate(self, active: ActivePolicy) -> None:
         """Evaluate one policy."""
         policy, attributes = active.policy, self._attributes
         try:
-            place = policy.matcher.match(active.covered, attributes)
+            scope = policy.matcher.match(active.matches, attributes)
         except StatusError as error:
             self._misconfigured(policy, None, error.message)
             return
-        if place is None:
+        if scope is None:
             return
         kind = None
         if policy.spec.get("paramKind") is not None:
@@ -181,24 +181,24 @@ class _Judgement:
                 self._misconfigured(policy, None, str(error))
                 return
         noted: dict[str, list[str]] = {}
-        for binding, covered in active.bindings:
+        for binding, matches in active.bindings:
             try:
-                if not is_bound(binding, covered, attributes):
+                if not is_bound(binding, matches, attributes):
                     continue
                 found = params_of(kind, binding.spec.get("paramRef"), namespace_of(attributes))
             except (StatusError, ParamError) as error:
                 self._misconfigured(policy, binding, error.message if isinstance(error, StatusError) else str(error))
                 continue
             for params in found:
-                self._evaluate(policy, binding, self._bindings_in(place), params, noted)
+                self._evaluate(policy, binding, self._bindings_in(scope), params, noted)
         for key, values in noted.items():
             self._annotations[f"{policy.name}/{key}"] = ", ".join(values)
 
-    def _bindings_in(self, place: Place) -> Bindings:
-        made = self._bindings.get(place)
+    def _bindings_in(self, scope: RequestScope) -> Bindings:
+        made = self._bindings.get(scope)
         if made is None:
-            view = View(self._registry, self._attributes, place)
-            made = self._bindings[place] = Bindings(view, self._registry)
+            view = View(self._registry, self._attributes, scope)
+            made = self._bindings[scope] = Bindings(view, self._registry)
         return made
 
     def _evaluate(
@@ -270,24 +270,26 @@ class _Judgement:
         raise error
 
 
-def judge(registry: Registry, attributes: Attributes, active: tuple[Active, ...]) -> Awaitable[None] | None:
+def validate_policies(
+    registry: Registry, attributes: Attributes, active: tuple[ActivePolicy, ...]
+) -> Awaitable[None] | None:
     """Evaluate all policies; return an awaitable if that takes long or waits. Raise StatusError if one refuses."""
 
-    def ask(meter: Meter) -> _Judgement:
-        judgement = _Judgement(registry, attributes, meter)
+    def evaluate(meter: Meter) -> _Evaluation:
+        evaluation = _Evaluation(registry, attributes, meter)
         for one in active:
-            judgement.ask(one)
-        return judgement
+            evaluation.evaluate(one)
+        return evaluation
 
     if registry.waits_for_authorizer and any(one.policy.mentions_authorizer for one in active):
-        return _enforce(blocking(ask))
+        return _enforce(evaluate_blocking(evaluate))
     try:
-        judgement = ask(begin_here())
+        evaluation = evaluate(start_meter())
     except OffloadRequired:
-        return _enforce(aside(ask))
-    judgement.enforce()
+        return _enforce(evaluate_offloaded(evaluate))
+    evaluation.enforce()
     return None
 
 
-async def _enforce(judgement: Awaitable[_Judgement]) -> None:
-    (await judgement).enforce()
+async def _enforce(evaluation: Awaitable[_Evaluation]) -> None:
+    (await evaluation).enforce()

@@ -52,6 +52,6 @@ class ValidatingAdmissionPolicy(Plugin):
         active = self._index.active(attributes)
         if not active:
             return None
-        from apiserver.admission.policies.validating import judge
+        from apiserver.admission.policies.validating import validate_policies
 
-        return judge(self._registry, attributes, active)
+        return validate_policies(self._registry, attributes, active)

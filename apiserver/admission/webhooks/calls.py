@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import orjson
 
-from apiserver.admission.policies.requests import Place, View
+from apiserver.admission.policies.requests import RequestScope, View
 from apiserver.admission.webhooks.hooks import Hook, MatchingWebhook
 from apiserver.admission.webhooks.reviews import Verdict, review_of, unreadable, verdict_of, version_for
 from apiserver.api.errors.field_errors import go_quote
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from apiserver.registry.store.store import Registry
     from apiserver.webhooks.client import Webhooks
 
-__all__ = ["CallFailed", "Caller", "Rejected", "noted_at"]
+__all__ = ["CallFailed", "Caller", "Rejected", "get_annotation_suffix"]
 
 T = TypeVar("T")
 Type = Literal["admit", "validating"]
@@ -59,7 +59,7 @@ class Rejected(Exception):
         self.status = status
 
 
-class Counts:
+class WebhookMetrics:
     """The metrics of webhooks, with upstream's names."""
 
     def __init__(self) -> None:
@@ -88,36 +88,36 @@ class Counts:
 class Caller:
     """Caller of one type of webhooks for a server."""
 
-    def __init__(self, registry: Registry, type: Type, counts: Counts) -> None:
-        self.registry, self.type, self.counts = registry, type, counts
+    def __init__(self, registry: Registry, type: Type, metrics: WebhookMetrics) -> None:
+        self.registry, self.type, self.metrics = registry, type, metrics
 
     @property
     def _webhooks(self) -> Webhooks:
-        assert self.registry.webhooks is not None, "without it no webhook concerns a request"
+        assert self.registry.webhooks is not None, "webhooks are enabled"
         return self.registry.webhooks
 
-    async def place(
-        self, concerned: MatchingWebhook, attributes: Attributes, view: Callable[[Place], View]
-    ) -> Place | None:
-        """Return the place where a webhook matches a request, or None. Raise StatusError."""
-        hook = concerned.hook
-        place = hook.matcher.match(concerned.covered, attributes)
-        if place is None or not hook.has_conditions:
-            return place
-        from apiserver.admission.policies.deadline import metered
+    async def find_scope(
+        self, webhook: MatchingWebhook, attributes: Attributes, view: Callable[[RequestScope], View]
+    ) -> RequestScope | None:
+        """Return the scope in which a webhook matches a request, or None. Raise StatusError."""
+        hook = webhook.hook
+        scope = hook.matcher.match(webhook.matches, attributes)
+        if scope is None or not hook.has_conditions:
+            return scope
+        from apiserver.admission.policies.deadline import evaluate_metered
         from apiserver.admission.policies.expressions import Bindings, ExpressionError
 
-        bindings, blocks = Bindings(view(place), self.registry), self.registry.waits_for_authorizer
+        bindings, blocks = Bindings(view(scope), self.registry), self.registry.waits_for_authorizer
         try:
-            if await metered(
+            if await evaluate_metered(
                 lambda meter: hook.conditions(meter).hold(bindings, meter), blocks=blocks and hook.mentions_authorizer
             ):
-                return place
+                return scope
         except ExpressionError as error:
             if not hook.ignores_failure:
                 raise forbidden(attributes, str(error)) from None
             return None
-        self.counts.exclusions.inc(hook.name, "webhook", self.type, attributes.operation)
+        self.metrics.exclusions.inc(hook.name, "webhook", self.type, attributes.operation)
         return None
 
     async def call(self, hook: Hook, view: View, act: Callable[[Verdict], T]) -> T | None:
@@ -127,9 +127,9 @@ class Caller:
         """
         began = perf_counter()
         try:
-            done = act(await self._ask(hook, view))
+            result = act(await self._call(hook, view))
         except CallFailed as error:
-            self._failed(hook, view, began, error)
+            self._handle_failure(hook, view, began, error)
             return None
         except Rejected as error:
             self._count(hook, view, began, error.status.code, "no_error")
@@ -138,29 +138,29 @@ class Caller:
             self._count(hook, view, began, 0, "apiserver_internal_error")
             raise
         self._count(hook, view, began, 200, "")
-        return done
+        return result
 
-    def _failed(self, hook: Hook, view: View, began: float, error: CallFailed) -> None:
+    def _handle_failure(self, hook: Hook, view: View, began: float, error: CallFailed) -> None:
         if not hook.ignores_failure:
             self._count(hook, view, began, error.code, "calling_webhook_error")
             raise internal_error(str(error)) from None
         self._count(hook, view, began, error.code, "")
-        self.counts.fail_open.inc(hook.name, self.type)
+        self.metrics.fail_open.inc(hook.name, self.type)
         kind = "mutation" if self.type == "admit" else "validating"
-        key = f"failed-open.{kind}.webhook.admission.k8s.io/{noted_at(hook, view.attributes)}"
+        key = f"failed-open.{kind}.webhook.admission.k8s.io/{get_annotation_suffix(hook, view.attributes)}"
         view.attributes.ctx.annotations[key] = hook.name
         _LOG.warning("%s; the request goes on", error)
 
     def _count(self, hook: Hook, view: View, began: float, code: int, error_type: str) -> None:
         operation, rejected = view.attributes.operation, str(bool(error_type)).lower()
-        shown = str(min(code, _HIGHEST))
+        code_label = str(min(code, _HIGHEST))
         labels = (hook.name, self.type, operation)
-        self.counts.durations.sample(*labels, rejected).observe(perf_counter() - began)
-        self.counts.requests.inc(*labels, shown, rejected)
+        self.metrics.durations.sample(*labels, rejected).observe(perf_counter() - began)
+        self.metrics.requests.inc(*labels, code_label, rejected)
         if error_type:
-            self.counts.rejections.inc(*labels, error_type, shown)
+            self.metrics.rejections.inc(*labels, error_type, code_label)
 
-    async def _ask(self, hook: Hook, view: View) -> Verdict:
+    async def _call(self, hook: Hook, view: View) -> Verdict:
         ctx = view.attributes.ctx
         if ctx.dry_run and not hook.takes_dry_runs:
             raise bad_request(f"admission webhook {go_quote(hook.name)} does not support dry run")
@@ -171,13 +171,13 @@ class Caller:
         uid = str(uuid4())
         seconds = hook.seconds if ctx.deadline is None else min(hook.seconds, ctx.deadline - monotonic())
         if seconds <= 0:
-            raise _too_late()
+            raise _build_timeout()
         try:
             answer = await self._webhooks.post(hook.target, review_of(view, version, uid), seconds=seconds)
             verdict = verdict_of(answer, version, uid, mutating=self.type == "admit")
         except WebhookError as error:
             if ctx.deadline is not None and monotonic() >= ctx.deadline:
-                raise _too_late() from None
+                raise _build_timeout() from None
             raise CallFailed(hook.name, unreadable(error), error.code) from None
         except ValueError as error:
             raise CallFailed(hook.name, f"received invalid webhook response: {error}", 503) from None
@@ -189,14 +189,14 @@ class Caller:
         return verdict
 
 
-def noted_at(hook: Hook, attributes: Attributes) -> str:
+def get_annotation_suffix(hook: Hook, attributes: Attributes) -> str:
     """Return the suffix of a call's annotation keys: the round, and the index of the webhook."""
     reinvocation = attributes.reinvocation
     again = reinvocation is not None and reinvocation.second_round
     return f"round_{int(again)}_index_{hook.index}"
 
 
-def _too_late() -> PlainError:
+def _build_timeout() -> PlainError:
     """Return the error at the request's deadline: a Status without kind, as plain text.
 
     Facts: apiserver, pkg/server/filters/timeout.go.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from apiserver.admission.policies.index import GROUP, ManifestSource, is_long, mentions_authorizer
-from apiserver.admission.policies.matching import Covered, Matcher
-from apiserver.admission.policies.requests import Place, equivalents, is_exempt, place_of
+from apiserver.admission.policies.matching import Matcher, RuleMatches
+from apiserver.admission.policies.requests import RequestScope, equivalents, get_request_scope, is_exempt
 from apiserver.api.objects import Json
 from apiserver.runtime.offload import call_on_loop
 from apiserver.webhooks.client import Target, target_of
@@ -80,7 +80,7 @@ class MatchingWebhook(NamedTuple):
     """A webhook whose rules match a kind of requests."""
 
     hook: Hook
-    covered: Covered
+    matches: RuleMatches
 
 
 class Hooks:
@@ -99,34 +99,34 @@ class Hooks:
         self._from_files: list[Hook] = []
         #: All webhooks, in the order of their calls.
         self._all: list[Hook] = []
-        self._concerned: dict[_Kind, tuple[Resource, tuple[MatchingWebhook, ...]]] = {}
+        self._matching: dict[_Kind, tuple[Resource, tuple[MatchingWebhook, ...]]] = {}
         if files is not None:
             files.when_changed(self._read_files)
             self._read_files()
 
-    def concern(self, attributes: Attributes) -> bool:
+    def concerns(self, attributes: Attributes) -> bool:
         """Return whether a webhook may match; before webhooks are called, always True."""
-        return not self._are_called() or bool(self.of(attributes))
+        return not self._are_calls_enabled() or bool(self.of(attributes))
 
-    def _are_called(self) -> bool:
+    def _are_calls_enabled(self) -> bool:
         webhooks = self._registry.webhooks
         return webhooks is not None and webhooks.started
 
     def of(self, attributes: Attributes) -> tuple[MatchingWebhook, ...]:
         """Return the webhooks whose rules match the kind of a request."""
-        if not self._are_called():
+        if not self._are_calls_enabled():
             return ()
         if self._cursor is None or self._cursor.pending:
             call_on_loop(self._read)
         # A result that a thread computes while webhooks change goes into the replaced dict.
-        concerned = self._concerned
+        matching = self._matching
         if not self._all:
             return ()
         resource, ctx = attributes.resource, attributes.ctx
         kind = (id(resource), ctx.version, attributes.subresource, attributes.operation, bool(attributes.namespace))
-        known = concerned.get(kind)
+        known = matching.get(kind)
         if known is None or known[0] is not resource:
-            known = concerned[kind] = (resource, self._find(attributes))
+            known = matching[kind] = (resource, self._find(attributes))
         return known[1]
 
     def _read(self) -> None:
@@ -138,16 +138,16 @@ class Hooks:
         before, self._hooks = self._hooks, {}
         for entry in store.cache.list().entries:
             key = (entry.key, entry.revision)
-            self._hooks[key] = before.get(key) or self._hooks_of(entry.obj)
+            self._hooks[key] = before.get(key) or self._compile_hooks(entry.obj)
         self._order()
 
     def _read_files(self) -> None:
         assert self._files is not None, "only a followed index has files"
-        self._from_files = [hook for obj in self._files.objects(self._plural) for hook in self._hooks_of(obj)]
+        self._from_files = [hook for obj in self._files.objects(self._plural) for hook in self._compile_hooks(obj)]
         self._order()
         self._registry.clear_handlers()
 
-    def _hooks_of(self, obj: Json) -> list[Hook]:
+    def _compile_hooks(self, obj: Json) -> list[Hook]:
         """Compile the webhooks of a configuration."""
         name, release = obj["metadata"]["name"], self._registry.features.release
         return [Hook(name, webhook, release, self._credentials) for webhook in obj.get("webhooks") or ()]
@@ -156,14 +156,14 @@ class Hooks:
         self._all = [*self._from_files, *(hook for hooks in self._hooks.values() for hook in hooks)]
         for index, hook in enumerate(self._all):
             hook.index = index
-        self._concerned = {}
+        self._matching = {}
 
     def _find(self, attributes: Attributes) -> tuple[MatchingWebhook, ...]:
-        place = place_of(attributes)
-        places: tuple[Place, ...] = (place, *equivalents(self._registry, place))
+        scope = get_request_scope(attributes)
+        scopes: tuple[RequestScope, ...] = (scope, *equivalents(self._registry, scope))
         in_namespace = bool(attributes.namespace)
         return tuple(
-            MatchingWebhook(hook, covered)
+            MatchingWebhook(hook, matches)
             for hook in (self._from_files if is_exempt(attributes.resource) else self._all)
-            if (covered := hook.matcher.covers(attributes.operation, places, in_namespace=in_namespace)) is not None
+            if (matches := hook.matcher.covers(attributes.operation, scopes, in_namespace=in_namespace)) is not None
         )

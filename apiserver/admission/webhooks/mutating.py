@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from apiserver.admission.policies.index import ManifestSource
-from apiserver.admission.policies.request_changes import take_over
-from apiserver.admission.policies.requests import Place, View, is_exempt
-from apiserver.admission.webhooks.calls import Caller, CallFailed, Counts, noted_at
+from apiserver.admission.policies.request_changes import replace_object
+from apiserver.admission.policies.requests import RequestScope, View, is_exempt
+from apiserver.admission.webhooks.calls import Caller, CallFailed, WebhookMetrics, get_annotation_suffix
 from apiserver.admission.webhooks.hooks import GROUP, Hook, Hooks, MatchingWebhook
 from apiserver.admission.webhooks.reviews import Verdict
 from apiserver.api.codec.codec import DecodeError, loads
@@ -44,21 +44,21 @@ _LOST_MANAGERS: Final = (
 )
 
 
-class _Rounds:
+class _ReinvocationState:
     """The state of a request's webhooks from the first round.
 
-    It has the webhooks that may be reinvoked and those that must be; `left` is the object after them.
+    It has the webhooks that may be reinvoked and those that must be; `last_output` is the object after them.
     """
 
     def __init__(self) -> None:
-        self.before: set[tuple[str, str]] = set()
-        self.again: set[tuple[str, str]] = set()
-        self.left: Json | None = None
+        self.reinvocable: set[tuple[str, str]] = set()
+        self.reinvoke: set[tuple[str, str]] = set()
+        self.last_output: Json | None = None
 
-    def changed(self) -> None:
+    def require_reinvocation(self) -> None:
         """Mark the webhooks that have not seen the current object for reinvocation."""
-        self.again |= self.before
-        self.before.clear()
+        self.reinvoke |= self.reinvocable
+        self.reinvocable.clear()
 
 
 _CONFIGURATIONS: Final = (GROUP, "mutatingwebhookconfigurations")
@@ -80,68 +80,68 @@ class MutatingAdmissionWebhook(Plugin):
         if files is not None:
             self.configured_by, self.depends_on = None, (_CONFIGURATIONS,)
         self._hooks = Hooks(registry, _CONFIGURATIONS[1], credentials, files)
-        self._caller = Caller(registry, "admit", Counts())
+        self._caller = Caller(registry, "admit", WebhookMetrics())
 
     def families(self) -> Sequence[Family]:
-        return self._caller.counts.families()
+        return self._caller.metrics.families()
 
     def handles(self, resource: Resource) -> bool:
         return self._files is not None or not is_exempt(resource)
 
     def can_handle(self, attributes: Attributes) -> bool:
-        return self._hooks.concern(attributes)
+        return self._hooks.concerns(attributes)
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
-        concerned = self._hooks.of(attributes)
-        return self._ask(attributes, concerned) if concerned else None
+        webhooks = self._hooks.of(attributes)
+        return self._call_webhooks(attributes, webhooks) if webhooks else None
 
-    async def _ask(self, attributes: Attributes, concerned: tuple[MatchingWebhook, ...]) -> None:
+    async def _call_webhooks(self, attributes: Attributes, webhooks: tuple[MatchingWebhook, ...]) -> None:
         reinvocation = attributes.reinvocation = attributes.reinvocation or Reinvocation()
-        rounds: _Rounds = reinvocation.state.setdefault(self.name, _Rounds())
-        if reinvocation.second_round and rounds.left != attributes.obj:
-            rounds.changed()
+        state: _ReinvocationState = reinvocation.state.setdefault(self.name, _ReinvocationState())
+        if reinvocation.second_round and state.last_output != attributes.obj:
+            state.require_reinvocation()
         managers = (attributes.obj or {}).get("metadata", {}).get("managedFields")
-        for one in concerned:
-            await self._one(attributes, one, rounds, reinvocation)
-        _keep_managers(attributes, managers)
-        rounds.left = None if attributes.obj is None else copy_of(attributes.obj)
+        for one in webhooks:
+            await self._call_webhook(attributes, one, state, reinvocation)
+        _restore_managers(attributes, managers)
+        state.last_output = None if attributes.obj is None else copy_of(attributes.obj)
 
-    async def _one(
-        self, attributes: Attributes, concerned: MatchingWebhook, rounds: _Rounds, reinvocation: Reinvocation
+    async def _call_webhook(
+        self, attributes: Attributes, webhook: MatchingWebhook, state: _ReinvocationState, reinvocation: Reinvocation
     ) -> None:
-        hook, caller = concerned.hook, self._caller
+        hook, caller = webhook.hook, self._caller
 
-        def view(place: Place) -> View:
-            return View(caller.registry, attributes, place)
+        def view(scope: RequestScope) -> View:
+            return View(caller.registry, attributes, scope)
 
-        place = await caller.place(concerned, attributes, view)
-        if place is None or (reinvocation.second_round and hook.key not in rounds.again):
+        scope = await caller.find_scope(webhook, attributes, view)
+        if scope is None or (reinvocation.second_round and hook.key not in state.reinvoke):
             return
-        if await caller.call(hook, view(place), partial(self._noted, hook, attributes, place)):
-            rounds.changed()
+        if await caller.call(hook, view(scope), partial(self._apply_verdict, hook, attributes, scope)):
+            state.require_reinvocation()
             reinvocation.requested = True
         if hook.reinvocable:
-            rounds.before.add(hook.key)
+            state.reinvocable.add(hook.key)
 
-    def _noted(self, hook: Hook, attributes: Attributes, place: Place, verdict: Verdict) -> bool:
+    def _apply_verdict(self, hook: Hook, attributes: Attributes, scope: RequestScope, verdict: Verdict) -> bool:
         """Apply a verdict like `_change`, and add its result and patch to the audit annotations."""
-        changed = self._change(hook, attributes, place, verdict)
-        notes, at = attributes.ctx.annotations, noted_at(hook, attributes)
+        changed = self._change(hook, attributes, scope, verdict)
+        annotations, at = attributes.ctx.annotations, get_annotation_suffix(hook, attributes)
         of = {"configuration": hook.configuration, "webhook": hook.name}
-        notes[f"mutation.webhook.admission.k8s.io/{at}"] = orjson.dumps({**of, "mutated": changed}).decode()
+        annotations[f"mutation.webhook.admission.k8s.io/{at}"] = orjson.dumps({**of, "mutated": changed}).decode()
         if changed:
             patch = {**of, "patch": orjson.loads(verdict.patch), "patchType": _JSON_PATCH}
-            notes[f"patch.webhook.admission.k8s.io/{at}"] = orjson.dumps(patch).decode()
+            annotations[f"patch.webhook.admission.k8s.io/{at}"] = orjson.dumps(patch).decode()
         return changed
 
-    def _change(self, hook: Hook, attributes: Attributes, place: Place, verdict: Verdict) -> bool:
+    def _change(self, hook: Hook, attributes: Attributes, scope: RequestScope, verdict: Verdict) -> bool:
         """Apply a verdict's patch to the object. Return whether it changed. Raise CallFailed, StatusError."""
         if not verdict.patch:
             return False
         operations = _operations(hook, verdict.patch)
         if not operations:
             return False
-        before = View(self._caller.registry, attributes, place).object
+        before = View(self._caller.registry, attributes, scope).object
         if before is None:
             raise internal_error(
                 f"admission webhook {go_quote(hook.name)} attempted to modify the object, which is not supported for"
@@ -151,7 +151,7 @@ class MutatingAdmissionWebhook(Plugin):
             raise CallFailed(hook.name, f"unsupported patch type {go_quote(verdict.patch_type)}", 400)
         try:
             after = json_patch(before, operations)
-            return take_over(self._caller.registry, attributes, place, before, after)
+            return replace_object(self._caller.registry, attributes, scope, before, after)
         except (PatchError, DecodeError) as error:
             raise internal_error(str(error)) from None
 
@@ -166,7 +166,7 @@ def _operations(hook: Hook, patch: bytes) -> list[Any]:
     return operations or []
 
 
-def _keep_managers(attributes: Attributes, before: list[Json] | None) -> None:
+def _restore_managers(attributes: Attributes, before: list[Json] | None) -> None:
     """Restore the former managers if the new ones are invalid."""
     if attributes.obj is None:
         return

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from apiserver.admission.policies.index import ManifestSource
-from apiserver.admission.policies.requests import Place, View, is_exempt
-from apiserver.admission.webhooks.calls import Caller, Counts
+from apiserver.admission.policies.requests import RequestScope, View, is_exempt
+from apiserver.admission.webhooks.calls import Caller, WebhookMetrics
 from apiserver.admission.webhooks.hooks import GROUP, Hook, Hooks, MatchingWebhook
 from apiserver.admission.webhooks.reviews import Verdict
 from apiserver.registry.store.admission import Attributes, Plugin
@@ -41,48 +41,48 @@ class ValidatingAdmissionWebhook(Plugin):
         if files is not None:
             self.configured_by, self.depends_on = None, (_CONFIGURATIONS,)
         self._hooks = Hooks(registry, _CONFIGURATIONS[1], credentials, files)
-        self._caller = Caller(registry, "validating", Counts())
+        self._caller = Caller(registry, "validating", WebhookMetrics())
 
     def families(self) -> Sequence[Family]:
-        return self._caller.counts.families()
+        return self._caller.metrics.families()
 
     def handles(self, resource: Resource) -> bool:
         return self._files is not None or not is_exempt(resource)
 
     def can_handle(self, attributes: Attributes) -> bool:
-        return self._hooks.concern(attributes)
+        return self._hooks.concerns(attributes)
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         concerned = self._hooks.of(attributes)
         return self._ask(attributes, concerned) if concerned else None
 
     async def _ask(self, attributes: Attributes, concerned: tuple[MatchingWebhook, ...]) -> None:
-        views: dict[Place, View] = {}
+        views: dict[RequestScope, View] = {}
 
-        def view(place: Place) -> View:
-            found = views.get(place)
+        def view(scope: RequestScope) -> View:
+            found = views.get(scope)
             if found is None:
-                found = views[place] = View(self._caller.registry, attributes, place)
+                found = views[scope] = View(self._caller.registry, attributes, scope)
             return found
 
         asked = [
-            (one.hook, view(place))
+            (one.hook, view(scope))
             for one in concerned
-            if (place := await self._caller.place(one, attributes, view)) is not None
+            if (scope := await self._caller.find_scope(one, attributes, view)) is not None
         ]
         if asked:
             for _, seen in asked:
                 seen.make()
-            await self._ask_all(asked)
+            await self._call_all(asked)
 
     @on_loop
-    async def _ask_all(self, asked: list[tuple[Hook, View]]) -> None:
+    async def _call_all(self, asked: list[tuple[Hook, View]]) -> None:
         """Await all calls, then raise the first refusal in order."""
-        calls = (self._caller.call(hook, view, _nothing) for hook, view in asked)
+        calls = (self._caller.call(hook, view, _accept) for hook, view in asked)
         for outcome in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
 
 
-def _nothing(_: Verdict) -> None:
+def _accept(_: Verdict) -> None:
     """Do nothing with a verdict that allows."""
