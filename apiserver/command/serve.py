@@ -107,7 +107,7 @@ class Process:
         self._farewell(f"stopped; {self._kept()}")
 
     async def _until_stopped(self, server: Server, web: Web, serving: asyncio.Future[None]) -> None:
-        components = await self._components.start(server.chain, server.front.pace)
+        components = await self._components.start(server.chain, server.front.coalescer)
         running = asyncio.ensure_future(components.run()) if components else None
         following = [asyncio.ensure_future(file.follow()) for file in (self._https.files if self._https else ())]
         try:

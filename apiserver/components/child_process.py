@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from apiserver.components.components import Make
     from apiserver.components.pipe import Pipe
     from apiserver.http.handlers.chain import HandlerChain
-    from apiserver.http.server.coalesce import Pace
+    from apiserver.http.server.coalesce import Coalescer
 
 __all__ = ["ChildProcessComponents", "ComponentsEnded", "fork"]
 
@@ -66,13 +66,13 @@ class ChildProcessComponents:
         self._pipe: Pipe
         self._waiting: asyncio.Future[tuple[int, int]] | None = None
 
-    async def connect(self, chain: HandlerChain, pace: Pace) -> ChildProcessComponents:
+    async def connect(self, chain: HandlerChain, coalescer: Coalescer) -> ChildProcessComponents:
         """Connect the components to this server and start them. Raise their errors of the start."""
         from apiserver.authentication.authenticator import ADMIN
         from apiserver.components.pipe import Pipe
 
         loop = asyncio.get_running_loop()
-        _, self._pipe = await loop.create_connection(lambda: Pipe(chain, ADMIN, pace), sock=self._end)
+        _, self._pipe = await loop.create_connection(lambda: Pipe(chain, ADMIN, coalescer), sock=self._end)
         await self._call("start")
         return self
 

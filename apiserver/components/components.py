@@ -14,7 +14,7 @@ from apiserver.tls.self_signed import own_signer
 
 if TYPE_CHECKING:
     from apiserver.http.handlers.chain import HandlerChain
-    from apiserver.http.server.coalesce import Pace
+    from apiserver.http.server.coalesce import Coalescer
     from controllers.manager.manager import Manager
     from controllers.options.options import Options
     from controllers.runtime.transport import Transport
@@ -26,7 +26,7 @@ Files = tuple[Path, Path] | None
 Make: TypeAlias = "Callable[[Transport], Manager]"
 
 
-async def in_process(make: Make, chain: HandlerChain, _: Pace) -> Running:
+async def in_process(make: Make, chain: HandlerChain, _: Coalescer) -> Running:
     """Create components on the server's own loop. Raise SettingsError."""
     from apiserver.authentication.authenticator import ADMIN
     from apiserver.components.in_process import InProcess

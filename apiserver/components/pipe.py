@@ -11,7 +11,7 @@ import pickle
 from typing import Any, cast
 
 from apiserver.http.handlers.chain import HandlerChain
-from apiserver.http.server.coalesce import Pace
+from apiserver.http.server.coalesce import Coalescer
 from apiserver.request.messages import ConnectionClosed, Request, Response, Stream, User
 from apiserver.runtime.frames import WINDOW, FrameKind, Frames, build_frame, build_parts, split_parts
 
@@ -44,8 +44,8 @@ class _Answering:
 class Pipe(asyncio.Protocol):
     """The server's end: answers concurrent requests in order of completion. All are of one `user`."""
 
-    def __init__(self, chain: HandlerChain, user: User, pace: Pace) -> None:
-        self._chain, self._user, self._pace = chain, user, pace
+    def __init__(self, chain: HandlerChain, user: User, coalescer: Coalescer) -> None:
+        self._chain, self._user, self._coalescer = chain, user, coalescer
         self._loop = asyncio.get_running_loop()
         self._frames = Frames()
         self._transport: asyncio.Transport
@@ -123,7 +123,7 @@ class Pipe(asyncio.Protocol):
                 while answering.unread > WINDOW:
                     answering.wanted = self._loop.create_future()
                     await answering.wanted
-                await self._pace.rest()
+                await self._coalescer.wait()
         finally:
             await answer.close()
         self._send(build_frame(FrameKind.END, number))

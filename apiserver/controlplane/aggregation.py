@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from apiserver.aggregation.client import RemoteClient
 from apiserver.aggregation.remotes import Addresses
 from apiserver.aggregation.servers import RemoteServers, Server
-from apiserver.http.handlers.aggregated import Aggregated
+from apiserver.http.handlers.aggregated import AggregationHandler
 
 if TYPE_CHECKING:
     from apiserver.http.handlers.chain import HandlerChain
@@ -36,7 +36,12 @@ class Aggregation:
         client = RemoteClient(settings.network.proxy_client)
         addresses = Addresses(settings.service_addresses, registry.lookup, registry.all_of)
         self._servers = RemoteServers(registry, addresses, client, user, self._changed)
-        self._link, self._linked, self._chain, self._show = Aggregated(self._servers, client), False, chain, show
+        self._link, self._linked, self._chain, self._show = (
+            AggregationHandler(self._servers, client),
+            False,
+            chain,
+            show,
+        )
 
     async def start(self) -> None:
         await self._servers.start()

@@ -17,7 +17,7 @@ from apiserver.runtime.metrics import Family
 if TYPE_CHECKING:
     from apiserver.http.handlers.chain import HandlerChain
     from apiserver.http.handlers.dispatch import Unattended
-    from apiserver.http.server.coalesce import Pace
+    from apiserver.http.server.coalesce import Coalescer
     from apiserver.http.sinks.jsonlines import JsonLines
 
 __all__ = ["Components", "Running", "Surroundings"]
@@ -56,8 +56,8 @@ class Running(Protocol):
 
 #: Explains a pod, claim or node (kind, namespace, name).
 Explain = Callable[[str, str, str], Awaitable[dict[str, Any]]]
-#: Connects components as clients to this chain. Their watches share one pace. Raises SettingsError.
-Connect: TypeAlias = "Callable[[HandlerChain, Pace], Awaitable[Running]]"
+#: Connects components as clients to this chain. Their watches share one coalescer. Raises SettingsError.
+Connect: TypeAlias = "Callable[[HandlerChain, Coalescer], Awaitable[Running]]"
 
 
 class Components:
@@ -70,10 +70,10 @@ class Components:
         self._connect, self.unattended = connect, unattended
         self.running: Running | None = None
 
-    async def start(self, chain: HandlerChain, pace: Pace) -> Running | None:
+    async def start(self, chain: HandlerChain, coalescer: Coalescer) -> Running | None:
         """Start them as clients of the server. Raise SettingsError."""
         if self._connect is not None:
-            self.running = await self._connect(chain, pace)
+            self.running = await self._connect(chain, coalescer)
         return self.running
 
     @property

@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 
 from apiserver.app import Server
-from apiserver.http.server.frontend import Patience
+from apiserver.http.server.frontend import ReadTimeouts
 from apiserver.http.server.protocol import Protocol
 from apiserver.http.server.web import Web
 from tests.support.server import serve
@@ -59,7 +59,7 @@ def watched(server: Server) -> Web:
 
 
 def hasty(server: Server) -> Web:
-    server.front.patience = Patience(head=0.3, body=0.3)
+    server.front.read_timeouts = ReadTimeouts(head=0.3, body=0.3)
     return Web(server.front)
 
 

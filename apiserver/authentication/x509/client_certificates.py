@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from apiserver.authentication.settings import IdentitySettings, ProxySettings
 
-__all__ = ["CertificateError", "ClientCertificates", "Shown", "proxied_user"]
+__all__ = ["CertificateError", "ClientCertificates", "PresentedCertificates", "proxied_user"]
 
 AUTHENTICATED: Final = "system:authenticated"
 _CREDENTIAL: Final = "authentication.kubernetes.io/credential-id"
@@ -54,44 +54,44 @@ class ClientCertificates:
         self.changed: list[Callable[[], object]] = []
         #: The files to watch.
         self.files: list[ReloadedFiles] = []
-        self._open("--client-ca-file", settings.client_ca, self._take_clients)
+        self._open("--client-ca-file", settings.client_ca, self._load_clients)
         if settings.proxy is not None:
-            self._open("--requestheader-client-ca-file", settings.proxy.ca, self._take_proxies)
+            self._open("--requestheader-client-ca-file", settings.proxy.ca, self._load_proxies)
 
-    def _open(self, flag: str, path: Path | None, take: Callable[[bytes], None]) -> None:
+    def _open(self, flag: str, path: Path | None, load: Callable[[bytes], None]) -> None:
         if path is None:
             return
         try:
-            file = ReloadedFiles(flag, (path,), take)
-            take(*file.texts)
+            file = ReloadedFiles(flag, (path,), load)
+            load(*file.texts)
         except (OSError, ValueError) as error:
             raise CertificateError(f"{flag} {path}: {error}") from error
         self.files.append(file)
 
-    def _take_clients(self, text: bytes) -> None:
+    def _load_clients(self, text: bytes) -> None:
         self.clients = _read(text)
-        self._tell()
+        self._notify()
 
-    def _take_proxies(self, text: bytes) -> None:
+    def _load_proxies(self, text: bytes) -> None:
         self.proxies = _read(text)
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self.authorities = [*self.clients, *self.proxies]
-        for told in self.changed:
-            told()
+        for listener in self.changed:
+            listener()
 
-    def peer(self, shown: Sequence[Certificate], at: datetime) -> Peer:
+    def peer(self, chain: Sequence[Certificate], at: datetime) -> Peer:
         """Return the identity of a certificate chain at a time. Raise the errors in `chains.UNREADABLE`."""
         from cryptography.x509.oid import NameOID
 
         from apiserver.authentication.x509.verify_chain import verified
 
-        certificate = shown[0]
+        certificate = chain[0]
         names = [str(part.value) for part in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
         name = names[-1] if names else ""
-        client = self._of_clients and verified(shown, self.clients, at)
-        proxy = self._of_proxies and verified(shown, self.proxies, at) and (not self._names or name in self._names)
+        client = self._of_clients and verified(chain, self.clients, at)
+        proxy = self._of_proxies and verified(chain, self.proxies, at) and (not self._names or name in self._names)
         user = self._user(certificate, name) if client and name else None
         refused = (self._of_clients and not client) or (self._of_proxies and not proxy)
         return Peer(user, proxy, certificate.not_valid_after_utc.timestamp(), refused)
@@ -109,7 +109,7 @@ class ClientCertificates:
         return User(name, str(uids[0].value) if uids else "", (*groups, AUTHENTICATED), extra)
 
 
-class Shown:
+class PresentedCertificates:
     """The certificates that a client presented when it connected.
 
     The identity may change while the connection is open: certificates expire and authorities change.
@@ -126,24 +126,24 @@ class Shown:
         """Return the current identity."""
         time, authorities = now(), self._certificates.authorities
         if not (authorities is self._authorities and self._since <= time.timestamp() < self._until):
-            self._look(time, authorities)
+            self._verify(time, authorities)
         return self._peer
 
-    def _look(self, time: datetime, authorities: list[Certificate]) -> None:
+    def _verify(self, time: datetime, authorities: list[Certificate]) -> None:
         from cryptography import x509
 
         from apiserver.authentication.x509.verify_chain import UNREADABLE
 
         self._authorities, self._since, self._until = authorities, -inf, inf
         try:
-            shown = [x509.load_der_x509_certificate(each) for each in self._encoded]
-            self._peer = self._certificates.peer(shown, time)
-            self._since, self._until = _span(time.timestamp(), [*shown, *authorities])
+            chain = [x509.load_der_x509_certificate(each) for each in self._encoded]
+            self._peer = self._certificates.peer(chain, time)
+            self._since, self._until = _get_validity_period(time.timestamp(), [*chain, *authorities])
         except UNREADABLE:
             self._peer = Peer(None, refused=True)  # A malformed certificate has no identity.
 
 
-def _span(at: float, certificates: list[Certificate]) -> tuple[float, float]:
+def _get_validity_period(at: float, certificates: list[Certificate]) -> tuple[float, float]:
     """Return the period around a time in which none of these certificates becomes valid or expires."""
     times = [each.not_valid_before_utc.timestamp() for each in certificates]
     times += [each.not_valid_after_utc.timestamp() for each in certificates]

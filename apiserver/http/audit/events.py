@@ -10,7 +10,7 @@ from apiserver.api import protobuf
 from apiserver.api.codec.bodies import DecodeError, loads
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
-from apiserver.http.audit.policy import Audited, Level
+from apiserver.http.audit.policy import AuditOptions, Level
 from apiserver.registry.body.decode import PROTOBUF, Kinds, media_type
 from apiserver.request.audit_ids import audit_id
 from apiserver.request.messages import Request, Response, User
@@ -34,12 +34,12 @@ _FORWARDED: Final = ("x-forwarded-for", "x-real-ip")
 class Event:
     """The audit event of a request, as far as its fields are known."""
 
-    def __init__(self, request: Request, audited: Audited, kinds: Kinds, write: Write) -> None:
-        self._request, self._audited, self._kinds, self._write = request, audited, kinds, write
+    def __init__(self, request: Request, options: AuditOptions, kinds: Kinds, write: Write) -> None:
+        self._request, self._options, self._kinds, self._write = request, options, kinds, write
         self._known: Json = {
             "kind": "Event",
             "apiVersion": "audit.k8s.io/v1",
-            "level": audited.level.text,
+            "level": options.level.text,
             "auditID": audit_id(request),
             "stage": "",
             "requestURI": f"{request.path}?{request.query}" if request.query else request.path,
@@ -64,20 +64,20 @@ class Event:
         made: str = self._known["auditID"]
         return made
 
-    def give(self, stage: str) -> None:
+    def emit(self, stage: str) -> None:
         """Write the event of a stage, unless the policy omits it."""
-        if stage in self._audited.omitted:
+        if stage in self._options.omitted:
             return
-        notes = self._request.annotations
-        if self._audited.level < Level.REQUEST:  # patches of webhooks are part of the request's content
-            notes = {name: value for name, value in notes.items() if not name.startswith(_PATCHES)}
+        annotations = self._request.annotations
+        if self._options.level < Level.REQUEST:  # patches of webhooks are part of the request's content
+            annotations = {name: value for name, value in annotations.items() if not name.startswith(_PATCHES)}
         self._write(
             self._known
             | {"stage": stage, "requestReceivedTimestamp": _micro(self._received), "stageTimestamp": _micro(now())}
-            | ({"annotations": dict(sorted(notes.items()))} if notes and stage != "RequestReceived" else {})
+            | ({"annotations": dict(sorted(annotations.items()))} if annotations and stage != "RequestReceived" else {})
         )
 
-    def note_request(self) -> None:
+    def record_request(self) -> None:
         """Record the request's body and the impersonated user."""
         request, known = self._request, self._known
         if request.impersonator is not None:
@@ -86,33 +86,33 @@ class Event:
                 known["authenticationMetadata"] = {"impersonationConstraint": request.constraint}
         if request.info.verb not in _WITH_BODY or not request.body or "objectRef" not in known:
             return
-        sent = self._parsed(request.body, request.headers.get("content-type", ""))
+        sent = self._parse(request.body, request.headers.get("content-type", ""))
         if request.info.verb in ("create", "update") and isinstance(sent, dict):
             given = sent.get("metadata")
             metadata = given if isinstance(given, dict) else {}
             for field in ("namespace", "name", "uid", "resourceVersion"):
                 if metadata.get(field):
                     known["objectRef"].setdefault(field, metadata[field])
-        if self._audited.level >= Level.REQUEST and sent is not None:
-            known["requestObject"] = self._shown(sent)
+        if self._options.level >= Level.REQUEST and sent is not None:
+            known["requestObject"] = self._strip_managed_fields(sent)
 
-    def note_answer(self, answer: Response, error: Exception | None) -> None:
+    def record_response(self, answer: Response, error: Exception | None) -> None:
         """Record the response."""
         known = self._known
         if isinstance(error, StatusError):
             known["responseStatus"] = {key: part for key, part in error.to_dict().items() if key not in _TYPE}
         else:
-            self.note_code(answer.status)
-        if self._audited.level >= Level.REQUEST_RESPONSE and self._request.info.resource:
-            made = self._parsed(answer.body, answer.content_type)
+            self.record_status(answer.status)
+        if self._options.level >= Level.REQUEST_RESPONSE and self._request.info.resource:
+            made = self._parse(answer.body, answer.content_type)
             if made is not None:
-                known["responseObject"] = self._shown(made)
+                known["responseObject"] = self._strip_managed_fields(made)
 
-    def note_code(self, code: int, message: str = "") -> None:
+    def record_status(self, code: int, message: str = "") -> None:
         """Record only a response's status code and message."""
         self._known["responseStatus"] = {"metadata": {}, **({"message": message} if message else {}), "code": code}
 
-    def _parsed(self, body: bytes, content_type: str) -> Any:
+    def _parse(self, body: bytes, content_type: str) -> Any:
         """Parse a body; return None if it cannot be decoded, or is no object."""
         media = media_type(content_type)
         try:
@@ -127,8 +127,8 @@ class Event:
         except DecodeError:
             return None
 
-    def _shown(self, obj: Any) -> Any:
-        if not self._audited.without_managed_fields or not isinstance(obj, dict):
+    def _strip_managed_fields(self, obj: Any) -> Any:
+        if not self._options.without_managed_fields or not isinstance(obj, dict):
             return obj
         found = _without_managed_fields(obj)
         if isinstance(obj.get("items"), list):

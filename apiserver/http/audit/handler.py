@@ -36,18 +36,18 @@ class Audit:
         return None
 
     async def handle(self, request: Request) -> Response | Stream:
-        audited = self._policy.of(request.impersonator or request.user, request.info, request.path)
-        if audited.level is Level.NONE:
+        options = self._policy.of(request.impersonator or request.user, request.info, request.path)
+        if options.level is Level.NONE:
             return await self.next.handle(request)
-        event = Event(request, audited, self._kinds, self._write)
-        event.give("RequestReceived")
-        event.note_request()
+        event = Event(request, options, self._kinds, self._write)
+        event.emit("RequestReceived")
+        event.record_request()
         failed: Exception | None = None
         answer: Response | Stream
         try:
             answer = await self.next.handle(request)
         except ConnectionClosed:
-            event.note_code(200, "Connection closed early")
+            event.record_status(200, "Connection closed early")
             self._finish(event, request, await self._authorization(request, 200))
             raise
         except Exception as error:  # noqa: BLE001 - each kind has its answer
@@ -55,11 +55,11 @@ class Audit:
             answer = error_response(request, error)
         authorization = await self._authorization(request, answer.status)
         if isinstance(answer, Response):
-            event.note_answer(answer, failed)
+            event.record_response(answer, failed)
             self._finish(event, request, authorization)
         else:
-            event.note_code(answer.status)
-            event.give("ResponseStarted")
+            event.record_status(answer.status)
+            event.emit("ResponseStarted")
             answer.when_ended.append(lambda: self._finish(event, request, authorization))
         return answer
 
@@ -73,7 +73,7 @@ class Audit:
     @staticmethod
     def _finish(event: Event, request: Request, authorization: Mapping[str, str]) -> None:
         request.annotations = {**request.annotations, **authorization}
-        event.give("ResponseComplete")
+        event.emit("ResponseComplete")
 
 
 class FailedAuthenticationAudit:
@@ -92,24 +92,24 @@ class FailedAuthenticationAudit:
             return await self.next.handle(request)
         except Exception as error:
             if request.user is None:
-                self._note(request, error)
+                self._record(request, error)
             raise
 
-    def _note(self, request: Request, error: Exception) -> None:
-        audited = self._policy.of(request.impersonator, request.info, request.path)
-        if audited.level is Level.NONE:
+    def _record(self, request: Request, error: Exception) -> None:
+        options = self._policy.of(request.impersonator, request.info, request.path)
+        if options.level is Level.NONE:
             return
-        event, answer = Event(request, audited, self._kinds, self._write), error_response(request, error)
+        event, answer = Event(request, options, self._kinds, self._write), error_response(request, error)
         if request.impersonator is not None:  # forbidden impersonation: the user is known
-            event.give("RequestReceived")
-            event.note_answer(answer, error)
-            event.give("ResponseComplete")
+            event.emit("RequestReceived")
+            event.record_response(answer, error)
+            event.emit("ResponseComplete")
             return
-        event.note_code(answer.status, _attempted(request))
-        event.give("ResponseStarted")
+        event.record_status(answer.status, _describe_attempts(request))
+        event.emit("ResponseStarted")
 
 
-def _attempted(request: Request) -> str:
+def _describe_attempts(request: Request) -> str:
     """Describe the attempted ways of authentication."""
     kind = request.headers.get("authorization", "").strip().partition(" ")[0].lower()
     ways = [kind] if kind in ("basic", "bearer") else []

@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 from apiserver.request.info import RequestInfo
 from apiserver.request.messages import User
 
-__all__ = ["Audited", "Level", "Policy", "PolicyError", "read_policy"]
+__all__ = ["AuditOptions", "Level", "Policy", "PolicyError", "read_policy"]
 
 
 class PolicyError(ValueError):
@@ -112,7 +112,7 @@ def _fits_path(path: str, patterns: Iterable[str]) -> bool:
     return any(path == each or (each.endswith("*") and path.startswith(each.rstrip("*"))) for each in patterns)
 
 
-class Audited(NamedTuple):
+class AuditOptions(NamedTuple):
     """The level and the options for the event of a request."""
 
     level: Level
@@ -130,14 +130,14 @@ class Policy(_Model):
     omit_stages: tuple[Stage, ...] = ()
     omit_managed_fields: bool = False
 
-    def of(self, user: User | None, info: RequestInfo, path: str) -> Audited:
+    def of(self, user: User | None, info: RequestInfo, path: str) -> AuditOptions:
         """Return the level and options of a request; without a matching rule nothing is recorded."""
         for rule in self.rules:
             if rule.fits(user, info, path):
                 without = self.omit_managed_fields if rule.omit_managed_fields is None else rule.omit_managed_fields
                 level = Level(_LEVELS.index(rule.level))
-                return Audited(level, frozenset((*self.omit_stages, *rule.omit_stages)), without)
-        return Audited(Level.NONE)
+                return AuditOptions(level, frozenset((*self.omit_stages, *rule.omit_stages)), without)
+        return AuditOptions(Level.NONE)
 
 
 def read_policy(file: Path) -> Policy:

@@ -50,9 +50,9 @@ class Discovery:
     @property
     def groups(self) -> list[str]:
         """Return the names of all groups but the core one, in order."""
-        return sorted({group for group in (*self._by_version, *self._remote) if group}, key=self._place)
+        return sorted({group for group in (*self._by_version, *self._remote) if group}, key=self._get_sort_key)
 
-    def _place(self, group: str) -> tuple[bool, int, str]:
+    def _get_sort_key(self, group: str) -> tuple[bool, int, str]:
         """Return a group's sort key: API services first, others by the highest priority of their API services."""
         found = [group_priority(group)] if group in self._by_version else []
         found += [server.remote.group_priority for server in self._remote.get(group, {}).values()]
@@ -62,12 +62,12 @@ class Discovery:
         """Return a group's served versions, the preferred one first; none if the group is not served."""
         known, remote = self._by_version.get(group, {}), self._remote.get(group, {})
 
-        def place(version: str) -> tuple[int, Any]:
+        def sort_key(version: str) -> tuple[int, Any]:
             server = remote.get(version)
             found = version_priority(group, version) if server is None else server.remote.version_priority
             return -found, version_order(version)
 
-        return sorted({*known, *remote}, key=place)
+        return sorted({*known, *remote}, key=sort_key)
 
     def custom(self, group: str) -> bool:
         """Return whether a group has only custom resources."""

@@ -44,9 +44,9 @@ class Health:
 
     def paths(self) -> list[str]:
         """Return every path below the three documents."""
-        return [f"/{kind}/{name}" for kind in HEALTH for name in self._of(kind)]
+        return [f"/{kind}/{name}" for kind in HEALTH for name in self._get_checks(kind)]
 
-    def _of(self, kind: str) -> dict[str, Check]:
+    def _get_checks(self, kind: str) -> dict[str, Check]:
         without = _ONLY_ALIVE if kind == "readyz" else _ONLY_READY
         return {name: check for name, check in self._checks.items() if name not in without}
 
@@ -55,7 +55,7 @@ class Health:
 
         Reasons of failures are logged, since any client may read the response.
         """
-        checks = self._of(kind)
+        checks = self._get_checks(kind)
         if not rest:
             return await self._all(request, kind, checks)
         check = checks.get("/".join(rest))

@@ -162,11 +162,11 @@ class OpenApi:
                 body = self._with_remotes(name, body)
             if body is None:
                 raise StatusError(503, "ServiceUnavailable", f"openapi/{name} is missing from this installation")
-            body = self._released(name, body)
+            body = self._set_release(name, body)
             known = self._documents[name] = body, _hash(body)
         return known
 
-    def _released(self, name: str, body: bytes) -> bytes:
+    def _set_release(self, name: str, body: bytes) -> bytes:
         """Set the served release in a document."""
         if name != "v2.pb":
             return body.replace(_UNVERSIONED, _UNVERSIONED.replace(b"unversioned", self._release.encode()), 1)
@@ -182,8 +182,8 @@ class OpenApi:
         except OSError:
             return None
         if name == "v2.pb":
-            return self._cut_protobuf(body)
-        return self._cut(body) if name == "v2.json" or "__v" in name else body
+            return self._filter_protobuf_paths(body)
+        return self._filter_paths(body) if name == "v2.json" or "__v" in name else body
 
     def _with_others(self, name: str, body: bytes | None) -> bytes | None:
         """Add the resources without a file to a document."""
@@ -198,10 +198,10 @@ class OpenApi:
         if made is None or body is None:
             return body or made
         if name != "v2.pb":
-            return _joined(body, made)
+            return _merge_documents(body, made)
         from apiserver.openapi.gnostic import encode_document
 
-        known = orjson.loads(self._cut((self._directory / "v2.json").read_bytes()))
+        known = orjson.loads(self._filter_paths((self._directory / "v2.json").read_bytes()))
         more: Json = orjson.loads(self._made["v2.json"])
         for part in ("paths", "definitions"):
             more[part] = {key: item for key, item in more[part].items() if key not in known[part]}
@@ -221,7 +221,9 @@ class OpenApi:
         from apiserver.openapi.gnostic import encode_document
 
         replaced = more["definitions"]
-        return _kept(body, lambda number, name: number == _PATHS or name not in replaced) + encode_document(more)
+        return _filter_entries(body, lambda number, name: number == _PATHS or name not in replaced) + encode_document(
+            more
+        )
 
     def _is_served(self, path: str) -> bool:
         """Return whether this server serves a path of a document."""
@@ -238,23 +240,25 @@ class OpenApi:
             rest = rest[2:]
         return (group, version, rest[0]) in self._served if rest else (group, version) in self._versions
 
-    def _cut(self, body: bytes) -> bytes:
+    def _filter_paths(self, body: bytes) -> bytes:
         document: Json = orjson.loads(body)
         paths = {path: item for path, item in document["paths"].items() if self._is_served(path)}
         if len(paths) == len(document["paths"]):
             return body
         document["paths"] = paths
         owner, name = (document, "definitions") if "definitions" in document else (document["components"], "schemas")
-        owner[name] = _needed(orjson.dumps(paths), owner[name])
+        owner[name] = _find_definitions(orjson.dumps(paths), owner[name])
         return orjson.dumps(document)
 
-    def _cut_protobuf(self, body: bytes) -> bytes:
+    def _filter_protobuf_paths(self, body: bytes) -> bytes:
         """Keep the entries that the reduced JSON document has."""
-        document: Json = orjson.loads(self._cut((self._directory / "v2.json").read_bytes()))
-        return _kept(body, lambda number, name: name in document["paths" if number == _PATHS else "definitions"])
+        document: Json = orjson.loads(self._filter_paths((self._directory / "v2.json").read_bytes()))
+        return _filter_entries(
+            body, lambda number, name: name in document["paths" if number == _PATHS else "definitions"]
+        )
 
 
-def _kept(body: bytes, keep: Callable[[int, str], bool]) -> bytes:
+def _filter_entries(body: bytes, keep: Callable[[int, str], bool]) -> bytes:
     """Filter the paths and definitions of a document in protobuf."""
     from apiserver.openapi.gnostic import entries, field
 
@@ -277,7 +281,7 @@ def _by_priority(servers: Iterable[Server]) -> list[Server]:
     return sorted(servers, key=lambda server: (-groups[server.remote.group], server.remote.name))
 
 
-def _joined(body: bytes, other: bytes) -> bytes:
+def _merge_documents(body: bytes, other: bytes) -> bytes:
     """Merge the paths and definitions of two documents."""
     document, more = orjson.loads(body), orjson.loads(other)
     owner, added, name = (
@@ -291,7 +295,7 @@ def _joined(body: bytes, other: bytes) -> bytes:
     return orjson.dumps(document)
 
 
-def _needed(text: bytes, definitions: Json) -> Json:
+def _find_definitions(text: bytes, definitions: Json) -> Json:
     """Return the definitions that a text refers to, transitively."""
     found: set[str] = set()
     todo = {name.decode() for name in _REFERENCE.findall(text)}

@@ -53,7 +53,7 @@ _AFTER_START: Final = (
 )
 
 
-async def _fine() -> str:
+async def _pass_check() -> str:
     return ""
 
 
@@ -73,13 +73,13 @@ def checks_of(
         return "process is shutting down" if stopping() else ""
 
     checks = {
-        "ping": _fine,
-        "log": _fine,
-        "loopback-serving-certificate": _fine,  # clients in this process need none
+        "ping": _pass_check,
+        "log": _pass_check,
+        "loopback-serving-certificate": _pass_check,  # clients in this process need none
         "etcd": storage,
         "etcd-readiness": storage,
-        "informer-sync": _fine,
-        **dict.fromkeys(_AFTER_START, _fine),
+        "informer-sync": _pass_check,
+        **dict.fromkeys(_AFTER_START, _pass_check),
         "kubeconfig": kubeconfig,
         "shutdown": shutdown,
     }

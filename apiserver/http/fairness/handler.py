@@ -65,7 +65,7 @@ class Flow:
         return self.name, request.info.namespace if self.distinguish == "ByNamespace" else ""
 
 
-class _OfUser:
+class _UserRules:
     """The cache of one user: the applicable rules in order, and their results."""
 
     __slots__ = ("always", "found", "rules")
@@ -91,30 +91,30 @@ class Flows:
 
     def __init__(self, schemas: Sequence[tuple[Json, Flow]] = (), last: Flow | None = None) -> None:
         self._schemas, self._last = schemas, last
-        self._users: dict[tuple[str, tuple[str, ...]], _OfUser] = {}
+        self._users: dict[tuple[str, tuple[str, ...]], _UserRules] = {}
         self._user: User | None = None
-        self._known: _OfUser | None = None
+        self._known: _UserRules | None = None
         self.all = [flow for _, flow in schemas]
 
     def of(self, request: Request) -> Flow | None:
         """Return the flow of a request; None without schemas."""
         user = request.user
         assert user is not None, "authentication stands before"
-        known = self._known if user is self._user else self._of_user(user)
+        known = self._known if user is self._user else self._get_user_rules(user)
         assert known is not None, "it is set with the user"
-        return known.always or self._among(known, request)
+        return known.always or self._find_flow(known, request)
 
-    def _of_user(self, user: User) -> _OfUser:
+    def _get_user_rules(self, user: User) -> _UserRules:
         key = user.name, user.groups
         known = self._users.get(key)
         if known is None:
             if len(self._users) >= _KEPT:
                 self._users.clear()
-            known = self._users[key] = _OfUser(user, self._schemas)
+            known = self._users[key] = _UserRules(user, self._schemas)
         self._user, self._known = user, known
         return known
 
-    def _among(self, known: _OfUser, request: Request) -> Flow | None:
+    def _find_flow(self, known: _UserRules, request: Request) -> Flow | None:
         info = request.info
         if info.resource:
             key: tuple[str, ...] = (info.verb, info.group, info.resource, info.subresource, info.namespace)
@@ -249,19 +249,19 @@ class Fairness:
             if answer is not None:
                 flow.dispatched += 1
             return answer
-        if not level.take():
+        if not level.try_acquire():
             return None
         since = perf_counter()
         try:
             answer = self.next.try_fast(request)
         except BaseException:
-            level.leave(since)
+            level.release(since)
             raise
         if answer is None:
-            level.give_back()
+            level.release_now()
             return None
         flow.dispatched += 1
-        level.leave(since)
+        level.release(since)
         return answer
 
     def handle(self, request: Request) -> Awaitable[Response | Stream]:
@@ -273,11 +273,11 @@ class Fairness:
         if flow.level.exempt:
             flow.dispatched += 1
             return self.next.handle(request)
-        return self._limited(request, flow)
+        return self._handle_limited(request, flow)
 
-    async def _limited(self, request: Request, flow: Flow) -> Response | Stream:
+    async def _handle_limited(self, request: Request, flow: Flow) -> Response | Stream:
         level = flow.level
-        if not level.take():
+        if not level.try_acquire():
             await self._wait(request, flow)
         flow.dispatched += 1
         flow.executing += 1
@@ -288,13 +288,13 @@ class Fairness:
             flow.executing -= 1
             kind = "watch" if request.info.verb == "watch" else "regular"
             self._took.observe(perf_counter() - started, level.name, flow.name, kind)
-            level.leave(started)
+            level.release(started)
 
     async def _wait(self, request: Request, flow: Flow) -> None:
         """Wait for a seat. Raise 429."""
         level, since = flow.level, perf_counter()
         try:
-            seconds, length = await level.wait(flow.key(request), _patience(request))
+            seconds, length = await level.wait(flow.key(request), _get_max_wait(request))
         except Rejected as rejected:
             self._rejected.inc(level.name, flow.name, str(rejected))
             self._waited.observe(perf_counter() - since, level.name, flow.name, "false")
@@ -336,7 +336,7 @@ def _gauge(name: str, text: str, labels: Labels, values: Mapping[Labels, float])
     return Gauge(f"{_NAME}_{name}", text, labels, lambda: values)
 
 
-def _patience(request: Request) -> float:
+def _get_max_wait(request: Request) -> float:
     """Return the maximal queueing time in seconds."""
     given = request.params.get("timeout", ("",))[0] if "timeout=" in request.query else ""
     seconds = parse_duration(given).total_seconds() if given and request.info.verb != "watch" else 0

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from apiserver.runtime.clock import Timer, purpose
 
-__all__ = ["Level", "Rejected", "Waiting", "share_seats"]
+__all__ = ["Level", "QueuedRequest", "Rejected", "share_seats"]
 
 Json = Mapping[str, Any]
 
@@ -33,7 +33,7 @@ class Rejected(Exception):
     """A request was rejected; the message is one of the reasons in metrics."""
 
 
-class Waiting:
+class QueuedRequest:
     """A queued request, with the name of its flow."""
 
     __slots__ = ("admitted", "flow", "since")
@@ -56,9 +56,9 @@ class Level:
         #: Release times of seats that are held for the minimal duration, by the system's clock.
         self._due: deque[float] = deque()
         self._queuing: Json | None = None
-        self._queues: dict[int, deque[Waiting]] = {}
+        self._queues: dict[int, deque[QueuedRequest]] = {}
         #: Non-empty queues in round-robin order.
-        self._turns: deque[int] = deque()
+        self._queue_order: deque[int] = deque()
         self._hands: dict[tuple[str, str], list[int]] = {}
         #: All levels of the server, as possible lenders.
         self._lenders: Mapping[str, Level] = {}
@@ -79,19 +79,19 @@ class Level:
 
         `total` is the sum of the seats of all `levels`, which may lend.
         """
-        self.seats = _own(server, self.shares, shares)
+        self.seats = _compute_share(server, self.shares, shares)
         self.least = self.seats - round(self.seats * self._lent / 100)
         more = total if self._borrowed is None else round(self.seats * self._borrowed / 100)
         self.most = self.seats + more
         self._lenders = levels
 
     @property
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[QueuedRequest]:
         return [each for queue in self._queues.values() for each in queue]
 
-    def take(self) -> bool:
+    def try_acquire(self) -> bool:
         """Take a free seat, unless requests are queued; return whether it was taken."""
-        if self._turns or (self.executing >= self.seats and not self._may_borrow()):
+        if self._queue_order or (self.executing >= self.seats and not self._may_borrow()):
             return False
         self.executing += 1
         return True
@@ -104,40 +104,40 @@ class Level:
         kept = sum(max(level.executing, level.least) for level in limited if level is not self)
         return self.executing + kept < sum(level.seats for level in limited)
 
-    def leave(self, since: float) -> None:
+    def release(self, since: float) -> None:
         """Release a seat that was taken at a time (`perf_counter`), after the minimal duration."""
         left = since + _SHORTEST - perf_counter()
         if left <= 0:
-            self.give_back()
+            self.release_now()
             return
         self._due.append(since + _SHORTEST)
         if len(self._due) == 1:
-            asyncio.get_running_loop().call_later(left, self._give_back_due)
+            asyncio.get_running_loop().call_later(left, self._release_due)
 
     @purpose(Timer.MACHINE)
-    def _give_back_due(self) -> None:
+    def _release_due(self) -> None:
         now = perf_counter()
         while self._due and self._due[0] <= now:
             self._due.popleft()
-            self.give_back()
+            self.release_now()
         if self._due:
-            asyncio.get_running_loop().call_later(self._due[0] - now, self._give_back_due)
+            asyncio.get_running_loop().call_later(self._due[0] - now, self._release_due)
 
-    def give_back(self) -> None:
+    def release_now(self) -> None:
         """Release a seat now; queued requests get it."""
         self.executing -= 1
-        while self._turns and (self.executing < self.seats or self._may_borrow()):
+        while self._queue_order and (self.executing < self.seats or self._may_borrow()):
             self._admit_one()
 
     def _admit_one(self) -> None:
         """Admit the next request, round robin over the queues: they have equal shares whatever their length."""
-        turn = self._turns.popleft()
-        queue = self._queues[turn]
+        queue_index = self._queue_order.popleft()
+        queue = self._queues[queue_index]
         first = queue.popleft()
         if queue:
-            self._turns.append(turn)
+            self._queue_order.append(queue_index)
         else:
-            del self._queues[turn]
+            del self._queues[queue_index]
         self.executing += 1
         first.admitted.set_result(None)
 
@@ -146,42 +146,42 @@ class Level:
 
         `key` is the name of the flow and the distinguisher of its requests.
         """
-        turn = min(self._hand(key), key=lambda each: len(self._queues.get(each, ())))
-        queue = self._queues.setdefault(turn, deque())
+        queue_index = min(self._deal_hand(key), key=lambda each: len(self._queues.get(each, ())))
+        queue = self._queues.setdefault(queue_index, deque())
         # A request that waits for the seat of an answered request would not wait upstream: it is not counted.
         room = self._queuing.get("queueLengthLimit", 50) if self._queuing is not None else 0
         if len(queue) >= room + len(self._due):
             if not queue:
-                del self._queues[turn]
+                del self._queues[queue_index]
             raise Rejected(QUEUE_FULL if self._queuing is not None else CONCURRENCY_LIMIT)
         loop = asyncio.get_running_loop()
-        waiting = Waiting(key[0], loop.create_future())
+        waiting = QueuedRequest(key[0], loop.create_future())
         queue.append(waiting)
         length = len(queue)
         if length == 1:
-            self._turns.append(turn)
+            self._queue_order.append(queue_index)
         timer = loop.call_later(seconds, _overdue, waiting)
         try:
             await waiting.admitted
         except BaseException:
-            self._forget(turn, waiting)
+            self._forget(queue_index, waiting)
             raise
         finally:
             timer.cancel()
         return perf_counter() - waiting.since, length
 
-    def _forget(self, turn: int, waiting: Waiting) -> None:
+    def _forget(self, queue_index: int, waiting: QueuedRequest) -> None:
         """Remove a waiting request; a seat that it just got goes to the next one."""
-        queue = self._queues.get(turn, deque())
+        queue = self._queues.get(queue_index, deque())
         if waiting in queue:
             queue.remove(waiting)
             if not queue:
-                del self._queues[turn]
-                self._turns.remove(turn)
+                del self._queues[queue_index]
+                self._queue_order.remove(queue_index)
         elif not waiting.admitted.cancelled() and waiting.admitted.done() and waiting.admitted.exception() is None:
-            self.give_back()
+            self.release_now()
 
-    def _hand(self, key: tuple[str, str]) -> list[int]:
+    def _deal_hand(self, key: tuple[str, str]) -> list[int]:
         """Return the queues of a flow: a few of all, so that two flows seldom share every queue."""
         if self._queuing is None:
             return [0]
@@ -201,18 +201,18 @@ class Level:
 
 
 @purpose(Timer.MACHINE)
-def _overdue(waiting: Waiting) -> None:
+def _overdue(waiting: QueuedRequest) -> None:
     if not waiting.admitted.done():
         waiting.admitted.set_exception(Rejected(TIME_OUT))
 
 
-def _own(server: int, part: int, shares: int) -> int:
+def _compute_share(server: int, part: int, shares: int) -> int:
     return ceil(server * part / shares) if shares else 0
 
 
 def share_seats(levels: Mapping[str, Level], server: int) -> None:
     """Distribute the seats of the server over its levels."""
     shares = sum(level.shares for level in levels.values())
-    total = sum(_own(server, level.shares, shares) for level in levels.values())
+    total = sum(_compute_share(server, level.shares, shares) for level in levels.values())
     for level in levels.values():
         level.allot(server, shares, total, levels)

@@ -10,7 +10,7 @@ from apiserver.api.types.meta import PartialObjectMetadata
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.gathering import gather
 from apiserver.http.formats.negotiation import JSON, PLAIN, PROTOBUF, ResponseFormat
-from apiserver.http.formats.table import in_rows, included, row, table
+from apiserver.http.formats.table import parse_include_object, row, sort_rows, table
 from apiserver.http.formats.view import PARTIAL, View, list_meta, partial
 from apiserver.registry.body.decode import Kinds
 from apiserver.registry.definition.resource import go_package
@@ -27,7 +27,7 @@ async def list_response(
     """Build the response with a list. Raise 400 and 406."""
     if chosen is PLAIN and view.stored:
         return Response(200, view.list(listing))
-    body = await render_list(view, chosen, listing, now, included(request, chosen))
+    body = await render_list(view, chosen, listing, now, parse_include_object(request, chosen))
     return Response(200, body, chosen.media)
 
 
@@ -102,7 +102,7 @@ async def render_list(view: View, chosen: ResponseFormat, listing: Listing, now:
             chosen.media,
             head,
             "rows",
-            in_rows(view, entries),
+            sort_rows(view, entries),
             lambda entry: row(view, chosen, entry, now, include),
             pretty=chosen.pretty,
         )

@@ -117,7 +117,7 @@ def negotiate(accept: str) -> ResponseFormat:
     try:
         chosen = _CACHE[accept]
     except KeyError:
-        chosen = _remember(accept)
+        chosen = _negotiate_and_cache(accept)
     if chosen is None:
         raise not_acceptable()
     return chosen
@@ -162,7 +162,7 @@ def _first(accept: str, suits: Callable[[ResponseFormat], bool] = lambda _: True
     raise not_acceptable()
 
 
-def _remember(accept: str) -> ResponseFormat | None:
+def _negotiate_and_cache(accept: str) -> ResponseFormat | None:
     chosen: ResponseFormat | None
     try:
         chosen = _first(accept)

@@ -14,7 +14,7 @@ from apiserver.request.messages import Request
 from apiserver.storage.watchcache.entry import Entry
 
 
-def included(request: Request, chosen: ResponseFormat) -> str:
+def parse_include_object(request: Request, chosen: ResponseFormat) -> str:
     """Return the content of a Table's rows: "Metadata", "Object", "None", or "". Raise 400."""
     if not request.query or chosen.shape != "Table":
         return ""
@@ -25,7 +25,7 @@ def included(request: Request, chosen: ResponseFormat) -> str:
     return include
 
 
-def in_rows(view: View, entries: Sequence[Entry]) -> Sequence[Entry]:
+def sort_rows(view: View, entries: Sequence[Entry]) -> Sequence[Entry]:
     """Sort the entries of a list in the order of its Table's rows."""
     order = view.resource.row_order
     return entries if order is None else sorted(entries, key=lambda entry: order(entry.obj))

@@ -17,11 +17,11 @@ def warning_headers(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """Build the headers. Texts with control characters are dropped; every text is cut if the total is too long."""
     wanted = [text for text in dict.fromkeys(texts) if text and not any(category(letter) == "Cc" for letter in text)]
     if sum(map(len, wanted)) > _TOTAL:
-        wanted = _cut(wanted)
-    return tuple(("Warning", f"299 - {_quoted(text)}") for text in wanted)
+        wanted = _truncate(wanted)
+    return tuple(("Warning", f"299 - {_quote(text)}") for text in wanted)
 
 
-def _cut(texts: list[str]) -> list[str]:
+def _truncate(texts: list[str]) -> list[str]:
     kept, written = [], 0
     for text in texts:
         if written >= _TOTAL:
@@ -31,6 +31,6 @@ def _cut(texts: list[str]) -> list[str]:
     return kept
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

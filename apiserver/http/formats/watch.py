@@ -16,7 +16,7 @@ from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from apiserver.http.formats.batches import join_batch
 from apiserver.http.formats.negotiation import PROTOBUF, ResponseFormat, negotiate_stream
-from apiserver.http.formats.table import included, table
+from apiserver.http.formats.table import parse_include_object, table
 from apiserver.http.formats.view import PARTIAL, View, partial
 from apiserver.registry.definition.table import row_of, table_of
 from apiserver.registry.store.results import WatchEvent
@@ -46,7 +46,7 @@ def event_encoder(request: Request, chosen: ResponseFormat, view: View) -> tuple
         from apiserver.http.formats.protobuf import Frames
 
         return Frames(view, chosen), chosen.media + ";stream=watch"
-    return EventLines(view, chosen, included(request, chosen)), chosen.media
+    return EventLines(view, chosen, parse_include_object(request, chosen)), chosen.media
 
 
 def error_event(accept: str, error: StatusError) -> bytes:

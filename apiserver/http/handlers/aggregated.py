@@ -23,7 +23,7 @@ from apiserver.runtime.clock import Timer, timers
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Aggregated"]
+__all__ = ["AggregationHandler"]
 
 #: Headers of one connection, and headers that only this server may set.
 _OWN: Final = frozenset(
@@ -44,7 +44,7 @@ _WHOLE: Final = 1 << 20
 _LONGEST_SECONDS: Final = 60.0
 
 
-class Aggregated:
+class AggregationHandler:
     """Forwards requests to the server of a group and version, with the identity of the user."""
 
     next: Handler
@@ -59,7 +59,7 @@ class Aggregated:
 
     def handle(self, request: Request) -> Awaitable[Response | Stream]:
         server = self._find(request)
-        return self.next.handle(request) if server is None else self._pass(request, server)
+        return self.next.handle(request) if server is None else self._forward(request, server)
 
     def _find(self, request: Request) -> Server | None:
         known, parts = self._servers.known, request.path.strip("/").split("/")
@@ -71,7 +71,7 @@ class Aggregated:
             return known.get((parts[1], parts[2]))
         return None
 
-    async def _pass(self, request: Request, server: Server) -> Response | Stream:
+    async def _forward(self, request: Request, server: Server) -> Response | Stream:
         """Forward a request. Raise PlainError (503) while the server is unavailable."""
         if server.place is None or not server.available:
             raise PlainError(503, "service unavailable")
@@ -101,14 +101,14 @@ class Aggregated:
                         server.remote, server.place, request.method, target, [*headers, *user_headers(request.user)],
                         request.body,
                     )  # fmt: skip
-                    return await _taken(request, answer)
+                    return await _convert_response(request, answer)
         except TimeoutError:
             raise PlainError(504, f"{server.remote.name}: no answer within {_LONGEST_SECONDS:g} seconds") from None
         except (httpx.HTTPError, OSError, ssl.SSLError, InvalidResponse) as error:
             raise PlainError(503, f"error trying to reach service: {error}") from None
 
 
-async def _taken(request: Request, answer: httpx.Response) -> Response | Stream:
+async def _convert_response(request: Request, answer: httpx.Response) -> Response | Stream:
     content_type = answer.headers.get("content-type", "")
     headers = tuple((name, value) for name, value in answer.headers.multi_items() if name.lower() not in _OF_ANSWER)
     length = int64(answer.headers.get("content-length", ""))

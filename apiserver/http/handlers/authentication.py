@@ -42,10 +42,10 @@ class Authentication:
         if request.user is None:
             request.user = self._recall(request)
             if request.user is None:
-                return self._identified(request)
+                return self._identify_and_handle(request)
         return self.next.handle(request)
 
-    async def _identified(self, request: Request) -> Response | Stream:
+    async def _identify_and_handle(self, request: Request) -> Response | Stream:
         request.user = await self.user_of(request)
         return await self.next.handle(request)
 

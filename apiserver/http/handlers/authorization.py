@@ -29,20 +29,20 @@ class Authorization:
         self._authorizer = authorizer
 
     def try_fast(self, request: Request) -> Response | None:
-        return self.next.try_fast(request) if self._permits(request) else None
+        return self.next.try_fast(request) if self._is_permitted(request) else None
 
     def handle(self, request: Request) -> Awaitable[Response | Stream]:
-        if not self._authorizer.is_remote and self._permits(request):
+        if not self._authorizer.is_remote and self._is_permitted(request):
             return self.next.handle(request)
-        return self._decided(request)
+        return self._check_and_handle(request)
 
-    def _permits(self, request: Request) -> bool:
+    def _is_permitted(self, request: Request) -> bool:
         """Return whether the request is allowed by rules that need no waiting."""
         user, question = request.user, question_of(request)
         assert user is not None, "authentication stands before this handler"
         return question is not None and self._authorizer.permits(user, question)
 
-    async def _decided(self, request: Request) -> Response | Stream:
+    async def _check_and_handle(self, request: Request) -> Response | Stream:
         await self._check(request)
         return await self.next.handle(request)
 

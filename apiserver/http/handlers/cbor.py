@@ -56,7 +56,7 @@ class Cbor:
         try:
             return self.next.try_fast(request)
         except StatusError as error:
-            raise _telling(error) from None
+            raise _add_cbor_types(error) from None
 
     async def handle(self, request: Request) -> Response | Stream:
         accept, content = request.headers.get("accept", ""), media_type(request.headers.get("content-type", ""))
@@ -65,7 +65,7 @@ class Cbor:
             try:
                 return await self.next.handle(request)
             except StatusError as error:
-                raise _telling(error) from None
+                raise _add_cbor_types(error) from None
         answer: Response | Stream
         request.headers = {**request.headers, "accept": _without_cbor(accept)}
         try:
@@ -74,8 +74,8 @@ class Cbor:
         except ConnectionClosed:
             raise
         except Exception as error:  # noqa: BLE001 - each kind has its answer
-            answer = error_response(request, _telling(error) if isinstance(error, StatusError) else error)
-        return await self._in_cbor(answer, clauses(accept))
+            answer = error_response(request, _add_cbor_types(error) if isinstance(error, StatusError) else error)
+        return await self._convert_response(answer, clauses(accept))
 
     async def _open_body(self, request: Request, media: str) -> None:
         """Convert a body in CBOR to JSON; too long ones are left for the 413. Raise StatusError (400)."""
@@ -100,7 +100,7 @@ class Cbor:
                 what = f"the object provided is unrecognized (must be of type {kind}): {what} ({summary(body)})"
             raise bad_request(what) from None
 
-    async def _in_cbor(self, answer: Response | Stream, wanted: list[Clause]) -> Response | Stream:
+    async def _convert_response(self, answer: Response | Stream, wanted: list[Clause]) -> Response | Stream:
         """Convert a JSON response to CBOR if the client prefers it."""
         if answer.content_type != JSON or answer.status == _SWITCHING:
             return answer
@@ -138,7 +138,7 @@ def _without_cbor(accept: str) -> str:
     return ",".join(parts)
 
 
-def _telling(error: StatusError) -> StatusError:
+def _add_cbor_types(error: StatusError) -> StatusError:
     """Add the media types of CBOR to the message of an error; return others unchanged."""
     if error.code in (406, 415):
         text = error.message.replace(STREAMED, f"{STREAMED}, {_SEQUENCE}").replace(ACCEPTED, f"{ACCEPTED}, {CBOR}")

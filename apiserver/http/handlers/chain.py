@@ -103,7 +103,7 @@ class HandlerChain:
         self._last = last
         self._count, self._sinks = count, tuple(sinks)
         #: Number of running read and write requests. An open watch counts as answered.
-        self._under_way = [0, 0]
+        self._in_flight = [0, 0]
 
     def families(self) -> list[Family]:
         """Return the metric families of running requests."""
@@ -111,7 +111,7 @@ class HandlerChain:
         return [Gauge(name, text, ("request_kind",), self._now)]
 
     def _now(self) -> dict[Labels, float]:
-        reading, changing = self._under_way
+        reading, changing = self._in_flight
         return {("readOnly",): reading, ("mutating",): changing}
 
     def insert_first(self, link: Link) -> None:
@@ -155,7 +155,7 @@ class HandlerChain:
         started = perf_counter()
         answer = self._first.try_fast(request)
         if answer is not None:
-            self._note(request, perf_counter() - started, answer.status, len(answer.body))
+            self._record(request, perf_counter() - started, answer.status, len(answer.body))
         return answer
 
     async def handle(self, request: Request) -> Response | Stream:
@@ -164,32 +164,32 @@ class HandlerChain:
             request.info = request_info(request.method, request.path, request.query)
         started = perf_counter()
         kind = request.info.verb not in _READING
-        self._under_way[kind] += 1
+        self._in_flight[kind] += 1
         try:
             answer = await self._first.handle(request)
         except ConnectionClosed:
-            self._note(request, perf_counter() - started, 0, 0)
+            self._record(request, perf_counter() - started, 0, 0)
             raise
         finally:
-            self._under_way[kind] -= 1
+            self._in_flight[kind] -= 1
         if isinstance(answer, Response):
-            self._note(request, perf_counter() - started, answer.status, len(answer.body))
+            self._record(request, perf_counter() - started, answer.status, len(answer.body))
         else:
-            self._note_stream(request, answer, started)
+            self._record_stream(request, answer, started)
         return answer
 
-    def _note(self, request: Request, seconds: float, code: int, size: int) -> None:
+    def _record(self, request: Request, seconds: float, code: int, size: int) -> None:
         self._count(request, code, seconds)
         record = RequestRecord.of(request, request.time or now(), seconds, code, size)
         for sink in self._sinks:
             sink(record)
 
-    def _note_stream(self, request: Request, stream: Stream, started: float) -> None:
-        def note(stage: str) -> None:
+    def _record_stream(self, request: Request, stream: Stream, started: float) -> None:
+        def record_stage(stage: str) -> None:
             record = RequestRecord.of(request, now(), perf_counter() - started, stream.status, stream.sent, stage)
             for sink in self._sinks:
                 sink(record)
 
         self._count(request, stream.status, perf_counter() - started)
-        note(STARTED)
-        stream.when_ended.append(lambda: note(COMPLETE))
+        record_stage(STARTED)
+        stream.when_ended.append(lambda: record_stage(COMPLETE))

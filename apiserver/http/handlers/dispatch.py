@@ -22,7 +22,7 @@ from apiserver.http.formats.negotiation import (
     negotiate_stream,
     response_format,
 )
-from apiserver.http.formats.table import included
+from apiserver.http.formats.table import parse_include_object
 from apiserver.http.formats.view import View
 from apiserver.http.formats.watch import chunks, event_encoder, objects
 from apiserver.http.formats.websocket import asks_for_websocket, over_websocket
@@ -112,7 +112,7 @@ class Dispatch:
         if endpoint.connect is not None:
             assert endpoint.subresource is not None, "only subresources connect"
             answer = await connect(endpoint.store, ctx, request, endpoint.subresource)
-            return self._kept(answer, request) if isinstance(answer, Stream) else answer
+            return self._track_stream(answer, request) if isinstance(answer, Stream) else answer
         if ctx.verb == "watch":
             return self._watch(request, negotiate_stream(request.headers.get("accept", "")), endpoint, ctx)
         if endpoint.custom and ctx.verb == "patch":  # the router has not checked it
@@ -123,10 +123,10 @@ class Dispatch:
         write = _WRITES.get(ctx.verb)
         if write is None:
             return await _READS[ctx.verb](request, chosen, endpoint, ctx)
-        if endpoint.store.resource.conversion is None and not _takes_long(endpoint.store, ctx, request):
+        if endpoint.store.resource.conversion is None and not _is_expensive(endpoint.store, ctx, request):
             result = await write(endpoint.store, ctx, request)
         else:
-            result = await _written(write, endpoint.store, ctx, request)
+            result = await _run_write(write, endpoint.store, ctx, request)
         code = 201 if result.created else 200
         if result.created:
             self._warn(request, ctx, result)
@@ -149,9 +149,9 @@ class Dispatch:
             stream.objects = partial(objects, stream, events, endpoint.view, endpoint.store.cache)
         if "upgrade" in request.headers and asks_for_websocket(request.headers):
             stream = over_websocket(stream, request.headers, binary=chosen.media == PROTOBUF)
-        return self._kept(stream, request)
+        return self._track_stream(stream, request)
 
-    def _kept(self, stream: Stream, request: Request) -> Stream:
+    def _track_stream(self, stream: Stream, request: Request) -> Stream:
         self.streams[stream] = request
         stream.when_ended.append(lambda: self.streams.pop(stream, None))
         return stream
@@ -163,7 +163,7 @@ def _object_response(
     """Build the response with one object. Raise 400 and 406."""
     if chosen is PLAIN and view.stored:
         return Response(code, b"".join((view.opening, entry.tail, b"\n")))
-    body = render_object(view, chosen, entry, now, included(request, chosen))
+    body = render_object(view, chosen, entry, now, parse_include_object(request, chosen))
     return Response(code, body, chosen.media)
 
 
@@ -179,7 +179,7 @@ def _deadline(request: Request) -> float | None:
     return monotonic() + min(seconds, _LONGEST_SECONDS) if seconds > 0 else None
 
 
-def _written(
+def _run_write(
     write: Callable[[Store, Context, Request], Coroutine[Any, Any, T]], store: Store, ctx: Context, request: Request
 ) -> Awaitable[T]:
     """Run a write in the right thread.
@@ -188,14 +188,14 @@ def _written(
     thread for long requests.
     """
     if store.resource.conversion is None:
-        if _takes_long(store, ctx, request) and is_on_loop():
+        if _is_expensive(store, ctx, request) and is_on_loop():
             return run_in_thread(write(store, ctx, request))
         return write(store, ctx, request)
     request_version.set(ctx.version)
     return run_in_own_thread(write(store, ctx, request))
 
 
-def _takes_long(store: Store, ctx: Context, request: Request) -> bool:
+def _is_expensive(store: Store, ctx: Context, request: Request) -> bool:
     """Return whether a write may take long despite a small body.
 
     It does if the stored object is large, the rules are expensive, or expressions need compilation.
@@ -254,14 +254,14 @@ async def _list(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ct
 
 
 async def _delete(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ctx: Context) -> Response:
-    deleted = await _written(delete, endpoint.store, ctx, request)
+    deleted = await _run_write(delete, endpoint.store, ctx, request)
     if deleted.status is not None:
         return json_response(chosen, endpoint.store.registry.kinds, deleted.status, deleted.code)
     return _object_response(request, chosen, endpoint.view, deleted.entry, ctx.now, deleted.code)
 
 
 async def _delete_collection(request: Request, chosen: ResponseFormat, endpoint: Endpoint, ctx: Context) -> Response:
-    deleted = await _written(delete_collection, endpoint.store, ctx, request)
+    deleted = await _run_write(delete_collection, endpoint.store, ctx, request)
     return await list_response(request, chosen, endpoint.view, deleted, ctx.now)
 
 

@@ -148,7 +148,7 @@ class Faults:
 
     def add(self, rule: Rule) -> None:
         self._rules[rule.id] = rule
-        self._stand()
+        self._update_chain()
 
     def rules(self) -> list[Rule]:
         return list(self._rules.values())
@@ -159,14 +159,14 @@ class Faults:
     def remove(self, id: str) -> bool:
         """Remove a rule; return whether it existed."""
         found = self._rules.pop(id, None)
-        self._stand()
+        self._update_chain()
         return found is not None
 
     def clear(self) -> None:
         self._rules.clear()
-        self._stand()
+        self._update_chain()
 
-    def _stand(self) -> None:
+    def _update_chain(self) -> None:
         """Join or leave the chain: in it while there are active rules."""
         needed = any(rule.active for rule in self._rules.values())
         if needed and not self._inserted:
@@ -196,7 +196,7 @@ class Faults:
         if isinstance(answer, Stream) and (rule.close or rule.watch_end):
             end = rule.watch_end or "close"
             answer.objects = None
-            answer.chunks = _ending(answer.chunks, end, rule.watch_seconds, request.headers.get("accept", ""))
+            answer.chunks = _end_early(answer.chunks, end, rule.watch_seconds, request.headers.get("accept", ""))
         elif rule.close:
             raise ConnectionClosed(rule.id)
         return answer
@@ -206,7 +206,7 @@ class Faults:
             if rule.watch_end and info.verb != "watch":
                 continue
             if await rule.match.fits(request, info, self._user) and rule.fires():
-                self._stand()
+                self._update_chain()
                 return rule
         return None
 
@@ -220,7 +220,7 @@ class Faults:
         return request.user.name
 
 
-async def _ending(chunks: AsyncIterator[bytes], end: WatchEnd, seconds: float, accept: str) -> AsyncIterator[bytes]:
+async def _end_early(chunks: AsyncIterator[bytes], end: WatchEnd, seconds: float, accept: str) -> AsyncIterator[bytes]:
     """Yield the chunks of a stream until its time is over."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds

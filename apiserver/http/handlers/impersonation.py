@@ -78,7 +78,7 @@ def requested_identity(headers: Mapping[str, str], *, constrained: bool) -> Requ
     if found.only_named:
         return None
     claimed = (
-        f"{_go(found)} without impersonating a user name"
+        f"{_format_user(found)} without impersonating a user name"
         if constrained
         else f"{_references(found)} without impersonating a user"
     )
@@ -95,7 +95,7 @@ class Impersonation(NamedTuple):
 async def impersonate(
     authorizer: Authorizer,
     user: User,
-    who: RequestedIdentity,
+    identity: RequestedIdentity,
     question: Question | None,
     path: str,
     method: str,
@@ -107,36 +107,36 @@ async def impersonate(
     `question` has the resource attributes of the request, None for another path.
     """
     refusal: StatusError | None = None
-    for mode in _modes(user, who) if constrained else ():
-        asking = _of_any_node(user) if mode == _ASSOCIATED else user
+    for mode in _modes(user, identity) if constrained else ():
+        asking = _strip_node_identity(user) if mode == _ASSOCIATED else user
         verb = f"impersonate:{mode}"
         try:
             await _check_request(authorizer, asking, mode, question, path, method)
-            await _check_claims(authorizer, asking, who, verb)
+            await _check_claims(authorizer, asking, identity, verb)
         except StatusError as error:
             refusal = refusal or error
         else:
-            return Impersonation(_become(who, ("system:nodes",) if who.node else None), verb)
+            return Impersonation(_build_user(identity, ("system:nodes",) if identity.node else None), verb)
     try:
-        await _check(authorizer, user, _claims(who))
+        await _check(authorizer, user, _claims(identity))
     except StatusError as error:
         raise refusal or error from None
-    return Impersonation(_become(who, None))
+    return Impersonation(_build_user(identity, None))
 
 
-def _modes(user: User, who: RequestedIdentity) -> tuple[str, ...]:
+def _modes(user: User, identity: RequestedIdentity) -> tuple[str, ...]:
     """Return the constrained modes for this user, in order; none if only the legacy verb applies."""
-    if who.node:
-        if not who.only_named:
+    if identity.node:
+        if not identity.only_named:
             return ()
-        asking = RequestedIdentity(user.name).service_account and user.extra.get(_NODE_NAME) == (who.node,)
+        asking = RequestedIdentity(user.name).service_account and user.extra.get(_NODE_NAME) == (identity.node,)
         return (_ASSOCIATED, "arbitrary-node") if asking else ("arbitrary-node",)
-    if who.service_account:
-        return ("serviceaccount",) if who.only_named else ()
+    if identity.service_account:
+        return ("serviceaccount",) if identity.only_named else ()
     return ("user-info",)
 
 
-def _of_any_node(user: User) -> User:
+def _strip_node_identity(user: User) -> User:
     """Return a service account as authorizers see it for its own node: the same on all nodes."""
     return replace(user, extra={_NODE_KEYS: tuple(sorted(user.extra))})
 
@@ -160,26 +160,26 @@ async def _check(authorizer: Authorizer, user: User, questions: Iterator[Questio
             raise denied(user, question, decision.reason)
 
 
-async def _check_claims(authorizer: Authorizer, user: User, who: RequestedIdentity, verb: str) -> None:
+async def _check_claims(authorizer: Authorizer, user: User, identity: RequestedIdentity, verb: str) -> None:
     """Raise 403 unless a constrained verb allows all claims."""
-    account = who.service_account
+    account = identity.service_account
     if account is not None:
         named = Question(verb, _AUTHENTICATION, "serviceaccounts", "", *account)
-    elif who.node:
-        named = Question(verb, _AUTHENTICATION, "nodes", name="*" if verb.endswith(_ASSOCIATED) else who.node)
+    elif identity.node:
+        named = Question(verb, _AUTHENTICATION, "nodes", name="*" if verb.endswith(_ASSOCIATED) else identity.node)
     else:
-        named = Question(verb, _AUTHENTICATION, "users", name=who.name)
+        named = Question(verb, _AUTHENTICATION, "users", name=identity.name)
     await _check(authorizer, user, iter([named]))
-    if who.uid:
-        await _check(authorizer, user, iter([Question(verb, _AUTHENTICATION, "uids", name=who.uid)]))
-    _check_limits(user, who, verb)
-    groups = [Question(verb, _AUTHENTICATION, "groups", name=name) for name in who.groups]
+    if identity.uid:
+        await _check(authorizer, user, iter([Question(verb, _AUTHENTICATION, "uids", name=identity.uid)]))
+    _check_limits(user, identity, verb)
+    groups = [Question(verb, _AUTHENTICATION, "groups", name=name) for name in identity.groups]
     await _check_all(authorizer, user, groups, Question(verb, _AUTHENTICATION, "groups", name="*"))
-    if problem := _extra_problem(who.extra):
+    if problem := _extra_problem(identity.extra):
         raise denied(user, Question(verb, _AUTHENTICATION, "userextras"), problem)
     extras = [
         Question(verb, _AUTHENTICATION, "userextras", key, name=value)
-        for key, values in who.extra.items()
+        for key, values in identity.extra.items()
         for value in values
     ]
     await _check_all(authorizer, user, extras, Question(verb, _AUTHENTICATION, "userextras", "*", name="*"))
@@ -192,12 +192,12 @@ async def _check_all(authorizer: Authorizer, user: User, questions: list[Questio
     await _check(authorizer, user, iter(questions))
 
 
-def _check_limits(user: User, who: RequestedIdentity, verb: str) -> None:
+def _check_limits(user: User, identity: RequestedIdentity, verb: str) -> None:
     """Raise 403 for groups that the constrained modes never allow."""
     question = Question(verb, _AUTHENTICATION, "groups")
-    if "" in who.groups:
+    if "" in identity.groups:
         raise denied(user, question, "impersonating the empty string group is not allowed")
-    if _MASTERS in who.groups:
+    if _MASTERS in identity.groups:
         masters = question._replace(name=_MASTERS)
         raise denied(user, masters, "impersonating the system:masters group is not allowed")
 
@@ -216,53 +216,57 @@ def _extra_problem(extra: Mapping[str, tuple[str, ...]]) -> str:
     return ""
 
 
-def _claims(who: RequestedIdentity) -> Iterator[Question]:
+def _claims(identity: RequestedIdentity) -> Iterator[Question]:
     """Yield every claim with the legacy verb."""
-    verb, account = "impersonate", who.service_account
+    verb, account = "impersonate", identity.service_account
     if account is not None:
         yield Question(verb, "", "serviceaccounts", "", *account)
     else:
-        yield Question(verb, "", "users", name=who.name)
-    if who.uid:
-        yield Question(verb, _AUTHENTICATION, "uids", name=who.uid)
-    for name in who.groups:
+        yield Question(verb, "", "users", name=identity.name)
+    if identity.uid:
+        yield Question(verb, _AUTHENTICATION, "uids", name=identity.uid)
+    for name in identity.groups:
         yield Question(verb, "", "groups", name=name)
-    for key, values in who.extra.items():
+    for key, values in identity.extra.items():
         for value in values:
             yield Question(verb, _AUTHENTICATION, "userextras", key, name=value)
 
 
-def _become(who: RequestedIdentity, groups: tuple[str, ...] | None) -> User:
+def _build_user(identity: RequestedIdentity, groups: tuple[str, ...] | None) -> User:
     """Return the user with the default groups of its kind."""
-    account = who.service_account
+    account = identity.service_account
     if groups is None:
-        groups = who.groups or (("system:serviceaccounts", f"system:serviceaccounts:{account[0]}") if account else ())
-    if who.name == _ANONYMOUS:
+        groups = identity.groups or (
+            ("system:serviceaccounts", f"system:serviceaccounts:{account[0]}") if account else ()
+        )
+    if identity.name == _ANONYMOUS:
         groups = groups if _UNAUTHENTICATED in groups else (*groups, _UNAUTHENTICATED)
     elif not {_AUTHENTICATED, _UNAUTHENTICATED} & set(groups):
         groups = (*groups, _AUTHENTICATED)
-    return User(who.name, who.uid, groups, who.extra)
+    return User(identity.name, identity.uid, groups, identity.extra)
 
 
-def _quoted(values: tuple[str, ...]) -> str:
+def _quote_strings(values: tuple[str, ...]) -> str:
     return "[]string{" + ", ".join(f'"{value}"' for value in values) + "}" if values else "[]string(nil)"
 
 
-def _go(who: RequestedIdentity) -> str:
+def _format_user(identity: RequestedIdentity) -> str:
     """Format a user as Go does."""
-    inner = ", ".join(f'"{key}":{_quoted(values)}' for key, values in sorted(who.extra.items()))
-    extra = f"map[string][]string{{{inner}}}" if who.extra else "map[string][]string(nil)"
-    return f'&user.DefaultInfo{{Name:"", UID:"{who.uid}", Groups:{_quoted(who.groups)}, Extra:{extra}}}'
+    inner = ", ".join(f'"{key}":{_quote_strings(values)}' for key, values in sorted(identity.extra.items()))
+    extra = f"map[string][]string{{{inner}}}" if identity.extra else "map[string][]string(nil)"
+    return (
+        f'&user.DefaultInfo{{Name:"", UID:"{identity.uid}", Groups:{_quote_strings(identity.groups)}, Extra:{extra}}}'
+    )
 
 
-def _references(who: RequestedIdentity) -> str:
+def _references(identity: RequestedIdentity) -> str:
     """Format the claims as Go's list of references (releases before 1.36)."""
-    found = [f"{{Group  {group}    }}" for group in who.groups]
+    found = [f"{{Group  {group}    }}" for group in identity.groups]
     found += [
         f"{{UserExtra  {value}  authentication.k8s.io/v1  {key}}}"
-        for key, values in who.extra.items()
+        for key, values in identity.extra.items()
         for value in values
     ]
-    if who.uid:
-        found.append(f"{{UID  {who.uid}  authentication.k8s.io/v1  }}")
+    if identity.uid:
+        found.append(f"{{UID  {identity.uid}  authentication.k8s.io/v1  }}")
     return f"[{' '.join(found)}]"

@@ -17,7 +17,7 @@ from apiserver.api.errors.status import (
 )
 from apiserver.http.formats.negotiation import JSON, check_routed
 from apiserver.http.formats.view import View
-from apiserver.http.sinks.metrics import Served
+from apiserver.http.sinks.metrics import ServedResource
 from apiserver.registry.definition.resource import Subresource
 from apiserver.registry.store.store import Store
 from apiserver.registry.verbs.patch import check_patch_type
@@ -100,15 +100,15 @@ class Routes:
                 endpoints[*key, subresource.name] = Endpoint(store, view, warning, subresource)
         self._endpoints = endpoints
 
-    def serves(self, info: RequestInfo) -> Served | None:
+    def serves(self, info: RequestInfo) -> ServedResource | None:
         """Return the resource or subresource of a request, None if unknown; other paths count as served."""
         if not info.resource:
-            return Served()
+            return ServedResource()
         endpoint = self._endpoints.get((info.group, info.version, info.resource, info.subresource))
         if endpoint is None:
             return None
         removed = endpoint.view.version.removed
-        return Served(bool(endpoint.warning), f"{removed[0]}.{removed[1]}" if removed else "")
+        return ServedResource(bool(endpoint.warning), f"{removed[0]}.{removed[1]}" if removed else "")
 
     def kind_of(self, info: RequestInfo) -> str:
         """Return the kind that a body must have; "" if no body is accepted."""

@@ -70,7 +70,7 @@ class KubeletEndpoints:
                         reader, writer, "GET", target.encode("latin-1"), [(b"Host", f"{host}:{port}".encode())]
                     )
         except (OSError, ssl.SSLError, TimeoutError, InvalidResponse) as error:
-            raise _unreached(error, place, target) from None
+            raise _build_error(error, place, target) from None
         stream = Stream(200, "text/plain")
         stream.chunks = _pieces(connection, reader, writer, stream)
         stream.when_ended.append(writer.transport.abort)
@@ -95,7 +95,7 @@ class KubeletEndpoints:
                         place, self._trust(False), host, request.method, target.encode("latin-1"), pairs, b""
                     )
         except (OSError, ssl.SSLError, TimeoutError, InvalidResponse) as error:
-            raise _unreached(error, place, target) from None
+            raise _build_error(error, place, target) from None
 
     def _trust(self, insecure: bool) -> ssl.SSLContext:
         """Return the TLS context. Raise OSError."""
@@ -112,7 +112,7 @@ class KubeletEndpoints:
         return known[1]
 
 
-def _unreached(error: BaseException, place: tuple[str, int], target: str) -> StatusError:
+def _build_error(error: BaseException, place: tuple[str, int], target: str) -> StatusError:
     host, port = place
     text = (
         "context deadline exceeded"

@@ -44,7 +44,7 @@ class Kubelets:
 
     async def log(self, node: str, uid: str, container: str, query: str) -> Response | Stream | None:
         """Return a container's log; None if the container is no process."""
-        opened = await self._ask(node, f"/logs/{uid}/{quote(container)}?{query}", {})
+        opened = await self._request(node, f"/logs/{uid}/{quote(container)}?{query}", {})
         if opened is None:
             return None
         status, _, reader, writer = opened
@@ -52,7 +52,7 @@ class Kubelets:
             writer.close()
             return None
         stream = Stream(200, "text/plain")
-        stream.chunks = _passed_on(reader, writer, stream)
+        stream.chunks = _forward_chunks(reader, writer, stream)
         return stream
 
     async def execute(
@@ -63,7 +63,7 @@ class Kubelets:
         Return None if the container is no process.
         """
         kept = {name: headers[name] for name in _OF_WEBSOCKET if name in headers}
-        opened = await self._ask(node, f"/exec/{uid}/{quote(container)}?{query}", kept)
+        opened = await self._request(node, f"/exec/{uid}/{quote(container)}?{query}", kept)
         if opened is None:
             return None
         status, fields, reader, writer = opened
@@ -76,10 +76,10 @@ class Kubelets:
             raise bad_request(text or (_NEEDS_PROTOCOL if websocket else _NEEDS_WEBSOCKETS))
         stream = Stream(101, headers=fields)
         stream.incoming = writer.write
-        stream.chunks = _passed_on(reader, writer, stream)
+        stream.chunks = _forward_chunks(reader, writer, stream)
         return stream
 
-    async def _ask(
+    async def _request(
         self, node: str, target: str, headers: Mapping[str, str]
     ) -> tuple[int, tuple[tuple[str, str], ...], asyncio.StreamReader, asyncio.StreamWriter] | None:
         """Return the status, the fields and the streams of a response; None if there is no kubelet."""
@@ -99,7 +99,7 @@ class Kubelets:
         return int(first.split()[1]), tuple((name.strip(), value.strip()) for name, _, value in pairs), reader, writer
 
 
-async def _passed_on(
+async def _forward_chunks(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stream: Stream
 ) -> AsyncIterator[bytes]:
     try:

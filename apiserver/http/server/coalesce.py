@@ -7,40 +7,40 @@ from typing import Final
 
 from apiserver.runtime.clock import Timer, purpose
 
-#: Rest after a chunk in seconds: per recently active stream, and maximal.
-_REST: Final = 0.0002
-_LONGEST_REST: Final = 0.02
+#: Pause after a chunk in seconds: per recently active stream, and maximal.
+_WAIT: Final = 0.0002
+_MAX_WAIT: Final = 0.02
 #: Maximal bytes of a frame that is cached for the next stream.
-_KEPT: Final = 1024 * 1024
+_MAX_CACHED: Final = 1024 * 1024
 
 
-class Pace:
-    """Lets each stream rest after a chunk, for a time that grows with the number of resting streams.
+class Coalescer:
+    """Lets each stream pause after a chunk, for a time that grows with the number of pausing streams.
 
     Events meanwhile go into one chunk, so that many watchers of a busy kind do not each wake for every event. An event
     after a quiet period is sent immediately, and silent streams delay no other stream.
 
-    All resting streams continue together, so that they find the same events and share their encoding.
+    All pausing streams continue together, so that they find the same events and share their encoding.
     """
 
     def __init__(self) -> None:
-        self._resting: list[asyncio.Future[None]] = []
+        self._waiting: list[asyncio.Future[None]] = []
         self._busy = 1
         self._framed = (b"", b"")
 
-    async def rest(self) -> None:
+    async def wait(self) -> None:
         loop = asyncio.get_running_loop()
-        resting = loop.create_future()
-        if not self._resting:
-            loop.call_later(min(self._busy * _REST, _LONGEST_REST), self._wake)
-        self._resting.append(resting)
-        await resting
+        waiter = loop.create_future()
+        if not self._waiting:
+            loop.call_later(min(self._busy * _WAIT, _MAX_WAIT), self._wake)
+        self._waiting.append(waiter)
+        await waiter
 
     @purpose(Timer.MACHINE)
     def _wake(self) -> None:
-        resting, self._resting = self._resting, []
-        self._busy = len(resting)
-        for each in resting:
+        waiters, self._waiting = self._waiting, []
+        self._busy = len(waiters)
+        for each in waiters:
             if not each.done():
                 each.set_result(None)
 
@@ -49,6 +49,6 @@ class Pace:
         last, framed = self._framed
         if chunk is not last:
             framed = b"%x\r\n%b\r\n" % (len(chunk), chunk)
-            if len(framed) <= _KEPT:
+            if len(framed) <= _MAX_CACHED:
                 self._framed = (chunk, framed)
         return framed

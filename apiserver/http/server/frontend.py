@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from apiserver.http.handlers.chain import HandlerChain
-from apiserver.http.server.coalesce import Pace
+from apiserver.http.server.coalesce import Coalescer
 from apiserver.http.server.relay import AsgiApp
 from apiserver.http.server.webpages import WebPages
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Patience:
+class ReadTimeouts:
     """Seconds within which a request must arrive, once earlier ones are answered.
 
     As upstream, its head in 32 s (the server's ReadHeaderTimeout), all of it in 60 s (--request-timeout).
@@ -35,7 +35,7 @@ class FrontEnd:
     """The parts shared by all connections.
 
     `chain` answers Kubernetes requests; `make_admin` imports and builds the FastAPI application. All streams of a
-    server share one `pace`. `web_pages` refuses possible requests of web pages in a browser, with open access.
+    server share one `coalescer`. `web_pages` refuses possible requests of web pages in a browser, with open access.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class FrontEnd:
         self.chain, self._make_admin, self.web_pages = chain, make_admin, web_pages
         self.certificates, self.claims = certificates, ("impersonate-", *claims)
         self._admin: asyncio.Future[AsgiApp] | None = None
-        self.pace, self.patience = Pace(), Patience()
+        self.coalescer, self.read_timeouts = Coalescer(), ReadTimeouts()
 
     async def admin(self) -> AsgiApp:
         """Return the FastAPI application; the first caller waits for its import."""

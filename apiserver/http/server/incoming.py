@@ -15,7 +15,7 @@ from apiserver.api.values.bounded_cache import remembered
 from apiserver.request.messages import MAX_BODY, Request, Response
 
 if TYPE_CHECKING:
-    from apiserver.authentication.x509.client_certificates import Shown
+    from apiserver.authentication.x509.client_certificates import PresentedCertificates
 
 #: The request line of a method that the parser may not support.
 _ANY_METHOD: Final = re.compile(rb"([A-Z]+) /[!-~]* HTTP/1\.[01]\r\n")
@@ -45,12 +45,13 @@ def header_name(name: bytes) -> str:
     return name.decode("latin-1").lower()
 
 
-def combined(name: str, values: Sequence[str], apart: tuple[str, ...]) -> str:
+def join_header_values(name: str, values: Sequence[str], newline_prefixes: tuple[str, ...]) -> str:
     """Join the values of a repeated header.
 
-    Lists are joined by commas; headers with a prefix of `apart` (identity claims) by newlines, which no value contains.
+    Lists are joined by commas. Headers with a prefix in `newline_prefixes` (identity claims) are joined by newlines, which no
+    value contains.
     """
-    return ("\n" if name.startswith(apart) else ", ").join(values)
+    return ("\n" if name.startswith(newline_prefixes) else ", ").join(values)
 
 
 def split(url: bytes) -> tuple[bytes, bytes]:
@@ -62,7 +63,7 @@ def split(url: bytes) -> tuple[bytes, bytes]:
     return parsed.path or b"/", parsed.query or b""
 
 
-def undecoded(raw: bytes) -> str:
+def quote_raw_path(raw: bytes) -> str:
     """Return a path as it was sent. A segment may hold an encoded slash, so `request_info` decodes them one by one."""
     return quote(raw, safe="/%:@!$&'()*+,;=-._~")
 
@@ -75,7 +76,7 @@ class RequestReader:
 
     def __init__(self, claims: tuple[str, ...]) -> None:
         self._claims = claims
-        self._shown: Shown | None = None  # the client's certificate
+        self._client_certificates: PresentedCertificates | None = None  # the client's certificate
         self._parser = self._new_parser()
         self._method = b""  # the real one if the parser was given another
         #: Whether the input has ended.
@@ -160,7 +161,7 @@ class RequestReader:
         self._in_head = False
         if self._repeated:
             for key, values in self._repeated.items():
-                self._headers[key] = combined(key, values, self._claims)
+                self._headers[key] = join_header_values(key, values, self._claims)
             self._repeated = {}
         if "expect" in self._headers and self._headers["expect"].lower() == "100-continue":
             self._continue_owed = True
@@ -179,13 +180,13 @@ class RequestReader:
             return
         parser = self._parser
         raw_path, query = split(self._url)
-        path = raw_path.decode("ascii") if b"%" not in raw_path else undecoded(raw_path)
+        path = raw_path.decode("ascii") if b"%" not in raw_path else quote_raw_path(raw_path)
         body = b"".join(self._body) if self._body else b""
         self._body, self._body_size = [], 0
         method, self._method = self._method or parser.get_method(), b""
         request = Request(method.decode("ascii"), path, query.decode("latin-1"), self._headers, body)
-        if self._shown is not None:
-            request.peer = self._shown.peer()
+        if self._client_certificates is not None:
+            request.peer = self._client_certificates.peer()
         http_1_0 = parser.get_http_version() == "1.0"
         keep_alive = not http_1_0 and parser.should_keep_alive()
         self._enqueue(Pending(request, raw_path, keep_alive, http_1_0))

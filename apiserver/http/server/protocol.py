@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import httptools
 
 from apiserver.api.errors.status import timed_out
-from apiserver.authentication.x509.client_certificates import Shown
+from apiserver.authentication.x509.client_certificates import PresentedCertificates
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.negotiation import JSON
 from apiserver.http.server import heads
@@ -85,8 +85,10 @@ class Protocol(RequestReader, asyncio.Protocol):
         self._connections.add(self)  # type: ignore[arg-type]
         if self._front.certificates is not None:
             secured = transport.get_extra_info("ssl_object")
-            shown = secured.peer_certificates() if secured is not None else ()
-            self._shown = Shown(self._front.certificates, shown) if shown else None
+            certificates = secured.peer_certificates() if secured is not None else ()
+            self._client_certificates = (
+                PresentedCertificates(self._front.certificates, certificates) if certificates else None
+            )
         self._last_activity = monotonic()
         self._idle_timer = self._loop.call_later(self._idle_timeout, self._check_idle)
 
@@ -176,7 +178,7 @@ class Protocol(RequestReader, asyncio.Protocol):
         """Start the deadline of a partial request once earlier ones are answered."""
         due = self._incomplete and self._is_idle() and not self._input_ended
         if due and self._deadline is None:
-            seconds = self._front.patience.head if self._in_head else self._front.patience.body
+            seconds = self._front.read_timeouts.head if self._in_head else self._front.read_timeouts.body
             self._deadline = self._loop.call_later(seconds, self._input_overdue, self._in_head)
         elif not due:
             self._end_deadline()
@@ -272,7 +274,7 @@ class Protocol(RequestReader, asyncio.Protocol):
             return
         self._answering = task = self._loop.create_task(self._answer_slowly(pending))
         self._tasks.add(task)
-        task.add_done_callback(self._answered)
+        task.add_done_callback(self._on_answer_end)
 
     async def _answer_slowly(self, pending: Pending) -> None:
         answer: Response | Stream
@@ -288,7 +290,7 @@ class Protocol(RequestReader, asyncio.Protocol):
             self._streaming = True
             await self._stream(pending, answer)
 
-    def _answered(self, task: asyncio.Task[None]) -> None:
+    def _on_answer_end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._answering, self._streaming = None, False
         self._last_activity = monotonic()
@@ -315,9 +317,9 @@ class Protocol(RequestReader, asyncio.Protocol):
     async def _stream(self, pending: Pending, answer: Stream) -> None:
         """Send chunks until they end or the client disconnects; either way the iterator is closed.
 
-        All streams share one pace, which joins the events of a few milliseconds into one chunk.
+        All streams share one coalescer. It joins the events of a few milliseconds into one chunk.
         """
-        transport, pace = self.transport, self._front.pace
+        transport, coalescer = self.transport, self._front.coalescer
         if answer.status == SWITCHING:
             await self._switch(answer, heads.marks(pending.request))
             return
@@ -325,10 +327,10 @@ class Protocol(RequestReader, asyncio.Protocol):
         transport.write(heads.stream_head(answer, marks, chunked=chunked, close=not pending.keep_alive))
         try:
             async for chunk in answer.chunks:
-                transport.write(chunk if pending.http_1_0 else pace.frame(chunk))
+                transport.write(chunk if pending.http_1_0 else coalescer.frame(chunk))
                 if self._writable is not None:
                     await asyncio.shield(self._writable)
-                await pace.rest()
+                await coalescer.wait()
         finally:
             await answer.close()
         if not pending.http_1_0:

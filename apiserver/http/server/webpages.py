@@ -45,11 +45,11 @@ class WebPages:
         headers = request.headers
         host = headers.get("host", "")
         if host not in self._known and not self._is_ours(host):
-            return _refused(request, f"it does not serve the host {_shown(host)}; --accept-hosts adds hosts")
+            return _build_refusal(request, f"it does not serve the host {_quote(host)}; --accept-hosts adds hosts")
         if request.method in _SAFE and "upgrade" not in headers:
             return None
         if problem := self._foreign(headers):
-            return _refused(request, problem)
+            return _build_refusal(request, problem)
         return None
 
     def _is_ours(self, host: str) -> bool:
@@ -74,7 +74,7 @@ class WebPages:
     def _foreign(self, headers: Mapping[str, str]) -> str:
         """Return the refusal of a request that may change something; "" if it is accepted."""
         if (origin := headers.get("origin")) and not ((host := urlsplit(origin).netloc) and self._is_ours(host)):
-            return f"it takes no changes from the web page {_shown(origin)}"
+            return f"it takes no changes from the web page {_quote(origin)}"
         if headers.get("sec-fetch-site") == "cross-site":
             return "it takes no changes from a web page of another site"
         if not headers.get("user-agent", "").startswith("Mozilla/"):
@@ -98,10 +98,10 @@ def _is_loopback(name: str) -> bool:
         return False
 
 
-def _shown(text: str) -> str:
+def _quote(text: str) -> str:
     return repr(text[:100])
 
 
-def _refused(request: Request, why: str) -> Response:
+def _build_refusal(request: Request, why: str) -> Response:
     message = f"access to this server is open to programs of this machine, not to web pages: {why}"
     return status_response(request, StatusError(403, "Forbidden", message))

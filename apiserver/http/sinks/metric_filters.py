@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from apiserver.runtime.metrics import Allowed, Counter, Family, Gauge, Histogram
 
-__all__ = ["MetricSettings", "Shown"]
+__all__ = ["MetricFilter", "MetricSettings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class MetricSettings:
     allowed: Mapping[str, Allowed] = field(default_factory=dict)
 
 
-class Shown:
+class MetricFilter:
     """A filter of families that counts the hidden ones."""
 
     def __init__(self, settings: MetricSettings) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from apiserver.http.sinks.metric_filters import MetricSettings, Shown
+from apiserver.http.sinks.metric_filters import MetricFilter, MetricSettings
 from apiserver.http.sinks.process_metrics import process_families
 from apiserver.http.sinks.request_labels import (
     APPLY,
@@ -17,7 +17,7 @@ from apiserver.http.sinks.request_labels import (
     REQUEST,
     SYSTEM,
     dry_run_of,
-    of_what,
+    get_long_running_labels,
     system_client,
     verb_of,
 )
@@ -37,7 +37,7 @@ _AT_ONCE: Final = 100
 _STAGES: Final = {"GA": "", "Beta": "BETA", "Alpha": "ALPHA", "Deprecated": "DEPRECATED"}
 
 
-class Served(NamedTuple):
+class ServedResource(NamedTuple):
     """A served resource: whether its version is deprecated, and the release without it ("1.38")."""
 
     deprecated: bool = False
@@ -52,20 +52,20 @@ class Metrics:
         objects: Callable[[], Mapping[str, int]],
         stages: Callable[[], Mapping[str, tuple[str, bool]]],
         watches: Callable[[], Iterable[Request]],
-        serves: Callable[[RequestInfo], Served | None],
+        serves: Callable[[RequestInfo], ServedResource | None],
         version: Mapping[str, str],
         stored: Callable[[], int | None],
         others: Callable[[], Awaitable[Iterable[Family]]],
-        shown: MetricSettings | None = None,
+        settings: MetricSettings | None = None,
     ) -> None:
         """Create the metrics.
 
         `objects` counts stored objects by resource (`jobs.batch`), `stages` returns stage and setting of feature gates,
         `watches` the requests of open watches, `serves` the resource of a request. `version` is the server's, `stored`
         the database's size in bytes, None if unknown. `others` returns the families of the other parts and components.
-        `shown` has the filters.
+        `settings` has the filters.
         """
-        self._shown = Shown(shown or MetricSettings())
+        self._filter = MetricFilter(settings or MetricSettings())
         self._serves, self._watches = serves, watches
         self._requests = Counter(
             "apiserver_request_total", "Requests by response code.", (*REQUEST, "code", "system_client")
@@ -98,13 +98,13 @@ class Metrics:
                 "kubernetes_feature_enabled", "Feature gates.", ("name", "stage"),
                 lambda: {(name, _STAGES[stage]): int(on) for name, (stage, on) in sorted(stages().items())},
             ),
-            _said("kubernetes_build_info", "Build information.", {
+            _build_info_gauge("kubernetes_build_info", "Build information.", {
                 "major": version["major"], "minor": version["minor"], "git_version": version["gitVersion"],
                 "git_commit": version["gitCommit"], "git_tree_state": version["gitTreeState"],
                 "build_date": version["buildDate"], "go_version": version["goVersion"],
                 "compiler": version["compiler"], "platform": version["platform"],
             }),
-            _said("version_info", "Binary, emulated and minimum compatible version.", {
+            _build_info_gauge("version_info", "Binary, emulated and minimum compatible version.", {
                 "component": "kube", "binary": version["gitVersion"].removeprefix("v"),
                 "emulation": f"{version['emulationMajor']}.{version['emulationMinor']}",
                 "min_compat": f"{version['minCompatibilityMajor']}.{version['minCompatibilityMinor']}",
@@ -137,7 +137,7 @@ class Metrics:
         code, system, dry_run, applied = key[0], *key[-3:]
         found = self._serves(info)
         verb = verb_of(info, applies=applied)
-        labels = (*of_what(info, verb, known=found is not None), dry_run)
+        labels = (*get_long_running_labels(info, verb, known=found is not None), dry_run)
         samples = self._requests.sample(*labels, str(code), system), self._durations.sample(*labels)
         if found is not None and (verb != "other" or info.resource):
             self._samples[key] = samples
@@ -148,17 +148,17 @@ class Metrics:
     def _open(self) -> Mapping[Labels, float]:
         """Count the long-running requests by their labels."""
         return collections.Counter(
-            of_what(request.info, verb_of(request.info), known=True) for request in self._watches()
+            get_long_running_labels(request.info, verb_of(request.info), known=True) for request in self._watches()
         )
 
     async def text(self) -> bytes:
         """Render the Prometheus text, with breaks for other requests: it may be megabytes."""
         families = [*self._families, *await self._others()]
-        lines = lines_of(self._shown(families))
+        lines = lines_of(self._filter(families))
         parts = iter(lambda: "\n".join(islice(lines, _AT_ONCE)), "")
         return b"".join([f"{part}\n".encode() async for part in iterate_in_slices(parts)])
 
 
-def _said(name: str, text: str, labels: Mapping[str, str]) -> Family:
+def _build_info_gauge(name: str, text: str, labels: Mapping[str, str]) -> Family:
     """Return an info gauge, whose values are its labels."""
     return Gauge(name, text, tuple(labels), lambda: {tuple(labels.values()): 1})

@@ -17,7 +17,7 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _OWN: Final = Path("/proc/self")
 
 
-class _Spent:
+class _CpuSeconds:
     """Processor time, a counter that is read on rendering."""
 
     name, kind = "process_cpu_seconds_total", "counter"
@@ -49,7 +49,7 @@ def process_families(started: float) -> list[Family]:
         return Gauge(name, text, (), lambda: {(): value})
 
     return [
-        _Spent(),
+        _CpuSeconds(),
         Gauge("process_resident_memory_bytes", "Resident memory.", (), lambda: _memory(1)),
         Gauge("process_virtual_memory_bytes", "Virtual memory.", (), lambda: _memory(0)),
         Gauge("process_open_fds", "Open file descriptors.", (), _open_files),

@@ -18,7 +18,7 @@ __all__ = [
     "REQUEST",
     "SYSTEM",
     "dry_run_of",
-    "of_what",
+    "get_long_running_labels",
     "scope_of",
     "system_client",
     "verb_of",
@@ -76,7 +76,7 @@ def system_client(agent: str) -> str:
     return head if slash and head in _SYSTEM else ""
 
 
-def of_what(info: RequestInfo, verb: str, *, known: bool) -> tuple[str, ...]:
+def get_long_running_labels(info: RequestInfo, verb: str, *, known: bool) -> tuple[str, ...]:
     """Return the values of LONG_RUNNING.
 
     Unknown resources are counted together, so that there are no more samples than resources and verbs.

@@ -93,7 +93,9 @@ class Exporter:
                     await self._call(request_of(batch, self._resource, _SCOPE), seconds)
         except Exception as error:  # noqa: BLE001 - an export failure must not end requests
             if not self._failing:  # logged once, until it works again
-                log.warning("traces cannot be sent to %s: %s", self._shown(), str(error) or type(error).__name__)
+                log.warning(
+                    "traces cannot be sent to %s: %s", self._format_endpoint(), str(error) or type(error).__name__
+                )
             self._failing = True
         else:
             self._failing = False
@@ -110,5 +112,5 @@ class Exporter:
             self._channel = Channel(codec=MessageCodec(), **where)
         await UnaryUnaryMethod(self._channel, _METHOD, _Batch, _Batch)(_Batch(body), timeout=seconds + 1)
 
-    def _shown(self) -> str:
+    def _format_endpoint(self) -> str:
         return self._endpoint if isinstance(self._endpoint, str) else f"{self._endpoint[0]}:{self._endpoint[1]}"

@@ -49,10 +49,10 @@ class Tracing:
         return self.next.try_fast(request)
 
     def handle(self, request: Request) -> Awaitable[Response | Stream]:
-        span = self._begun(request)
+        span = self._start_span(request)
         return self.next.handle(request) if span is None else self._traced(request, span)
 
-    def _begun(self, request: Request) -> Span | None:
+    def _start_span(self, request: Request) -> Span | None:
         """Start the span of a request; return None if it is not sampled."""
         parent = _parent_of(request.headers.get("traceparent", ""))
         believed = parent is not None and request.user is not None and not _BELIEVED.isdisjoint(request.user.groups)
