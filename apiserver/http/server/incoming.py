@@ -48,8 +48,8 @@ def header_name(name: bytes) -> str:
 def join_header_values(name: str, values: Sequence[str], newline_prefixes: tuple[str, ...]) -> str:
     """Join the values of a repeated header.
 
-    Lists are joined by commas. Headers with a prefix in `newline_prefixes` (identity claims) are joined by newlines, which no
-    value contains.
+    Lists are joined by commas. Headers with a prefix in `newline_prefixes` (identity claims) are joined by newlines,
+    because no value contains one.
     """
     return ("\n" if name.startswith(newline_prefixes) else ", ").join(values)
 
