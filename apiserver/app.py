@@ -284,7 +284,7 @@ class Server:
         await self.cache.start()
         self._routes.show(map(self._route, self.catalog.served()))
         await self.built_in.ensure()
-        self._flows.tell()
+        self._flows.publish()
         await self._apis.ensure()
         if self._lease is not None:
             await self._lease.renew()
@@ -303,7 +303,7 @@ class Server:
         if self._exporter is not None:
             running.append(self._exporter.follow())
         if self._lease is not None:
-            running.append(self._lease.keep())
+            running.append(self._lease.renew_regularly())
         if self.settings.compaction_interval:
             running.append(compact_regularly(self.log, self.settings.compaction_interval, retire=self.cache.retire))
         events = self.cache[CORE_EVENTS.prefix()]

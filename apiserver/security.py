@@ -162,10 +162,10 @@ class Access:
         if settings.others.file is not None and first is not None:
             from apiserver.authentication.oidc.configuration import read_again
 
-            def take(text: bytes) -> None:
+            def reload(text: bytes) -> None:
                 self.authenticator.configure(read_again(text, first, settings.features, self.accounts.issuers))
 
-            yield ReloadedConfiguration("authentication", settings.others.file, server_id(host), take)
+            yield ReloadedConfiguration("authentication", settings.others.file, server_id(host), reload)
         for manifests in settings.admission.manifests.values():
             from apiserver.controlplane.static_manifests import ReloadedManifests
 
@@ -183,7 +183,7 @@ class Access:
     def administrator(self, user_of: Callable[[Request], Awaitable[User]]) -> Callable[[Request], Awaitable[str]]:
         """Return a function that gives the reason why a request's user is no administrator, "" for an administrator."""
 
-        async def judged(request: Request) -> str:
+        async def check(request: Request) -> str:
             try:
                 user = await user_of(request)
                 allowed = (await self.authorizer.decide(user, Question("*", "*", "*"))).allowed
@@ -191,17 +191,17 @@ class Access:
                 return str(error)
             return "" if allowed else f'User "{user.name}" may not use /-/'
 
-        return judged
+        return check
 
     @on_loop
     async def _label_secret(self, namespace: str, name: str, label: str, value: str) -> None:
         """Set a label of a secret. A failure is logged."""
 
-        def labelled(stored: Any) -> Any:
+        def set_label(stored: Any) -> Any:
             meta = stored["metadata"]
             return {**stored, "metadata": {**meta, "labels": {**(meta.get("labels") or {}), label: value}}}
 
         try:
-            await rewrite_own(self._registry, ADMIN, "", "secrets", namespace, name, labelled)
+            await rewrite_own(self._registry, ADMIN, "", "secrets", namespace, name, set_label)
         except (StatusError, StorageError) as error:
             log.warning("could not record the use of the token in secret %s/%s: %s", namespace, name, error)

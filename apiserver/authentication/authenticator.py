@@ -69,7 +69,7 @@ def _bearer(request: Request) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def _authenticated(user: User) -> User:
+def _add_authenticated_group(user: User) -> User:
     """Return the user as a member of system:authenticated."""
     if user.name == ANONYMOUS.name or {"system:authenticated", "system:unauthenticated"} & set(user.groups):
         return user
@@ -117,7 +117,7 @@ class Authenticator:
             _LASTING,
         )  # fmt: skip
         #: The user of requests without credentials; None if they are refused.
-        self.nobody = ADMIN if tokens is None else ANONYMOUS if anonymous else None
+        self.default_user = ADMIN if tokens is None else ANONYMOUS if anonymous else None
         if configured is not None:
             self.configure(configured)
 
@@ -131,7 +131,7 @@ class Authenticator:
         if peer is not None:
             return self._of_peer(request, peer) if peer.user is not None else None
         if "authorization" not in request.headers:
-            return self.nobody
+            return self.default_user
         token = _bearer(request)
         user = self._tokens.get(token) if token and self._tokens is not None else None
         return user or self._accounts.recall(token, self.audiences)
@@ -152,7 +152,7 @@ class Authenticator:
             user = ADMIN if user is None and self._tokens is None else user
         else:
             refused = peer is not None and peer.refused
-            user = self.nobody if not refused else None
+            user = self.default_user if not refused else None
             if user is None and not refused and request.path in self._open_paths:
                 user = ANONYMOUS
         if user is None:
@@ -212,19 +212,19 @@ class Authenticator:
         if self._webhook is None:
             return None
         found = await self._webhook.identify(token, wanted, self.audiences)
-        return found if found.user is None else AuthenticationResult(_authenticated(found.user), found.audiences)
+        return found if found.user is None else AuthenticationResult(_add_authenticated_group(found.user), found.audiences)
 
     def _for_us(self, user: User, wanted: tuple[str, ...]) -> AuthenticationResult:
         """Identify the owner of a token without audiences of its own: it is valid for this server's audiences."""
         good_for = tuple(audience for audience in wanted if audience in self.audiences)
-        return AuthenticationResult(_authenticated(user), good_for) if good_for else AuthenticationResult(None)
+        return AuthenticationResult(_add_authenticated_group(user), good_for) if good_for else AuthenticationResult(None)
 
     def configure(self, found: Authenticators) -> None:
         """Replace the issuers and the anonymous rule by those of an AuthenticationConfiguration."""
         self.issuers = found.issuers
         if found.anonymous is not None and self._tokens is not None:
             everywhere = found.anonymous.enabled and not found.anonymous.paths
-            self.nobody = ANONYMOUS if everywhere else None
+            self.default_user = ANONYMOUS if everywhere else None
             self._open_paths = found.anonymous.paths if found.anonymous.enabled else frozenset()
 
     async def issue(self, claims: Json) -> str:

@@ -134,18 +134,18 @@ def _policy(text: str) -> Policy:
     body = loads(text.encode())
     version, kind = interpret(body)
     if (version, kind) == (_VERSION, "Policy"):
-        return _made(decode(_POLICY, body.value).obj.get("spec") or {})
-    return _older(_made(decode(_SPEC, body.value).obj))
+        return _build_policy(decode(_POLICY, body.value).obj.get("spec") or {})
+    return _convert_v0(_build_policy(decode(_SPEC, body.value).obj))
 
 
-def _made(spec: Json) -> Policy:
+def _build_policy(spec: Json) -> Policy:
     return Policy(
         spec.get("user", ""), spec.get("group", ""), spec.get("readonly", False), spec.get("apiGroup", ""),
         spec.get("resource", ""), spec.get("namespace", ""), spec.get("nonResourcePath", ""),
     )  # fmt: skip
 
 
-def _older(said: Policy) -> Policy:
+def _convert_v0(said: Policy) -> Policy:
     """Convert a policy without apiVersion: unset fields match everything, and "*" means every authenticated user."""
     everybody = not (said.user or said.group) or "*" in (said.user, said.group)
     return Policy(

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from apiserver.api.objects import Json
-from apiserver.authorization.configuration import Configured
-from apiserver.authorization.webhook import Decisions, WebhookAuthorizer
+from apiserver.authorization.configuration import AuthorizerConfig
+from apiserver.authorization.webhook import DecisionMetrics, WebhookAuthorizer
 from apiserver.registry.definition.authority import Decision, Failure, Opinion, Question, Rules
 from apiserver.runtime.offload import wait_on_loop
 
@@ -71,13 +71,13 @@ class _Roles:
         rights = self._index.rights(user, question.namespace)
         if rights.find(question) is not None:
             return True, ""
-        return None, _missing(rights.missing) if rights.missing else ""
+        return None, _format_missing_roles(rights.missing) if rights.missing else ""
 
     def path_opinion(self, user: User, verb: str, path: str) -> Opinion:
         rights = self._index.rights(user, "")
         if rights.find_path(verb, path) is not None:
             return True, ""
-        return None, _missing(rights.missing) if rights.missing else ""
+        return None, _format_missing_roles(rights.missing) if rights.missing else ""
 
     def reason(self, user: User, question: Question) -> str:
         grant = self._index.rights(user, question.namespace).find(question)
@@ -88,7 +88,7 @@ class _Roles:
         return "" if grant is None else grant.reason(user)
 
 
-def _missing(grants: Sequence[Any]) -> str:
+def _format_missing_roles(grants: Sequence[Any]) -> str:
     """Return the reason of a refusal that names missing bound roles."""
     texts = list(
         dict.fromkeys(
@@ -154,7 +154,7 @@ class Authorizer:
 
     def __init__(
         self,
-        authorizers: Sequence[Configured],
+        authorizers: Sequence[AuthorizerConfig],
         stores: Mapping[tuple[str, str], Store],
         features: Features,
         webhooks: Webhooks,
@@ -163,10 +163,10 @@ class Authorizer:
         """Build the authorizers. Raise KubeconfigError."""
         self._stores, self._features, self._webhooks, self._policies = stores, features, webhooks, policies
         self._index: RoleIndex | None = None
-        self._counted = Decisions()
+        self._counted = DecisionMetrics()
         self.replace(authorizers)
 
-    def replace(self, configured: Sequence[Configured]) -> None:
+    def replace(self, configured: Sequence[AuthorizerConfig]) -> None:
         """Replace the authorizers. Raise KubeconfigError."""
         members = tuple(self._make(each) for each in configured)
         self.modes = tuple(each.type for each in configured)
@@ -177,7 +177,7 @@ class Authorizer:
         self._members = members
         self.is_remote = "Webhook" in self.modes and not self.allows_all
 
-    def _make(self, configured: Configured) -> _Member:
+    def _make(self, configured: AuthorizerConfig) -> _Member:
         mode = configured.type
         if mode == "RBAC":
             return _Roles(self._roles)
@@ -193,7 +193,7 @@ class Authorizer:
             return self._make_webhook(configured)
         return _Always(allow=mode == "AlwaysAllow")
 
-    def _make_webhook(self, configured: Configured) -> WebhookAuthorizer:
+    def _make_webhook(self, configured: AuthorizerConfig) -> WebhookAuthorizer:
         from apiserver.api.types.authorization import SubjectAccessReview
         from apiserver.webhooks.reviewers import Reviewer
         from kubedra.kubeconfig.reader import read_kubeconfig
@@ -297,7 +297,7 @@ class Authorizer:
                 rights = self._roles.rights(user, namespace)
                 rules += [rule for rule, _ in rights.rules]
                 if rights.missing:
-                    errors.append(_missing(rights.missing).removeprefix("RBAC: "))
+                    errors.append(_format_missing_roles(rights.missing).removeprefix("RBAC: "))
             elif mode == "Node" and user.name.startswith("system:node:") and "system:nodes" in user.groups:
                 incomplete = True
                 errors.append("node authorizer does not support user rule resolution")

@@ -16,12 +16,12 @@ from apiserver.api.helpers.config_files import AUTHORIZATION, ConfigurationError
 from apiserver.api.objects import Json
 from apiserver.api.values.durations import go_duration_problem, parse_duration
 from apiserver.api.values.names import dns_subdomain
-from apiserver.authorization.webhook import Asking, Condition
+from apiserver.authorization.webhook import Condition, WebhookCallSettings
 
 if TYPE_CHECKING:
     from apiserver.api.features.gates import Features
 
-__all__ = ["MODES", "Configured", "WebhookSettings", "of_modes", "read_authorizers"]
+__all__ = ["MODES", "AuthorizerConfig", "WebhookSettings", "of_modes", "read_authorizers"]
 
 
 MODES: Final = ("AlwaysAllow", "AlwaysDeny", "ABAC", "Webhook", "RBAC", "Node")
@@ -37,11 +37,11 @@ class WebhookSettings(NamedTuple):
     """The settings of one webhook authorizer."""
 
     kubeconfig: Path
-    asking: Asking
+    asking: WebhookCallSettings
     conditions: tuple[Condition, ...] = ()
 
 
-class Configured(NamedTuple):
+class AuthorizerConfig(NamedTuple):
     """The configuration of one authorizer."""
 
     type: str
@@ -49,14 +49,17 @@ class Configured(NamedTuple):
     webhook: WebhookSettings | None = None
 
 
-def of_modes(modes: Sequence[str], webhook: WebhookSettings | None = None) -> tuple[Configured, ...]:
+def of_modes(modes: Sequence[str], webhook: WebhookSettings | None = None) -> tuple[AuthorizerConfig, ...]:
     """Return the authorizers of --authorization-mode."""
     return tuple(
-        Configured(mode, _NAME, webhook) if mode == "Webhook" else Configured(mode, mode.lower()) for mode in modes
+        AuthorizerConfig(mode, _NAME, webhook) if mode == "Webhook" else AuthorizerConfig(mode, mode.lower())
+        for mode in modes
     )
 
 
-def read_authorizers(text: bytes, features: Features, required_types: Collection[str] = ()) -> tuple[Configured, ...]:
+def read_authorizers(
+    text: bytes, features: Features, required_types: Collection[str] = ()
+) -> tuple[AuthorizerConfig, ...]:
     """Read a configuration file.
 
     `required_types` are the types at the server's start; they must remain.
@@ -90,7 +93,7 @@ class _Reader:
         self._features = features
         self.errors: list[FieldError] = []
 
-    def read(self, authorizers: list[Json]) -> Iterator[Configured]:
+    def read(self, authorizers: list[Json]) -> Iterator[AuthorizerConfig]:
         if not authorizers:
             self.errors.append(required(Where("authorizers"), "at least one authorization mode must be defined"))
         types: set[str] = set()
@@ -107,7 +110,7 @@ class _Reader:
             else:
                 types.add(type_)
                 self._name(where / "name", said.get("name", ""), names)
-                yield Configured(type_, said.get("name", ""), self._webhook(where, type_, said.get("webhook")))
+                yield AuthorizerConfig(type_, said.get("name", ""), self._webhook(where, type_, said.get("webhook")))
 
     def _name(self, where: Where, name: str, names: set[str]) -> None:
         if not name:
@@ -140,7 +143,7 @@ class _Reader:
         self._one_of(where / "failurePolicy", policy, ("NoOpinion", "Deny"))
         kubeconfig = self._connection(where / "connectionInfo", said.get("connectionInfo") or {})
         compiled = self._conditions(where / "matchConditions", conditions)
-        asking = Asking(
+        asking = WebhookCallSettings(
             version,
             timeout,
             allowed if said.get("cacheAuthorizedRequests") is not False else 0.0,

@@ -147,7 +147,7 @@ class NodeAuthorizer:
 
     # One method per resource.
 
-    def _related(self, node: str, question: Question) -> Opinion:
+    def _check_relation(self, node: str, question: Question) -> Opinion:
         if not question.name:
             return None, "No Object name found"
         related = self._relation(node, question.resource, question.namespace, question.name)
@@ -184,23 +184,23 @@ class NodeAuthorizer:
             return None, "cannot read subresource"
         if not question.namespace:
             return None, "can only read namespaced object of this type"
-        return self._related(node, question)
+        return self._check_relation(node, question)
 
     def _get(self, node: str, question: Question) -> Opinion:
         if question.verb != "get":
             return None, "can only get individual resources of this type"
         if question.subresource:
             return None, "cannot get subresource"
-        return self._related(node, question)
+        return self._check_relation(node, question)
 
     def _volume_claim(self, node: str, question: Question) -> Opinion:
         if not question.subresource and question.verb == "get":
-            return self._related(node, question)
+            return self._check_relation(node, question)
         if question.subresource != "status":
             return self._get(node, question)
         if question.verb not in ("update", "patch"):
             return None, "can only get/update/patch this type"
-        return self._related(node, question)
+        return self._check_relation(node, question)
 
     def _csi_node(self, node: str, question: Question) -> Opinion:
         if question.verb not in ("get", "create", "update", "patch", "delete"):
@@ -218,7 +218,7 @@ class NodeAuthorizer:
             return None, "can only create tokens for individual service accounts"
         if question.subresource != "token":
             return None, "can only create token subresource of serviceaccount"
-        return self._related(node, question)
+        return self._check_relation(node, question)
 
     def _lease(self, node: str, question: Question) -> Opinion:
         if question.verb not in ("get", "create", "update", "patch", "delete"):
@@ -236,7 +236,7 @@ class NodeAuthorizer:
         if verb == "create":
             return _YES
         if verb in ("get", "update", "patch", "delete"):
-            return self._related(node, question)
+            return self._check_relation(node, question)
         if verb in ("watch", "list", "deletecollection"):
             if not self._selectors or _selects(question.selector, node):
                 return _YES
@@ -250,7 +250,7 @@ class NodeAuthorizer:
         if verb == "create":
             return _YES
         if verb == "get":
-            return self._related(node, question)
+            return self._check_relation(node, question)
         if verb not in ("list", "watch"):
             return None, f"nodes may not {verb} podcertificaterequests"
         if _selects(question.selector, node):
@@ -288,7 +288,7 @@ class NodeAuthorizer:
             if _selects(question.selector, node):
                 return _YES
             return (
-                self._related(node, question)
+                self._check_relation(node, question)
                 if question.name
                 else (None, "can only list/watch pods with spec.nodeName field selector")
             )

@@ -73,7 +73,7 @@ def _object(name: str, namespace: str = "", labels: dict[str, str] | None = None
 # Tables
 
 
-def _on(condition: str, features: Features) -> bool:
+def _is_enabled(condition: str, features: Features) -> bool:
     """Return whether a gate is on, a release reached (`1.36`) or not yet reached (`<1.36`)."""
     before = condition.startswith("<")
     release = condition.removeprefix("<")
@@ -102,7 +102,7 @@ def _cluster_roles(table: str, features: Features) -> Iterator[Json]:
 
 def _role(words: list[str], features: Features) -> Json | None:
     options = _options(words[1:])
-    if "if" in options and not _on(options["if"], features):
+    if "if" in options and not _is_enabled(options["if"], features):
         return None
     role = _object(words[0], labels={_AGGREGATE + options["to"]: "true"} if "to" in options else None)
     if "of" in options:
@@ -114,7 +114,7 @@ def _role(words: list[str], features: Features) -> Json | None:
 def _rule(line: str, features: Features) -> Json | None:
     words = (_EVENTS if line == "EVENTS" else line).split()
     options = _options(words[3:])
-    if "if" in options and not _on(options["if"], features):
+    if "if" in options and not _is_enabled(options["if"], features):
         return None
     verbs = _VERBS.get(words[0], words[0]).split(",")
     if words[1] == "url":

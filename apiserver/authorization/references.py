@@ -27,21 +27,23 @@ _SECRET_REFS: Final = {
 
 
 def secret_names(spec: Json) -> Iterator[str]:
-    yield from _named(spec.get("imagePullSecrets"))
+    yield from _get_names(spec.get("imagePullSecrets"))
     yield from _of_containers(spec, "secretRef", "secretKeyRef")
     for volume in spec.get("volumes") or ():
         yield from filter(
             None, ((volume.get("azureFile") or {}).get("secretName"), (volume.get("secret") or {}).get("secretName"))
         )
-        yield from _named((volume.get(source) or {}).get(field) for source, field in _SECRET_REFS.items())
-        yield from _named(source.get("secret") for source in (volume.get("projected") or {}).get("sources") or ())
+        yield from _get_names((volume.get(source) or {}).get(field) for source, field in _SECRET_REFS.items())
+        yield from _get_names(source.get("secret") for source in (volume.get("projected") or {}).get("sources") or ())
 
 
 def config_map_names(spec: Json) -> Iterator[str]:
     yield from _of_containers(spec, "configMapRef", "configMapKeyRef")
     for volume in spec.get("volumes") or ():
-        yield from _named((volume.get("configMap"),))
-        yield from _named(source.get("configMap") for source in (volume.get("projected") or {}).get("sources") or ())
+        yield from _get_names((volume.get("configMap"),))
+        yield from _get_names(
+            source.get("configMap") for source in (volume.get("projected") or {}).get("sources") or ()
+        )
 
 
 def volume_claim_names(pod: Json) -> Iterator[str]:
@@ -66,19 +68,19 @@ def volume_secrets(spec: Json) -> Iterator[tuple[str, str]]:
     if azure.get("secretName"):
         yield azure.get("secretNamespace") or claim_namespace, azure["secretName"]
     for source in _CLAIM_SECRETS:
-        yield from _placed((spec.get(source) or {}).get("secretRef"), claim_namespace)
+        yield from _get_reference((spec.get(source) or {}).get("secretRef"), claim_namespace)
     for source in _OWN_SECRETS:
-        yield from _placed((spec.get(source) or {}).get("secretRef"), "")
+        yield from _get_reference((spec.get(source) or {}).get("secretRef"), "")
     for field in _CSI_SECRETS:
-        yield from _placed((spec.get("csi") or {}).get(field), "")
+        yield from _get_reference((spec.get("csi") or {}).get(field), "")
 
 
-def _placed(reference: Json | None, namespace: str) -> Iterator[tuple[str, str]]:
+def _get_reference(reference: Json | None, namespace: str) -> Iterator[tuple[str, str]]:
     if reference:
         yield reference.get("namespace") or namespace, reference.get("name", "")
 
 
-def _named(references: Any) -> Iterator[str]:
+def _get_names(references: Any) -> Iterator[str]:
     for reference in references or ():
         if reference and reference.get("name"):
             yield reference["name"]
@@ -88,5 +90,5 @@ def _of_containers(spec: Json, whole: str, key: str) -> Iterator[str]:
     """Yield the references in containers' environments, to whole objects and to single keys."""
     for field in ("initContainers", "containers", "ephemeralContainers"):
         for container in spec.get(field) or ():
-            yield from _named(source.get(whole) for source in container.get("envFrom") or ())
-            yield from _named((variable.get("valueFrom") or {}).get(key) for variable in container.get("env") or ())
+            yield from _get_names(source.get(whole) for source in container.get("envFrom") or ())
+            yield from _get_names((variable.get("valueFrom") or {}).get(key) for variable in container.get("env") or ())

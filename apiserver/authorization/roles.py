@@ -48,11 +48,11 @@ class Grant(NamedTuple):
         shown = f"{self.name}/{self.namespace}" if self.namespace else self.name
         return (
             f'RBAC: allowed by {self.kind} "{shown}" of {self.role_kind} "{self.role}" to'
-            f" {_described(subject, self.namespace)}"
+            f" {_describe_subject(subject, self.namespace)}"
         )
 
 
-def _described(subject: Json, namespace: str) -> str:
+def _describe_subject(subject: Json, namespace: str) -> str:
     name = subject.get("name", "")
     if subject.get("kind") == "ServiceAccount":
         name += "/" + (subject.get("namespace") or namespace)
@@ -149,10 +149,10 @@ class RoleIndex:
         self._sources: tuple[tuple[Store, Callable[[Entry], None], Callable[[Entry], None]], ...] = tuple(
             (stores[GROUP, plural], put, take)
             for plural, put, take in (
-                ("clusterroles", self._put_role, self._take_role),
-                ("roles", self._put_role, self._take_role),
-                ("clusterrolebindings", self._put_binding, self._take_binding),
-                ("rolebindings", self._put_binding, self._take_binding),
+                ("clusterroles", self._put_role, self._remove_role),
+                ("roles", self._put_role, self._remove_role),
+                ("clusterrolebindings", self._put_binding, self._remove_binding),
+                ("rolebindings", self._put_binding, self._remove_binding),
             )
         )
         self._cursors: tuple[Cursor, ...] = ()
@@ -229,12 +229,12 @@ class RoleIndex:
         metadata = entry.obj["metadata"]
         self._roles[metadata.get("namespace", ""), metadata["name"]] = entry.obj.get("rules") or []
 
-    def _take_role(self, entry: Entry) -> None:
+    def _remove_role(self, entry: Entry) -> None:
         metadata = entry.obj["metadata"]
         self._roles.pop((metadata.get("namespace", ""), metadata["name"]), None)
 
     def _put_binding(self, entry: Entry) -> None:
-        self._take_binding(entry)
+        self._remove_binding(entry)
         obj = entry.obj
         metadata, ref = obj["metadata"], obj["roleRef"]
         namespace = metadata.get("namespace", "")
@@ -253,7 +253,7 @@ class RoleIndex:
             if key is not None:
                 self._subjects.setdefault((namespace, *key), {})[entry.key] = grant
 
-    def _take_binding(self, entry: Entry) -> None:
+    def _remove_binding(self, entry: Entry) -> None:
         grant = self._grants.pop(entry.key, None)
         for subject in grant.subjects if grant is not None else ():
             key = _key(subject, grant.namespace if grant is not None else "")

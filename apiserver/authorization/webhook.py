@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from apiserver.request.messages import User
     from apiserver.webhooks.reviewers import Reviewer
 
-__all__ = ["Asking", "Condition", "Decisions", "WebhookAuthorizer", "conditions_language"]
+__all__ = ["Condition", "DecisionMetrics", "WebhookAuthorizer", "WebhookCallSettings", "conditions_language"]
 
 
 #: Size of the cache, and limit in characters of user-chosen parts of a cached request.
@@ -45,7 +45,7 @@ class Condition(NamedTuple):
     compiled: Compiled
 
 
-class Asking(NamedTuple):
+class WebhookCallSettings(NamedTuple):
     """The settings of a webhook's calls.
 
     Times are in seconds; a cache time of 0 disables the cache. With `denies` a failed call denies the request instead
@@ -60,7 +60,7 @@ class Asking(NamedTuple):
     selectors: bool
 
 
-class Decisions:
+class DecisionMetrics:
     """Metrics of all webhooks of a server (apiserver_authorization_…)."""
 
     def __init__(self) -> None:
@@ -84,16 +84,16 @@ class Decisions:
             self._decisions, self._exclusions, self._errors, self._asked, self._open, self._took,
         ]  # fmt: skip
 
-    def decided(self, name: str, *, allowed: bool) -> None:
+    def record_decision(self, name: str, *, allowed: bool) -> None:
         self._decisions.sample("allowed" if allowed else "denied", name, "Webhook").value += 1
 
-    def excluded(self, name: str) -> None:
+    def record_exclusion(self, name: str) -> None:
         self._exclusions.sample(name, "Webhook").value += 1
 
-    def failed_conditions(self, name: str) -> None:
+    def record_condition_error(self, name: str) -> None:
         self._errors.sample(name, "Webhook").value += 1
 
-    def asked(self, name: str, result: str, seconds: float, *, opened: bool = False) -> None:
+    def record_call(self, name: str, result: str, seconds: float, *, opened: bool = False) -> None:
         self._asked.sample(name, result).value += 1
         self._took.sample(name, result).observe(seconds)
         if opened:
@@ -144,10 +144,15 @@ class WebhookAuthorizer:
     """Authorizer that calls one webhook."""
 
     def __init__(
-        self, name: str, reviewer: Reviewer, asking: Asking, conditions: Sequence[Condition], counted: Decisions
+        self,
+        name: str,
+        reviewer: Reviewer,
+        asking: WebhookCallSettings,
+        conditions: Sequence[Condition],
+        metrics: DecisionMetrics,
     ) -> None:
         self.name = name
-        self._reviewer, self._asking, self._conditions, self._counted = reviewer, asking, tuple(conditions), counted
+        self._reviewer, self._asking, self._conditions, self._metrics = reviewer, asking, tuple(conditions), metrics
         self._known: OrderedDict[bytes, tuple[datetime, Json]] = OrderedDict()
 
     async def opinion(self, user: User, question: Question) -> Opinion:
@@ -164,7 +169,7 @@ class WebhookAuthorizer:
             return None
         allowed = bool(known[1].get("allowed"))
         if allowed:
-            self._counted.decided(self.name, allowed=True)
+            self._metrics.record_decision(self.name, allowed=True)
         return allowed or None, ""
 
     def _attributes(self, question: Question) -> tuple[Json, Json]:
@@ -196,17 +201,17 @@ class WebhookAuthorizer:
         failing: bool | None = False if self._asking.denies else None
         try:
             if not self._matches(user, attributes):
-                self._counted.excluded(self.name)
+                self._metrics.record_exclusion(self.name)
                 return None, ""
         except EvaluationError as error:
-            self._counted.failed_conditions(self.name)
+            self._metrics.record_condition_error(self.name)
             return failing, Failure(str(error))
         outcome = await self._outcome(self._spec(user, sent), size)
         if isinstance(outcome, WebhookError):
             return failing, Failure(str(outcome))
         reason = outcome.get("reason", "")
         if outcome.get("denied") or outcome.get("allowed"):
-            self._counted.decided(self.name, allowed=not outcome.get("denied"))
+            self._metrics.record_decision(self.name, allowed=not outcome.get("denied"))
         if outcome.get("denied"):
             return False, Failure(_BOTH) if outcome.get("allowed") else reason
         return (True if outcome.get("allowed") else None), reason
@@ -256,9 +261,9 @@ class WebhookAuthorizer:
             outcome = await self._reviewer.review(asking.version, {"metadata": {}, "spec": spec}, asking.seconds)
         except WebhookError as error:
             late = error.code == 504 or "deadline exceeded" in str(error)
-            self._counted.asked(self.name, "timeout" if late else "error", elapsed(), opened=not asking.denies)
+            self._metrics.record_call(self.name, "timeout" if late else "error", elapsed(), opened=not asking.denies)
             return error
-        self._counted.asked(self.name, "success", elapsed())
+        self._metrics.record_call(self.name, "success", elapsed())
         lasts = asking.allowed_for if outcome.get("allowed") else asking.others_for
         if lasts and size < _LARGE:
             self._known[key] = now() + timedelta(seconds=lasts), outcome

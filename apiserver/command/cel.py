@@ -36,7 +36,7 @@ _NOT_FOUND = 404
 _PATIENCE = 30.0
 
 
-class _Mistake(Exception):
+class _UsageError(Exception):
     """A mistake of the caller; the message is one line."""
 
 
@@ -69,8 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         features = _gates(options.feature_gates)
         entries = list(_entries(_slices(options)))
         return _run(options.expression, release, features, entries, as_json=options.output == "json")
-    except _Mistake as mistake:
-        print(f"{parser.prog}: {mistake}", file=sys.stderr)
+    except _UsageError as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
 
 
@@ -78,7 +78,7 @@ class _Parser(argparse.ArgumentParser):
     """An argument parser with one-line errors."""
 
     def error(self, message: str) -> NoReturn:
-        raise _Mistake(message)
+        raise _UsageError(message)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -116,7 +116,7 @@ def _release(text: str) -> tuple[int, int]:
     try:
         return parse_release(text)
     except FeatureError as error:
-        raise _Mistake(f"--emulated-version: {error}") from None
+        raise _UsageError(f"--emulated-version: {error}") from None
 
 
 def _gates(text: str) -> dict[str, bool]:
@@ -124,7 +124,7 @@ def _gates(text: str) -> dict[str, bool]:
     for part in filter(None, text.split(",")):
         name, equals, value = part.partition("=")
         if not equals or value.lower() not in ("true", "false"):
-            raise _Mistake(f"--feature-gates {part}: expected NAME=true or NAME=false")
+            raise _UsageError(f"--feature-gates {part}: expected NAME=true or NAME=false")
         gates[name] = value.lower() == "true"
     return gates
 
@@ -137,7 +137,7 @@ def _slices(options: argparse.Namespace) -> Iterator[Mapping[str, Any]]:
     path = Path(options.kubeconfig) if options.kubeconfig else None
     first = path or default_files()[0]
     if not first.exists():
-        raise _Mistake(f"{first} does not exist; give --slices FILE or --kubeconfig FILE")
+        raise _UsageError(f"{first} does not exist; give --slices FILE or --kubeconfig FILE")
     yield from _from_cluster(path)
 
 
@@ -148,7 +148,7 @@ def _from_file(name: str) -> Iterator[Mapping[str, Any]]:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
         documents = [json.loads(text)] if text.lstrip().startswith("{") else list(yaml.safe_load_all(text))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise _Mistake(f"{name}: {' '.join(str(error).split())}") from None
+        raise _UsageError(f"{name}: {' '.join(str(error).split())}") from None
     for document in documents:
         items = document.get("items", [document]) if isinstance(document, dict) else []
         yield from (
@@ -162,7 +162,7 @@ def _from_cluster(path: Path | None) -> Iterator[Mapping[str, Any]]:
     try:
         cluster = read_kubeconfig(path)
     except KubeconfigError as error:
-        raise _Mistake(str(error)) from None
+        raise _UsageError(str(error)) from None
     try:
         trust = cluster.tls_context()
         with httpx.Client(
@@ -173,7 +173,7 @@ def _from_cluster(path: Path | None) -> Iterator[Mapping[str, Any]]:
         ) as client:
             yield from _pages(client)
     except (httpx.HTTPError, ValueError, OSError) as error:
-        raise _Mistake(f"{cluster.server}: {' '.join(str(error).split())}") from None
+        raise _UsageError(f"{cluster.server}: {' '.join(str(error).split())}") from None
 
 
 def _pages(client: httpx.Client) -> Iterator[Mapping[str, Any]]:

@@ -109,8 +109,8 @@ def make(directory: Path, hosts: Sequence[str], server: str, internal: str, post
     for name, url, user in (("kubeconfig", server, "admin"), ("controllers.kubeconfig", internal, "controllers")):
         kubeconfig.write(directory / name, url, token=tokens[USERS[user]], ca=authority)
     if postgres_user:
-        password = _kept(directory / "postgres-password", secrets.token_urlsafe(32))
-        _kept(directory / "pgpass", f"*:*:*:{postgres_user}:{password}\n")
+        password = _read_or_create(directory / "postgres-password", secrets.token_urlsafe(32))
+        _read_or_create(directory / "pgpass", f"*:*:*:{postgres_user}:{password}\n")
 
 
 def share(directory: Path, text: str) -> None:
@@ -131,7 +131,7 @@ def _tokens(path: Path) -> dict[str, str]:
     """Return tokens by user name, from the file or new."""
     if not path.exists():
         rows = [[secrets.token_urlsafe(32), user, user, "system:masters"] for user in USERS.values()]
-        _kept(path, "".join(f"{','.join(row)}\n" for row in rows))
+        _read_or_create(path, "".join(f"{','.join(row)}\n" for row in rows))
     with path.open(newline="") as file:
         tokens = {row[1]: row[0] for row in csv.reader(file) if len(row) > 1}
     read_tokens(path)
@@ -140,7 +140,7 @@ def _tokens(path: Path) -> dict[str, str]:
     return tokens
 
 
-def _kept(path: Path, text: str) -> str:
+def _read_or_create(path: Path, text: str) -> str:
     """Return the content of the file; write `text` atomically if the file is missing."""
     if path.exists():
         private.close_file(path)

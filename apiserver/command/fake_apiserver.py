@@ -16,7 +16,7 @@ from typing import Final
 
 from apiserver.runtime import gc_tuning as garbage
 
-__all__ = ["main", "translated"]
+__all__ = ["main", "translate_flags"]
 
 _HELP: Final = """\
 kube-apiserver, as far as kubedra stands in for it: an API server in memory.
@@ -44,16 +44,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     from apiserver.command.start import main as serve
 
-    flags, idle = translated(given)
+    flags, idle = translate_flags(given)
     if idle:
         print(f"kube-apiserver: without effect in kubedra: {', '.join(idle)}", file=sys.stderr, flush=True)
     os.environ["KUBEDRA_PROG"] = "kube-apiserver"
     return serve(flags)
 
 
-def translated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+def translate_flags(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the server's flags for a command line of kube-apiserver, and the ignored flags."""
-    known = _known()
+    known = _get_known_flags()
     flags: list[str] = []
     idle: list[str] = []
     values: dict[str, str] = {}
@@ -84,7 +84,7 @@ def _certificate(directory: Path) -> list[str]:
     return ["--tls"]
 
 
-def _known() -> dict[str, bool]:
+def _get_known_flags() -> dict[str, bool]:
     """Return kube-apiserver's flags that the server has, and whether each is a switch without a value."""
     from apiserver.options.flags import parser
 

@@ -37,7 +37,7 @@ _OPEN_CREDENTIAL = "open-access"
 _START_LIMIT = 60.0
 
 
-def say(settings: Settings, text: str) -> None:
+def print_line(settings: Settings, text: str) -> None:
     """Print a line for people: on stdout, or on stderr if a program reads stdout."""
     print(text, file=sys.stderr if settings.announce else sys.stdout, flush=True)
 
@@ -92,11 +92,11 @@ class Process:
         )
         server = await Server.open(self._settings, surroundings)
         try:
-            say(self._settings, f"storage     {self._storage()}")
+            print_line(self._settings, f"storage     {self._storage()}")
             web = self._web(server)
             serving = asyncio.ensure_future(web.serve(sockets=[self._listener]))
             await _first(web.ready.wait(), serving)
-            say(
+            print_line(
                 self._settings,
                 f"api server  {self.url}  (Kubernetes {'.'.join(map(str, self._settings.features.release))})",
             )
@@ -104,7 +104,7 @@ class Process:
         finally:
             await server.close()
             self._record.withdraw()
-        self._farewell(f"stopped; {self._kept()}")
+        self._print_safely(f"stopped; {self._describe_data()}")
 
     async def _until_stopped(self, server: Server, web: Web, serving: asyncio.Future[None]) -> None:
         components = await self._components.start(server.chain, server.front.coalescer)
@@ -114,8 +114,8 @@ class Process:
             if components is not None:
                 await _first(components.wait_ready(), running, self._stopping.wait())
                 for name in components.names:
-                    say(self._settings, f"component   {name}")
-            await self._come_to_rest()
+                    print_line(self._settings, f"component   {name}")
+            await self._wait_idle()
             self._announce()
             self._announced = True
             garbage.enable()
@@ -132,12 +132,12 @@ class Process:
             web.stop()
             await serving
 
-    async def _come_to_rest(self) -> None:
+    async def _wait_idle(self) -> None:
         """Wait until the start has no pending work in virtual time, before readiness is announced."""
         loop = asyncio.get_running_loop()
         if isinstance(loop, VirtualLoop):
             await loop.run_until_idle(_START_LIMIT)
-            say(
+            print_line(
                 self._settings,
                 f"clock       virtual, {loop.now():%Y-%m-%dT%H:%M:%SZ}; advance it with POST {self.url}/-/clock",
             )
@@ -147,12 +147,12 @@ class Process:
         if self._stopping.is_set():
             os._exit(130)
         self._stopping.set()
-        self._farewell("stopping; send a second signal to exit immediately")
+        self._print_safely("stopping; send a second signal to exit immediately")
 
-    def _farewell(self, text: str) -> None:
+    def _print_safely(self, text: str) -> None:
         """Print a line; ignore a closed output."""
         with contextlib.suppress(OSError):
-            say(self._settings, text)
+            print_line(self._settings, text)
 
     def _storage(self) -> str:
         settings = self._settings
@@ -162,7 +162,7 @@ class Process:
             return f"{settings.data_dir}  (durability {settings.durability})"
         return settings.storage.rpartition("@")[2]
 
-    def _kept(self) -> str:
+    def _describe_data(self) -> str:
         """Return a description of the data that remains after the end."""
         settings = self._settings
         if settings.memory:
@@ -200,17 +200,17 @@ class Process:
         kubeconfig.write(settings.kubeconfig, self.url, token=credential, ca=files[0].read_bytes() if files else b"")
         if settings.attached:
             loop = asyncio.get_running_loop()
-            threading.Thread(target=_when_stdin_ends, args=(loop, self._stopping), daemon=True).start()
+            threading.Thread(target=_stop_at_stdin_end, args=(loop, self._stopping), daemon=True).start()
         announcement = {"url": self.url, "kubeconfig": str(settings.kubeconfig), "pid": os.getpid(), "token": token}
         self._record.publish(announcement)
         if settings.announce:
             print(json.dumps(announcement), flush=True)
             return
-        say(settings, f"kubeconfig  {settings.kubeconfig}")
-        say(settings, "ready; press Ctrl-C to stop")
+        print_line(settings, f"kubeconfig  {settings.kubeconfig}")
+        print_line(settings, "ready; press Ctrl-C to stop")
 
 
-def _when_stdin_ends(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
+def _stop_at_stdin_end(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
     """Stop the server when stdin ends: the parent process has exited."""
     with contextlib.suppress(OSError, ValueError):
         while os.read(0, 4096):

@@ -18,7 +18,7 @@ from apiserver.authentication.tokens.service_account_keys import KeyFileError
 from apiserver.authentication.x509.client_certificates import CertificateError
 from apiserver.command import kubeconfig
 from apiserver.command.import_guard import ShadowedPackageError, check_origins
-from apiserver.command.serve import Process, certified, say
+from apiserver.command.serve import Process, certified, print_line
 from apiserver.components.child_process import ComponentsEnded, fork
 from apiserver.components.components import Files, in_process, maker
 from apiserver.controlplane.surroundings import Components
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = read(sys.argv[1:] if arguments is None else arguments)
         logs.configure(settings.logging_format, settings.verbosity)
         for warning in settings.warnings:
-            say(settings, f"warning: {warning}")
+            print_line(settings, f"warning: {warning}")
         kubeconfig.check(settings.kubeconfig)
         names = choose_components(settings)
         listener = listen(settings)
@@ -95,7 +95,9 @@ def choose_components(settings: Settings) -> list[str]:
         if settings.run:
             raise SettingsError("--run: needs the node-agent, add it to --controllers")
         if settings.nodes:
-            say(settings, f"warning: --nodes {settings.nodes} does nothing: --controllers leaves out the node-agent")
+            print_line(
+                settings, f"warning: --nodes {settings.nodes} does nothing: --controllers leaves out the node-agent"
+            )
     return chosen
 
 
@@ -103,7 +105,7 @@ def _components(settings: Settings, listener: socket.socket, files: Files, names
     """Prepare the components that the flags name; fork them if the flags request a child process."""
     if not names:
         return Components()
-    make = maker(settings, files, names, partial(say, settings))
+    make = maker(settings, files, names, partial(print_line, settings))
     connect = fork(names, make, listener).connect if settings.components_apart else partial(in_process, make)
     from controllers.manager.unattended import unattended
 

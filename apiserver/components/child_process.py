@@ -82,18 +82,18 @@ class ChildProcessComponents:
         try:
             return await self._pipe.call(name, *arguments)
         except PipeClosed:
-            raise await self._gone() from None
+            raise await self._build_ended_error() from None
 
     async def run(self) -> None:
         """Wait until cancelled. Raise ComponentsEnded."""
         try:
             await self._pipe.closed.wait()
-            raise await self._gone()
+            raise await self._build_ended_error()
         except asyncio.CancelledError:
             await self._stop()
             raise
 
-    async def _gone(self) -> ComponentsEnded:
+    async def _build_ended_error(self) -> ComponentsEnded:
         return ComponentsEnded(f"the process of the components ended: {await self._wait()}")
 
     async def _stop(self) -> None:

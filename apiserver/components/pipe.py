@@ -24,21 +24,21 @@ class PipeClosed(Exception):
     """The other end of the pipe is closed."""
 
 
-class _Answering:
+class _RunningRequest:
     """A running request. `unread` is the number of bytes of its chunks that the other end has not read yet."""
 
-    __slots__ = ("task", "unread", "wanted")
+    __slots__ = ("drained", "task", "unread")
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None]
         self.unread = 0
-        self.wanted: asyncio.Future[None] | None = None
+        self.drained: asyncio.Future[None] | None = None
 
-    def taken(self, size: int) -> None:
+    def acknowledge(self, size: int) -> None:
         """Subtract the bytes that the other end has read, and resume a waiting writer."""
         self.unread -= size
-        if self.wanted is not None and not self.wanted.done():
-            self.wanted.set_result(None)
+        if self.drained is not None and not self.drained.done():
+            self.drained.set_result(None)
 
 
 class Pipe(asyncio.Protocol):
@@ -49,7 +49,7 @@ class Pipe(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._frames = Frames()
         self._transport: asyncio.Transport
-        self._answering: dict[int, _Answering] = {}
+        self._running: dict[int, _RunningRequest] = {}
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._last_call = 0
         #: Set when the other end has closed.
@@ -59,8 +59,8 @@ class Pipe(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        for answering in list(self._answering.values()):
-            answering.task.cancel()
+        for running in list(self._running.values()):
+            running.task.cancel()
         for call in self._calls.values():
             if not call.done():
                 call.set_exception(PipeClosed())
@@ -76,12 +76,12 @@ class Pipe(asyncio.Protocol):
             if kind == FrameKind.REQUEST:
                 self._begin(number, payload)
             elif kind == FrameKind.RESULT or kind == FrameKind.FAILURE:
-                self._called(number, payload, failed=kind == FrameKind.FAILURE)
-            elif (answering := self._answering.get(number)) is not None:
+                self._finish_call(number, payload, failed=kind == FrameKind.FAILURE)
+            elif (running := self._running.get(number)) is not None:
                 if kind == FrameKind.TAKEN:
-                    answering.taken(int(payload))
+                    running.acknowledge(int(payload))
                 else:
-                    answering.task.cancel()
+                    running.task.cancel()
 
     # Requests
 
@@ -92,37 +92,37 @@ class Pipe(asyncio.Protocol):
         if answer is not None:
             self._write(number, answer)
             return
-        answering = self._answering[number] = _Answering()
-        answering.task = self._loop.create_task(self._answer(number, request, answering))
+        running = self._running[number] = _RunningRequest()
+        running.task = self._loop.create_task(self._answer(number, request, running))
 
-    async def _answer(self, number: int, request: Request, answering: _Answering) -> None:
+    async def _answer(self, number: int, request: Request, running: _RunningRequest) -> None:
         try:
             answer = await self._chain.handle(request)
             if isinstance(answer, Response):
                 self._write(number, answer)
             else:
-                await self._stream(number, answer, answering)
+                await self._stream(number, answer, running)
         except ConnectionClosed as error:
             self._send(build_frame(FrameKind.BROKEN, number, str(error).encode()))
         except Exception:
             log.exception("an answer to a component failed")
             self._send(build_frame(FrameKind.BROKEN, number))
         finally:
-            del self._answering[number]
+            del self._running[number]
 
     def _write(self, number: int, answer: Response) -> None:
         self._send(build_parts(FrameKind.ANSWER, number, (answer.status, answer.headers), answer.body))
 
-    async def _stream(self, number: int, answer: Stream, answering: _Answering) -> None:
+    async def _stream(self, number: int, answer: Stream, running: _RunningRequest) -> None:
         answer.inside = True
         self._send(build_parts(FrameKind.OPENED, number, (answer.status, answer.headers), b""))
         try:
             async for chunk in answer.chunks:
                 self._send(build_frame(FrameKind.CHUNK, number, chunk))
-                answering.unread += len(chunk)
-                while answering.unread > WINDOW:
-                    answering.wanted = self._loop.create_future()
-                    await answering.wanted
+                running.unread += len(chunk)
+                while running.unread > WINDOW:
+                    running.drained = self._loop.create_future()
+                    await running.drained
                 await self._coalescer.wait()
         finally:
             await answer.close()
@@ -147,12 +147,12 @@ class Pipe(asyncio.Protocol):
         finally:
             self._calls.pop(number, None)
 
-    def _called(self, number: int, payload: bytes, *, failed: bool) -> None:
+    def _finish_call(self, number: int, payload: bytes, *, failed: bool) -> None:
         call = self._calls.get(number)
         if call is None or call.done():
             return
-        made = pickle.loads(payload)  # noqa: S301 - from our own fork, through a private pipe
+        result = pickle.loads(payload)  # noqa: S301 - from our own fork, through a private pipe
         if failed:
-            call.set_exception(made)
+            call.set_exception(result)
         else:
-            call.set_result(made)
+            call.set_result(result)

@@ -35,7 +35,7 @@ class Aggregation:
     ) -> None:
         client = RemoteClient(settings.network.proxy_client)
         addresses = Addresses(settings.service_addresses, registry.lookup, registry.all_of)
-        self._servers = RemoteServers(registry, addresses, client, user, self._changed)
+        self._servers = RemoteServers(registry, addresses, client, user, self._update_chain)
         self._link, self._linked, self._chain, self._show = (
             AggregationHandler(self._servers, client),
             False,
@@ -49,7 +49,7 @@ class Aggregation:
     async def stop(self) -> None:
         await self._servers.stop()
 
-    def _changed(self) -> None:
+    def _update_chain(self) -> None:
         wanted = bool(self._servers.known)
         if wanted and not self._linked:
             self._chain.append_link(self._link)

@@ -49,9 +49,9 @@ class AuthenticationInfo:
         self._good = ""
         self._failed = ""
         if certificates is not None:
-            certificates.changed.append(self._look_again)
+            certificates.changed.append(self._invalidate)
 
-    def _look_again(self) -> None:
+    def _invalidate(self) -> None:
         self._good = ""
 
     async def follow(self) -> None:
@@ -83,11 +83,11 @@ class AuthenticationInfo:
     async def _store(self) -> None:
         found = self._registry.lookup("", "configmaps", _SPACE, _NAME)
         if found is None:
-            made = {"metadata": {"name": _NAME, "namespace": _SPACE}, "data": self._added({})}
+            made = {"metadata": {"name": _NAME, "namespace": _SPACE}, "data": self._add_own({})}
             await create_own(self._registry, ADMIN, "", "configmaps", made)
         elif found["metadata"]["resourceVersion"] != self._good:
             stored = found.get("data") or {}
-            if self._added(stored) != stored:
+            if self._add_own(stored) != stored:
                 await rewrite_own(
                     self._registry,
                     ADMIN,
@@ -95,7 +95,7 @@ class AuthenticationInfo:
                     "configmaps",
                     _SPACE,
                     _NAME,
-                    lambda old: {**old, "data": self._added(old.get("data") or {})},
+                    lambda old: {**old, "data": self._add_own(old.get("data") or {})},
                 )
             else:
                 self._good = found["metadata"]["resourceVersion"]
@@ -105,7 +105,7 @@ class AuthenticationInfo:
             log.error("ConfigMap %s/%s is not kept up to date: %s", _SPACE, _NAME, error)
         self._failed = str(error)
 
-    def _added(self, stored: dict[str, str]) -> dict[str, str]:
+    def _add_own(self, stored: dict[str, str]) -> dict[str, str]:
         """Return the stored data with ours added. Raise ValueError."""
         assert self._certificates is not None
         clients = _bundle(stored.get(_CLIENTS, ""), self._certificates.clients)
@@ -122,13 +122,13 @@ class AuthenticationInfo:
             "allowed-names": proxy.names if proxy else (),
         }
         for key, values in ours.items():
-            listed = _joined(stored.get(f"{_PROXY}{key}", ""), values)
+            listed = _merge_lists(stored.get(f"{_PROXY}{key}", ""), values)
             if listed or key != "uid-headers":
                 found[f"{_PROXY}{key}"] = json.dumps(listed, separators=(",", ":"))
         return {**found, f"{_PROXY}{_CLIENTS}": proxies}
 
 
-def _joined(stored: str, ours: tuple[str, ...]) -> list[str]:
+def _merge_lists(stored: str, ours: tuple[str, ...]) -> list[str]:
     """Join both lists, each value once. Raise ValueError."""
     before: Any = json.loads(stored) if stored else []
     if not isinstance(before, list):

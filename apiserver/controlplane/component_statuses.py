@@ -34,13 +34,15 @@ class ComponentHealth:
         """Return (name, health, message) of each component."""
         running = set(self._running())
         here = {"scheduler": _SCHEDULER in running, "controller-manager": bool(running - {_SCHEDULER})}
-        asked = await asyncio.gather(*(_well() if here[name] else _ask(port) for name, port in _PORTS.items()))
+        asked = await asyncio.gather(
+            *(_report_healthy() if here[name] else _ask(port) for name, port in _PORTS.items())
+        )
         problem = await self._stored()
         found = [(name, *answer) for name, answer in zip(_PORTS, asked, strict=True)]
         return [*found, ("etcd-0", not problem, problem or "ok")]
 
 
-async def _well() -> tuple[bool, str]:
+async def _report_healthy() -> tuple[bool, str]:
     return True, "ok"
 
 

@@ -102,21 +102,21 @@ class CustomResources:
     async def _follow(self, since: int) -> None:
         names = [definition["metadata"]["name"] for definition in self._all()]
         while True:
-            await self._settle(names)
+            await self._reconcile_all(names)
             cursor = self._store.cache.cursor(since)
             try:
                 while not cursor.closed:
                     if await cursor.wait(3600.0):
                         events = cursor.next_batch(1000)
                         since = cursor.revision
-                        await self._settle([event.key.rpartition("/")[2] for event in events])
+                        await self._reconcile_all([event.key.rpartition("/")[2] for event in events])
             except Expired:
                 since = self._store.cache.revision
             names = sorted({*(item["metadata"]["name"] for item in self._all()), *self._served})
             if cursor.closed and self._store.cache.closed:
                 return
 
-    async def _settle(self, names: list[str]) -> None:
+    async def _reconcile_all(self, names: list[str]) -> None:
         """Reconcile these definitions, and others of their groups once names become free."""
         todo = dict.fromkeys(names)
         while todo:
@@ -132,13 +132,13 @@ class CustomResources:
                     )
             except (StatusError, CatalogError) as error:
                 _LOG.warning("custom resource definition %s: %s", name, error)
-                asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._again, name)
+                asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._retry, name)
             except Exception:  # noqa: BLE001
                 # One failing definition must not block the others.
                 _LOG.exception("custom resource definition %s", name)
 
-    def _again(self, name: str) -> None:
-        task = asyncio.ensure_future(self._settle([name]))
+    def _retry(self, name: str) -> None:
+        task = asyncio.ensure_future(self._reconcile_all([name]))
         self._cleaning[f"again/{name}"] = task
         task.add_done_callback(lambda _: self._cleaning.pop(f"again/{name}", None))
 
@@ -157,7 +157,7 @@ class CustomResources:
         definition = self._get(name)
         if definition is not None:
             await self._serve(definition)
-            if CLEANUP in (definition["metadata"].get("finalizers") or ()) and _deleted(definition):
+            if CLEANUP in (definition["metadata"].get("finalizers") or ()) and _is_deleting(definition):
                 self._clean(name, definition["metadata"]["uid"])
         return freed
 
@@ -171,8 +171,8 @@ class CustomResources:
         ]
         names, (status, reason, message) = accepted(definition, others)
         known = condition(definition, "NamesAccepted")
-        told = known is not None and (known["status"], known.get("reason"), known.get("message"))
-        if names == definition["status"].get("acceptedNames") and told == (status, reason, message):
+        previous = known is not None and (known["status"], known.get("reason"), known.get("message"))
+        if names == definition["status"].get("acceptedNames") and previous == (status, reason, message):
             return False
 
         def change(obj: Hub, now: str) -> None:
@@ -315,7 +315,7 @@ class CustomResources:
         return True
 
 
-def _deleted(definition: Hub) -> bool:
+def _is_deleting(definition: Hub) -> bool:
     return "deletionTimestamp" in definition["metadata"]
 
 

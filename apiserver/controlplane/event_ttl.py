@@ -53,7 +53,7 @@ class Expiry:
         self._deadlines: OrderedDict[str, _Deadline] = OrderedDict()
         self._some = asyncio.Event()
         self._read_all()
-        self._end = cache.observe(self._note, self._read_all)
+        self._end = cache.observe(self._update_deadline, self._read_all)
 
     async def run(self) -> None:
         """Delete until cancelled. Log and retry failures."""
@@ -94,40 +94,40 @@ class Expiry:
                 return RETRY
             elif isinstance(answer, BaseException):
                 raise answer
-        self._tell()
+        self._update_wakeup()
         return 0.0 if len(first) == _AT_ONCE else PACE
 
-    def _note(self, record: Record) -> None:
+    def _update_deadline(self, record: Record) -> None:
         """Update an object's deadline from a row of the cache."""
         if record.deleted:
             self._deadlines.pop(record.key, None)
         else:
             self._deadlines[record.key] = _Deadline(self._loop.time() + self._seconds, record.revision)
             self._deadlines.move_to_end(record.key)
-        self._tell()
+        self._update_wakeup()
 
     def _read_all(self) -> None:
         moment, time = now(), self._loop.time()
         found = []
         for entry in self._cache.list().entries:
-            found.append((entry.key, _Deadline(time + self._left(entry, moment), entry.revision)))
+            found.append((entry.key, _Deadline(time + self._get_remaining_seconds(entry, moment), entry.revision)))
             entry.drop_derived()  # decoded only to read its time
         self._deadlines = OrderedDict(sorted(found, key=lambda item: item[1]))
-        self._tell()
+        self._update_wakeup()
 
-    def _left(self, entry: Entry, moment: datetime) -> float:
+    def _get_remaining_seconds(self, entry: Entry, moment: datetime) -> float:
         """Return the seconds until an object expires, by its last write."""
-        age = (moment - _written(entry.obj["metadata"])).total_seconds()
+        age = (moment - _get_last_write(entry.obj["metadata"])).total_seconds()
         return min(max(self._seconds - age, 0.0), self._seconds)
 
-    def _tell(self) -> None:
+    def _update_wakeup(self) -> None:
         if self._deadlines:
             self._some.set()
         else:
             self._some.clear()
 
 
-def _written(metadata: dict[str, Any]) -> datetime:
+def _get_last_write(metadata: dict[str, Any]) -> datetime:
     """Return the newest timestamp in an object: its creation, or a manager's last change."""
     times = [metadata.get("creationTimestamp"), *(entry.get("time") for entry in metadata.get("managedFields") or ())]
     known = [parse_time(text) for text in times if text]

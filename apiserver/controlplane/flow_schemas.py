@@ -25,7 +25,7 @@ __all__ = ["FlowSchemaStatus"]
 
 
 #: Called with the schemas and the levels.
-Heed = Callable[[Iterable[Json], Iterable[Json]], object]
+OnChange = Callable[[Iterable[Json], Iterable[Json]], object]
 
 _SCHEMAS: Final = ("flowcontrol.apiserver.k8s.io", "flowschemas")
 _LEVELS: Final = ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations")
@@ -44,16 +44,19 @@ def _verdict(level: str, *, there: bool) -> Json:
 
 
 class FlowSchemaStatus:
-    """Maintains that condition of all FlowSchemas. `heed` is called with the schemas and levels after each change."""
+    """Maintains the condition Dangling of all FlowSchemas.
 
-    def __init__(self, registry: Registry, heed: Heed = lambda schemas, levels: None) -> None:
-        self._registry, self._heed, self._changed = registry, heed, asyncio.Event()
+    `on_change` is called with the schemas and levels after each change.
+    """
+
+    def __init__(self, registry: Registry, on_change: OnChange = lambda schemas, levels: None) -> None:
+        self._registry, self._on_change, self._changed = registry, on_change, asyncio.Event()
         #: Times of the latest writes of each schema's condition, on the loop's clock.
         self._written: dict[str, deque[float]] = {}
 
-    def tell(self) -> None:
+    def publish(self) -> None:
         """Publish the present schemas and levels."""
-        self._heed(self._registry.all_of(*_SCHEMAS), self._registry.all_of(*_LEVELS))
+        self._on_change(self._registry.all_of(*_SCHEMAS), self._registry.all_of(*_LEVELS))
 
     async def follow(self) -> None:
         """Publish changes and update conditions, until cancelled."""
@@ -67,7 +70,7 @@ class FlowSchemaStatus:
             while True:
                 await self._changed.wait()
                 self._changed.clear()
-                self.tell()  # before a condition reports it
+                self.publish()  # before a condition reports it
                 try:
                     await self.ensure()
                 except StatusError:  # database unavailable: retried at the next change or start

@@ -46,9 +46,9 @@ class IssuedCertificates:
             return
         async for events in batches(store.cache):
             for event in events or ():
-                await self._note(event)
+                await self._count_certificate(event)
 
-    async def _note(self, event: Event) -> None:
+    async def _count_certificate(self, event: Event) -> None:
         if event.old is None or event.deleted:
             return
         before, issued = _certificate(event.old.obj), _certificate(event.new.obj)

@@ -123,7 +123,7 @@ class Elections:
         if not there:
             raise ValueError("no available candidates")
         strategy = _strategy(there)
-        best = _best(there) if strategy == _OLDEST else None
+        best = _pick_best(there) if strategy == _OLDEST else None
         await self._write(namespace, name, strategy, best["metadata"]["name"] if best else "")
 
     async def _ask(self, namespace: str, name: str, now: datetime) -> None:
@@ -133,13 +133,13 @@ class Elections:
             *_CANDIDATES,
             namespace,
             name,
-            lambda old: {**old, "spec": {**old["spec"], "pingTime": _written(now)}},
+            lambda old: {**old, "spec": {**old["spec"], "pingTime": _format_time(now)}},
         )
 
     async def _write(self, namespace: str, name: str, strategy: str, holder: str) -> None:
         """Create or update the lease for a holder ("" if another controller chooses)."""
         now = self._registry.clock()
-        spec: Json = {"strategy": strategy, "leaseDurationSeconds": _LASTS, "renewTime": _written(now)}
+        spec: Json = {"strategy": strategy, "leaseDurationSeconds": _LASTS, "renewTime": _format_time(now)}
         spec |= {"holderIdentity": holder} if holder else {}
         lease = self._registry.lookup(*_LEASES, namespace, name)
         if lease is None:
@@ -147,19 +147,19 @@ class Elections:
             if await create_own(self._registry, ADMIN, *_LEASES, made):
                 return
 
-        def changed(old: Json) -> Json:
-            return {**old, "spec": _after(old.get("spec") or {}, strategy, holder, now)}
+        def update(old: Json) -> Json:
+            return {**old, "spec": _build_spec(old.get("spec") or {}, strategy, holder, now)}
 
-        if lease is None or changed(lease)["spec"] != lease.get("spec"):
-            await rewrite_own(self._registry, ADMIN, *_LEASES, namespace, name, changed)
+        if lease is None or update(lease)["spec"] != lease.get("spec"):
+            await rewrite_own(self._registry, ADMIN, *_LEASES, namespace, name, update)
 
 
-def _after(spec: Json, strategy: str, holder: str, now: datetime) -> Json:
+def _build_spec(spec: Json, strategy: str, holder: str, now: datetime) -> Json:
     """Return the spec of a lease after an election."""
     before = spec.get("holderIdentity") or ""
     found = {**spec, "strategy": strategy}
     if holder and (not before or (_has_run_out(spec, now) and holder != before)):
-        found |= {"holderIdentity": holder, "renewTime": _written(now), "leaseDurationSeconds": _LASTS}
+        found |= {"holderIdentity": holder, "renewTime": _format_time(now), "leaseDurationSeconds": _LASTS}
         found.pop("preferredHolder", None)
         found.pop("acquireTime", None)
     elif holder and holder != before:
@@ -175,7 +175,7 @@ def _is_needed(lease: Json | None, candidates: Sequence[Json], now: datetime) ->
         return True
     if any((_moment(each, "renewTime") or now) + _VALID / 2 < now for each in candidates):
         return True
-    best = _best(candidates) if _strategy(candidates) == _OLDEST else None
+    best = _pick_best(candidates) if _strategy(candidates) == _OLDEST else None
     return best is not None and best["metadata"]["name"] != holder
 
 
@@ -189,7 +189,7 @@ def _strategy(candidates: Sequence[Json]) -> str:
     return str(next(iter(said.values())))
 
 
-def _best(candidates: Sequence[Json]) -> Json | None:
+def _pick_best(candidates: Sequence[Json]) -> Json | None:
     """Return the candidate with the oldest emulation version, then the oldest binary, then the earliest creation."""
     able = [each for each in candidates if each["spec"].get("emulationVersion")]
     return min(
@@ -213,7 +213,7 @@ def _moment(candidate: Json, name: str) -> datetime | None:
     return parse_time(text, MICROSECONDS) if text else None
 
 
-def _written(moment: datetime) -> str:
+def _format_time(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}"
 
 

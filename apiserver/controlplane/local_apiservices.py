@@ -65,7 +65,7 @@ class LocalApis:
         return [
             store.key("", item["metadata"]["name"])
             for item in self._registry.all_of(*_SERVICES)
-            if _managed(item) == "onstart"
+            if _get_manager(item) == "onstart"
         ]
 
     async def ensure(self, *, starting: bool = True) -> None:
@@ -73,7 +73,7 @@ class LocalApis:
 
         Changes to APIServices of custom groups are reverted.
         """
-        wanted = self._wanted()
+        wanted = self._build_services()
         there = {item["metadata"]["name"]: item for item in self._registry.all_of(*_SERVICES)}
         steps: list[Awaitable[Any]] = []
         for name, obj in wanted.items():
@@ -81,10 +81,10 @@ class LocalApis:
             if item is None:
                 if starting or custom:
                     steps.append(create_own(self._registry, ADMIN, *_SERVICES, obj))
-            elif _managed(item) == _CUSTOM and item["spec"] != obj["spec"]:
+            elif _get_manager(item) == _CUSTOM and item["spec"] != obj["spec"]:
                 steps.append(self._restore(name, obj["spec"]))
         for name, item in there.items():
-            if _managed(item) and name not in wanted:
+            if _get_manager(item) and name not in wanted:
                 steps.append(delete_own(self._registry, ADMIN, *_SERVICES, "", name))
         await asyncio.gather(*steps)
 
@@ -94,7 +94,7 @@ class LocalApis:
         ctx.manager = "kube-apiserver"
 
         def func(old: Hub) -> Hub:
-            if _managed(old) == _CUSTOM:
+            if _get_manager(old) == _CUSTOM:
                 old["spec"] = spec
             return old
 
@@ -104,7 +104,7 @@ class LocalApis:
             if error.reason != "NotFound":
                 raise
 
-    def _wanted(self) -> dict[str, Json]:
+    def _build_services(self) -> dict[str, Json]:
         wanted = {}
         for resource, version in self._served():
             group, name = resource.group, f"{version.name}.{resource.group}"
@@ -118,7 +118,7 @@ class LocalApis:
         return wanted
 
 
-def _managed(item: Any) -> str:
+def _get_manager(item: Any) -> str:
     """Return the manager of an APIService; "" if the server does not manage it."""
     found: str = (item["metadata"].get("labels") or {}).get(_MANAGED, "")
     return found

@@ -43,7 +43,7 @@ class IdentityLease:
         self._registry, self._name, self._host = registry, server_id(host), host
         self._holder = f"{self._name}_{registry.new_uid()}"
 
-    async def keep(self) -> None:
+    async def renew_regularly(self) -> None:
         """Renew the lease and delete expired ones, until cancelled."""
         while True:
             with timers(Timer.UPKEEP):
@@ -80,11 +80,11 @@ class IdentityLease:
         store, moment = self._registry.stores[_LEASES], self._registry.clock()
         for entry in store.cache.list(store.key(_NAMESPACE, "")).entries:
             labels = entry.obj["metadata"].get("labels") or {}
-            if labels.get(_LABEL) == _NAME and _over(entry.obj.get("spec") or {}, moment):
+            if labels.get(_LABEL) == _NAME and _is_expired(entry.obj.get("spec") or {}, moment):
                 await delete_own(self._registry, ADMIN, *_LEASES, _NAMESPACE, entry.obj["metadata"]["name"])
 
 
-def _over(spec: Json, moment: datetime) -> bool:
+def _is_expired(spec: Json, moment: datetime) -> bool:
     """Return whether a lease has expired; one without a time or a duration has."""
     if not spec.get("renewTime") or spec.get("leaseDurationSeconds") is None:
         return True

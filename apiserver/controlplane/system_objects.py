@@ -104,11 +104,11 @@ class BuiltIn:
 
     async def _ensure(self, group: str, plural: str, obj: Json, manager: str = "") -> None:
         """Create an object if it is missing. A refusal is logged."""
-        refused = await self._refused(group, plural, obj, manager)
+        refused = await self._create_missing(group, plural, obj, manager)
         if refused is not None:
             _LOG.warning("%s", refused)
 
-    async def _refused(self, group: str, plural: str, obj: Json, manager: str = "") -> StatusError | None:
+    async def _create_missing(self, group: str, plural: str, obj: Json, manager: str = "") -> StatusError | None:
         """Create an object if it is missing; return the refusal, or None if the object exists.
 
         A refusal comes from the configuration or from stored objects. Another server may create the object at the same
@@ -223,14 +223,14 @@ class BuiltIn:
         Another server that creates it holds its address first: wait for that server. If it never stores the service,
         take the address over.
         """
-        refused = await self._refused("", "services", obj)
+        refused = await self._create_missing("", "services", obj)
         for _ in range(_ATTEMPTS):
             if refused is None:
                 return
             if self._registry.lookup(*ADDRESSES, "", self._network.own_address) is None:
                 break  # refused for another reason
             await asyncio.sleep(_PAUSE)
-            refused = await self._refused("", "services", obj)
+            refused = await self._create_missing("", "services", obj)
         held = self._registry.lookup(*ADDRESSES, "", self._network.own_address)
         parent = held["spec"]["parentRef"] if held is not None else {}
         if (parent.get("namespace"), parent.get("name")) == ("default", _KUBERNETES):

@@ -10,7 +10,7 @@ from typing import Final
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.features.gates import Features
 from apiserver.authentication.settings import AccountKeys, IdentitySettings, ProxySettings
-from apiserver.options.values import FlagTable, add_table, listed, seconds, values_of
+from apiserver.options.values import FlagTable, add_table, seconds, split_list, values_of
 
 __all__ = ["add_flags", "read_identity"]
 
@@ -71,7 +71,7 @@ def read_identity(given: argparse.Namespace, features: Features, *, tls: bool) -
 
 def _proxy(values: dict[str, list[str]]) -> ProxySettings | None:
     start = "requestheader-"
-    headers = {name.removeprefix(start): listed(found) for name, found in values.items() if name.startswith(start)}
+    headers = {name.removeprefix(start): split_list(found) for name, found in values.items() if name.startswith(start)}
     if not values[start + "client-ca-file"]:
         named = next((name for name, found in headers.items() if found), "")
         if named:
@@ -107,7 +107,7 @@ def _accounts(values: dict[str, list[str]], features: Features) -> AccountKeys:
         Path(signing[-1]) if signing else None,
         tuple(map(Path, keys or signing[-1:])),
         tuple(values[start + "issuer"]),
-        listed(values["api-audiences"]),
+        split_list(values["api-audiences"]),
         (values[start + "jwks-uri"] or [""])[-1],
         longest,
         endpoint,

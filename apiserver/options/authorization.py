@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from apiserver.authorization.configuration import MODES, Configured, WebhookSettings, of_modes, read_authorizers
+from apiserver.authorization.configuration import MODES, AuthorizerConfig, WebhookSettings, of_modes, read_authorizers
 from apiserver.authorization.rules import quoted_list
-from apiserver.authorization.webhook import Asking
+from apiserver.authorization.webhook import WebhookCallSettings
 from apiserver.options.values import FlagTable, add_table, seconds, values_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _ALLOWED_FOR, _OTHERS_FOR = "5m", "30s"
 class AccessSettings:
     """The authorizers, the policies of ABAC, and the authorizers' configuration file."""
 
-    authorizers: tuple[Configured, ...] = of_modes(("AlwaysAllow",))
+    authorizers: tuple[AuthorizerConfig, ...] = of_modes(("AlwaysAllow",))
     policies: Policies | None = None
     file: Path | None = None
 
@@ -131,5 +131,7 @@ def _webhook(values: dict[str, str], features: Features) -> WebhookSettings:
         seconds(f"{start}cache-{name}-ttl", values[f"{start}cache-{name}-ttl"] or default)
         for name, default in (("authorized", _ALLOWED_FOR), ("unauthorized", _OTHERS_FOR))
     ]
-    asking = Asking(version, _TIMEOUT, lasting[0], lasting[1], False, features.enabled("AuthorizeWithSelectors"))
+    asking = WebhookCallSettings(
+        version, _TIMEOUT, lasting[0], lasting[1], False, features.enabled("AuthorizeWithSelectors")
+    )
     return WebhookSettings(Path(values[f"{start}config-file"]).absolute(), asking)

@@ -10,7 +10,7 @@ FORMATS = ("text", "json")
 _TEXT = "%(asctime)s %(levelname).1s %(name)s: %(message)s"
 
 
-class OneLine(logging.Formatter):
+class OneLineFormatter(logging.Formatter):
     """A formatter that escapes line ends, so that a record with a traceback is one line."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -36,6 +36,6 @@ class Json(logging.Formatter):
 def configure(form: str, verbosity: int) -> None:
     """Log to stderr in this format: warnings; with -v also info; with -vv everything."""
     handler = logging.StreamHandler()
-    handler.setFormatter(Json() if form == "json" else OneLine(_TEXT))
+    handler.setFormatter(Json() if form == "json" else OneLineFormatter(_TEXT))
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbosity, 2)]
     logging.basicConfig(level=level, handlers=[handler], force=True)

@@ -63,7 +63,7 @@ def read_metrics(given: argparse.Namespace) -> MetricSettings:
     return MetricSettings(disabled, allowed)
 
 
-def _checked(flag: str, mapping: Mapping[str, str]) -> Mapping[str, str]:
+def _validate_labels(flag: str, mapping: Mapping[str, str]) -> Mapping[str, str]:
     for key in mapping:
         if not _KEY.fullmatch(key):
             raise ValueError(f"{flag}: {key!r} is not the name of a metric and of a label, METRIC,LABEL")
@@ -81,7 +81,7 @@ def _of_flags(given: list[str]) -> Mapping[str, str]:
             if not equals:
                 raise ValueError(f"{flag} {text}: {part} must be formatted as key=value")
             found[key] = values
-    return _checked(flag, found)
+    return _validate_labels(flag, found)
 
 
 def _of_file(path: Path) -> Mapping[str, str]:
@@ -94,4 +94,4 @@ def _of_file(path: Path) -> Mapping[str, str]:
         raise ValueError(f"{flag}: {' '.join(str(error).split())}") from None
     if not isinstance(found, dict) or not all(isinstance(part, str) for pair in found.items() for part in pair):
         raise ValueError(f"{flag}: not a map of strings")
-    return _checked(flag, found)
+    return _validate_labels(flag, found)

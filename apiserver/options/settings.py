@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.admission.plugins.registered import Selected, conflicting, select
+from apiserver.admission.plugins.registered import PluginSelection, conflicting, select
 from apiserver.api.features.gates import FeatureError, Features, ReleaseError, parse_gates, parse_release
 from apiserver.api.values.times import parse_time
 from apiserver.authentication.authenticator import TokenFileError, read_tokens
@@ -35,7 +35,7 @@ from apiserver.options.service_network import NetworkSettings, read_network
 from apiserver.options.tls import read_tls
 from apiserver.options.tokens import TokenSettings, read_token_settings
 from apiserver.options.tracing import TracingSettings, read_tracing
-from apiserver.options.values import listed, seconds
+from apiserver.options.values import seconds, split_list
 from apiserver.registry.catalog.served import parse_runtime_config
 from apiserver.request.messages import User
 from apiserver.runtime.virtual_loop import START
@@ -132,7 +132,7 @@ class Settings:
 _CREDENTIALS: Final = re.compile(r"(?<=://)[^/?#\s]*@|(?<=[?&])(?:ssl)?password=[^&]*&?")
 
 
-def _shown(value: Any) -> str:
+def _format_flag(value: Any) -> str:
     """Format a flag's value as Go prints it. Credentials are removed, since readers of /flagz may not see them."""
     if isinstance(value, list | tuple):
         return f"[{','.join(map(str, value))}]"
@@ -183,7 +183,7 @@ def read(arguments: Sequence[str]) -> Settings:
     _check(given, tokens)
     given.nodes = given.nodes or 0
     given.devices = "gpu.example.com" if given.devices is None else given.devices
-    enable, disable = listed(given.enable_admission_plugins), listed(given.disable_admission_plugins)
+    enable, disable = split_list(given.enable_admission_plugins), split_list(given.disable_admission_plugins)
     if tokens is None and _NEEDS_TOKENS not in enable + disable:
         disable += (_NEEDS_TOKENS,)
     selected = select(enable, disable)
@@ -207,7 +207,7 @@ def read(arguments: Sequence[str]) -> Settings:
         disable_plugins=disable,
         port=given.port,
         bind_address=given.bind_address,
-        accept_hosts=listed(given.accept_hosts),
+        accept_hosts=split_list(given.accept_hosts),
         data_dir=data_dir,
         storage=given.storage,
         durability=given.durability,
@@ -217,7 +217,7 @@ def read(arguments: Sequence[str]) -> Settings:
         tls_own=given.tls,
         tls_options=tls_options,
         controllers=_controllers(given),
-        components_apart=_apart(given),
+        components_apart=_runs_child_process(given),
         scheduler_config=given.config.absolute() if given.config else None,
         nodes=given.nodes,
         devices=given.devices,
@@ -238,7 +238,7 @@ def read(arguments: Sequence[str]) -> Settings:
         seed=given.seed,
         warn_dropped_fields=given.warn_dropped_fields,
         request_log=given.request_log,
-        flags={name.replace("_", "-"): _shown(value) for name, value in vars(given).items()},
+        flags={name.replace("_", "-"): _format_flag(value) for name, value in vars(given).items()},
         audit_policy=_audit_policy(given.audit_policy_file),
         audit_log=given.audit_log_path,
         warnings=tuple(_warnings(given, features, selected.missing, admission.unheeded)),
@@ -249,10 +249,10 @@ def _controllers(given: argparse.Namespace) -> tuple[str, ...]:
     """Return the names of --controllers; without the flag those that --nodes need."""
     if given.controllers is None:
         return _NODE_COMPONENTS if given.nodes else ()
-    return listed([given.controllers]) if given.controllers != "none" else ()
+    return split_list([given.controllers]) if given.controllers != "none" else ()
 
 
-def _apart(given: argparse.Namespace) -> bool:
+def _runs_child_process(given: argparse.Namespace) -> bool:
     """Return whether components get a child process: not with virtual time or a seed, which need one loop."""
     return given.components_apart == "true" and _MAY_FORK and given.clock == "real" and given.seed is None
 
@@ -323,7 +323,7 @@ def _check(given: Any, tokens: Mapping[str, User] | None) -> None:
         )
 
 
-def _check_plugins(selected: Selected, both: Sequence[str], admission: AdmissionSettings) -> None:
+def _check_plugins(selected: PluginSelection, both: Sequence[str], admission: AdmissionSettings) -> None:
     """Raise SettingsError for admission plugins that do not exist, are in both flags, or lack their configuration."""
     if selected.unknown:
         raise SettingsError(

@@ -12,7 +12,7 @@ import ssl
 from pathlib import Path
 from typing import Final
 
-from apiserver.tls.settings import NamedPair, TlsSettings
+from apiserver.tls.settings import SniCertificate, TlsSettings
 
 __all__ = ["add_flags", "read_tls"]
 
@@ -81,7 +81,7 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
 
 def read_tls(given: argparse.Namespace, *, tls: bool) -> TlsSettings:
     """Parse the TLS flags. Raise ValueError naming the bad flag, in one line."""
-    names, curves = _listed(given.tls_cipher_suites), _listed(given.tls_curve_preferences)
+    names, curves = _split_lists(given.tls_cipher_suites), _split_lists(given.tls_curve_preferences)
     version = given.tls_min_version
     for flag, said in (
         ("cipher-suites", names), ("curve-preferences", curves), ("min-version", version),
@@ -95,11 +95,11 @@ def read_tls(given: argparse.Namespace, *, tls: bool) -> TlsSettings:
     minimum = _VERSIONS.get(version, ssl.TLSVersion.TLSv1_2)
     if names and not suites:
         minimum = ssl.TLSVersion.TLSv1_3  # only suites of TLS 1.3
-    named = tuple(map(_named, given.tls_sni_cert_key))
+    named = tuple(map(_parse_named_pair, given.tls_sni_cert_key))
     return TlsSettings(suites, minimum, _curve(curves), any("RSA_WITH" in name for name in names), named)
 
 
-def _named(text: str) -> NamedPair:
+def _parse_named_pair(text: str) -> SniCertificate:
     """Parse a certificate and its names. Raise ValueError."""
     flag = f"--tls-sni-cert-key {text}"
     files, colon, listed = text.partition(":")
@@ -114,7 +114,7 @@ def _named(text: str) -> NamedPair:
     for path in pair:
         if not Path(path).is_file():
             raise ValueError(f"{flag}: {path}: no such file")
-    return NamedPair(Path(pair[0]), Path(pair[1]), tuple(names))
+    return SniCertificate(Path(pair[0]), Path(pair[1]), tuple(names))
 
 
 def _is_address(name: str) -> bool:
@@ -125,7 +125,7 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def _listed(given: list[str]) -> list[str]:
+def _split_lists(given: list[str]) -> list[str]:
     return [name for text in given for name in text.strip("[]").split(",") if name]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.api.objects import Json
-from apiserver.options.values import FlagTable, add_table, listed, seconds, values_of
+from apiserver.options.values import FlagTable, add_table, seconds, split_list, values_of
 
 if TYPE_CHECKING:
     from apiserver.api.features.gates import Features
@@ -133,7 +133,7 @@ def _of_flags(values: dict[str, list[str]], features: Features, issuers: Collect
         if not equals:
             raise ValueError(f"--oidc-required-claim {each}: write it like CLAIM=VALUE")
         required.append({"claim": name, "requiredValue": value})
-    algorithms = listed(values["oidc-signing-algs"]) or ("RS256",)
+    algorithms = split_list(values["oidc-signing-algs"]) or ("RS256",)
     unknown = sorted(set(algorithms) - set(ALGORITHMS))
     if unknown:
         raise ValueError(f'--oidc-signing-algs: oidc: unsupported signing alg: "{unknown[0]}"')

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from apiserver.api.values.durations import parse_duration
 
-__all__ = ["FlagTable", "add_table", "listed", "seconds", "values_of"]
+__all__ = ["FlagTable", "add_table", "seconds", "split_list", "values_of"]
 
 #: Name, metavar and help of each flag.
 FlagTable: TypeAlias = tuple[tuple[str, str, str], ...]
@@ -31,7 +31,7 @@ def values_of(given: argparse.Namespace, table: FlagTable) -> dict[str, Any]:
     return {name: getattr(given, name.replace("-", "_")) for name, _, _ in table}
 
 
-def listed(values: Iterable[str]) -> tuple[str, ...]:
+def split_list(values: Iterable[str]) -> tuple[str, ...]:
     """Split comma-separated values into names."""
     return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
 

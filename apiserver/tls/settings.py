@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class NamedPair(NamedTuple):
+class SniCertificate(NamedTuple):
     """A certificate and its key for server names, which may begin with `*.`.
 
     Without `names` it is used for the names of the certificate.
@@ -31,7 +31,7 @@ class TlsSettings:
     minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
     curve: str = ""
     rsa: bool = False
-    named: tuple[NamedPair, ...] = ()
+    named: tuple[SniCertificate, ...] = ()
 
     def restrict(self, context: ssl.SSLContext) -> None:
         """Apply the flags to a context. Raise ValueError if this OpenSSL supports none of the values."""

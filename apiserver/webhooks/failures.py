@@ -99,7 +99,7 @@ def connection_text(error: BaseException, host: str, address: str) -> str:
     """Return why there was no response. `address` is the connection's host:port, `host` the expected name."""
     for cause in causes_of(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"tls: failed to verify certificate: {_certificate(cause)}"
+            return f"tls: failed to verify certificate: {_describe_certificate_error(cause)}"
         if isinstance(cause, ssl.SSLError):
             if cause.reason == "WRONG_VERSION_NUMBER" or cause.reason == "HTTP_REQUEST":
                 return "http: server gave HTTP response to HTTPS client"
@@ -113,7 +113,7 @@ def connection_text(error: BaseException, host: str, address: str) -> str:
     return "EOF" if "disconnected" in str(error) else str(error) or "EOF"
 
 
-def _certificate(error: ssl.SSLCertVerificationError) -> str:
+def _describe_certificate_error(error: ssl.SSLCertVerificationError) -> str:
     code: Any = error.verify_code
     if code in _UNKNOWN_SIGNERS:
         return "x509: certificate signed by unknown authority"

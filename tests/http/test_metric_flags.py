@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.http.sinks.metric_filters import Shown
+from apiserver.http.sinks.metric_filters import MetricFilter
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
 from apiserver.runtime.metrics import Counter, Gauge, Histogram, text
@@ -22,7 +22,7 @@ def shown(*flags: str) -> str:
         counter.inc(code, verb)
     for seconds, verb in ((0.5, "GET"), (1.5, "GET"), (0.25, "PUT"), (2.0, "POST")):
         histogram.observe(seconds, verb)
-    lines = text(Shown(read(flags).metrics)([counter, histogram, gauge])).splitlines()
+    lines = text(MetricFilter(read(flags).metrics)([counter, histogram, gauge])).splitlines()
     return "\n".join(line for line in lines if not line.startswith("#"))
 
 

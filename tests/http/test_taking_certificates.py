@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from OpenSSL import SSL
 
 from apiserver.authentication.x509 import client_certificates as handlers
-from apiserver.authentication.x509.client_certificates import ClientCertificates, Shown
+from apiserver.authentication.x509.client_certificates import ClientCertificates, PresentedCertificates
 from apiserver.options.settings import read
 from apiserver.request.messages import Peer
 from apiserver.runtime import clock
@@ -132,7 +132,7 @@ def test_a_certificate_that_ends_while_its_connection_is_open_counts_no_more(
 ) -> None:
     users = Authority(tmp_path, "users")
     certificates, https = asking(tmp_path, users)
-    shown = Shown(certificates, Ends(https, users.client("alice")).server.peer_certificates())
+    shown = PresentedCertificates(certificates, Ends(https, users.client("alice")).server.peer_certificates())
     first = shown.peer()
     assert (first.user and first.user.name, first.refused) == ("alice", False)
     assert shown.peer() is first, "it is not verified again for each request"
@@ -150,7 +150,7 @@ def test_a_certificate_that_cannot_be_read_names_nobody(tmp_path: Path, was: byt
     certificates, _ = asking(tmp_path, users)
     shown = x509.load_pem_x509_certificate(users.client("alice").read_bytes()).public_bytes(Encoding.DER)
     assert was in shown
-    odd = Shown(certificates, (shown.replace(was, now),))
+    odd = PresentedCertificates(certificates, (shown.replace(was, now),))
     first = odd.peer()
     assert first == Peer(None, refused=True)
     assert odd.peer() is first, "it is not read again for each request"
@@ -265,7 +265,7 @@ def test_a_client_that_is_gone_without_a_word_ends_the_connection(tmp_path: Path
 def test_an_authority_that_ends_takes_its_clients_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     users = Authority(tmp_path, "users", dt.timedelta(hours=1))
     certificates, https = asking(tmp_path, users)
-    shown = Shown(
+    shown = PresentedCertificates(
         certificates, Ends(https, users.client("alice", ends=dt.timedelta(days=1))).server.peer_certificates()
     )
     assert shown.peer().user
@@ -276,7 +276,7 @@ def test_an_authority_that_ends_takes_its_clients_along(tmp_path: Path, monkeypa
 def test_other_authorities_count_for_connections_that_are_open(tmp_path: Path) -> None:
     users, others = Authority(tmp_path, "users"), Authority(tmp_path, "others")
     certificates, https = asking(tmp_path, users)
-    shown = Shown(certificates, Ends(https, users.client("alice")).server.peer_certificates())
+    shown = PresentedCertificates(certificates, Ends(https, users.client("alice")).server.peer_certificates())
     assert shown.peer().user
     users.file.write_text(others.file.read_text())
     certificates.files[0].reload()

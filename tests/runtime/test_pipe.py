@@ -13,7 +13,7 @@ import pytest
 from apiserver.api.errors.status import StatusError
 from apiserver.authentication.authenticator import ADMIN
 from apiserver.components.pipe import Pipe, PipeClosed
-from apiserver.http.server.coalesce import Pace
+from apiserver.http.server.coalesce import Coalescer
 from apiserver.request.messages import Stream
 from apiserver.runtime.frames import WINDOW
 from apiserver.runtime.metrics import Counter, Gauge, text
@@ -48,7 +48,7 @@ async def joined(
     loop, ends = asyncio.get_running_loop(), socket.socketpair()
     for end in ends:
         end.setblocking(False)
-    _, server = await loop.create_connection(lambda: Pipe(running.server.chain, ADMIN, Pace()), sock=ends[0])
+    _, server = await loop.create_connection(lambda: Pipe(running.server.chain, ADMIN, Coalescer()), sock=ends[0])
     _, client = await loop.create_connection(lambda: PipeTransport(answer), sock=ends[1])
     try:
         yield server, client

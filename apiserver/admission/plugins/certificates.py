@@ -31,12 +31,12 @@ async def _check(attributes: Attributes, verb: str, signer: str, refusal: str) -
     raise forbidden(attributes, f'{refusal} "{signer}"')
 
 
-class _OfRequests(Plugin):
+class _CertificateRequestPlugin(Plugin):
     def handles(self, resource: Resource) -> bool:
         return (resource.group, resource.plural) == (_GROUP, "certificatesigningrequests")
 
 
-class CertificateApproval(_OfRequests):
+class CertificateApproval(_CertificateRequestPlugin):
     name = "CertificateApproval"
     operations = frozenset({"UPDATE"})
 
@@ -48,7 +48,7 @@ class CertificateApproval(_OfRequests):
         await _check(attributes, "approve", signer, "user not permitted to approve requests with signerName")
 
 
-class CertificateSigning(_OfRequests):
+class CertificateSigning(_CertificateRequestPlugin):
     name = "CertificateSigning"
     operations = frozenset({"UPDATE"})
 
@@ -63,7 +63,7 @@ class CertificateSigning(_OfRequests):
         await _check(attributes, "sign", signer, "user not permitted to sign requests with signerName")
 
 
-class CertificateSubjectRestriction(_OfRequests):
+class CertificateSubjectRestriction(_CertificateRequestPlugin):
     """Plugin that refuses certificates of system:masters for the API server's client signer."""
 
     name = "CertificateSubjectRestriction"

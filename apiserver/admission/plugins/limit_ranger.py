@@ -37,13 +37,13 @@ class LimitRanger(Plugin):
         return (resource.group, resource.plural) in _KINDS
 
     def admit(self, attributes: Attributes) -> None:
-        if attributes.resource.plural == "pods" and _concerns(attributes):
+        if attributes.resource.plural == "pods" and _is_limited(attributes):
             assert attributes.obj is not None
             for limits in _ranges(attributes):
                 _default(attributes.obj, limits)
 
     def validate(self, attributes: Attributes) -> None:
-        if not _concerns(attributes):
+        if not _is_limited(attributes):
             return
         assert attributes.obj is not None
         for limits in _ranges(attributes):
@@ -54,7 +54,7 @@ class LimitRanger(Plugin):
                 raise forbidden(attributes, text)
 
 
-def _concerns(attributes: Attributes) -> bool:
+def _is_limited(attributes: Attributes) -> bool:
     """Return whether the limits apply: to new objects, changed claims and resizes, but not during a deletion."""
     if attributes.obj is None or (attributes.old or {}).get("metadata", {}).get("deletionTimestamp"):
         return False
@@ -103,30 +103,32 @@ def _problems(attributes: Attributes, limits: list[Json]) -> Iterator[str]:
         if attributes.resource.plural != "pods":
             if kind == "PersistentVolumeClaim":
                 asked = quantities((obj["spec"].get("resources") or {}).get("requests"))
-                yield from _bounded(limit, kind, asked, {}, "min", _too_little)
-                yield from _bounded(limit, kind, asked, {}, "max", _too_much_asked)
+                yield from _check_bounds(limit, kind, asked, {}, "min", _check_min)
+                yield from _check_bounds(limit, kind, asked, {}, "max", _check_max_request)
             continue
         if kind == "Container":
             for container in (*(obj["spec"].get("containers") or ()), *(obj["spec"].get("initContainers") or ())):
                 resources = container.get("resources") or {}
-                yield from _judged(
+                yield from _check_limit(
                     limit, kind, quantities(resources.get("requests")), quantities(resources.get("limits"))
                 )
         elif kind == "Pod":
             of = partial(pod_quantities, obj["spec"], pod_level=attributes.ctx.features.enabled(_POD_LEVEL))
-            yield from _judged(limit, kind, of("requests"), of("limits"))
+            yield from _check_limit(limit, kind, of("requests"), of("limits"))
 
 
-def _judged(limit: Json, kind: str, requests: Quantities, most: Quantities) -> Iterator[str]:
-    yield from _bounded(limit, kind, requests, most, "min", _too_little)
-    yield from _bounded(limit, kind, requests, most, "max", _too_much)
-    yield from _bounded(limit, kind, requests, most, "maxLimitRequestRatio", _too_far_apart)
+def _check_limit(limit: Json, kind: str, requests: Quantities, most: Quantities) -> Iterator[str]:
+    yield from _check_bounds(limit, kind, requests, most, "min", _check_min)
+    yield from _check_bounds(limit, kind, requests, most, "max", _check_max)
+    yield from _check_bounds(limit, kind, requests, most, "maxLimitRequestRatio", _check_ratio)
 
 
 _Rule = Callable[[str, str, Quantity, Quantity | None, Quantity | None], str]
 
 
-def _bounded(limit: Json, kind: str, requests: Quantities, most: Quantities, part: str, rule: _Rule) -> Iterator[str]:
+def _check_bounds(
+    limit: Json, kind: str, requests: Quantities, most: Quantities, part: str, rule: _Rule
+) -> Iterator[str]:
     bounds: Mapping[str, str] = limit.get(part) or {}
     for name in sorted(bounds):
         text = rule(name, kind, Quantity.parse(str(bounds[name])), requests.get(name), most.get(name))
@@ -142,7 +144,7 @@ def _values(*amounts: Quantity | None) -> list[int]:
     return whole
 
 
-def _too_little(name: str, kind: str, bound: Quantity, asked: Quantity | None, most: Quantity | None) -> str:
+def _check_min(name: str, kind: str, bound: Quantity, asked: Quantity | None, most: Quantity | None) -> str:
     least, request, limit = _values(bound, asked, most)
     start = f"minimum {name} usage per {kind} is {bound}"
     if asked is None:
@@ -152,7 +154,7 @@ def _too_little(name: str, kind: str, bound: Quantity, asked: Quantity | None, m
     return f"{start}, but limit is {most}" if most is not None and limit < least else ""
 
 
-def _too_much(name: str, kind: str, bound: Quantity, asked: Quantity | None, most: Quantity | None) -> str:
+def _check_max(name: str, kind: str, bound: Quantity, asked: Quantity | None, most: Quantity | None) -> str:
     top, request, limit = _values(bound, asked, most)
     start = f"maximum {name} usage per {kind} is {bound}"
     if most is None:
@@ -162,7 +164,7 @@ def _too_much(name: str, kind: str, bound: Quantity, asked: Quantity | None, mos
     return f"{start}, but request is {asked}" if asked is not None and request > top else ""
 
 
-def _too_much_asked(name: str, kind: str, bound: Quantity, asked: Quantity | None, most: Quantity | None) -> str:
+def _check_max_request(name: str, kind: str, bound: Quantity, asked: Quantity | None, most: Quantity | None) -> str:
     top, request = _values(bound, asked)
     start = f"maximum {name} usage per {kind} is {bound}"
     if asked is None:
@@ -170,7 +172,7 @@ def _too_much_asked(name: str, kind: str, bound: Quantity, asked: Quantity | Non
     return f"{start}, but request is {asked}" if request > top else ""
 
 
-def _too_far_apart(name: str, kind: str, bound: Quantity, asked: Quantity | None, most: Quantity | None) -> str:
+def _check_ratio(name: str, kind: str, bound: Quantity, asked: Quantity | None, most: Quantity | None) -> str:
     _, request, limit = _values(bound, asked, most)
     start = f"{name} max limit to request ratio per {kind} is {bound}"
     if asked is None or not request:

@@ -200,11 +200,11 @@ def _pod_status(node: str, attributes: Attributes) -> None:
     before, after = old.get("status") or {}, new.get("status") or {}
     if (before.get("resourceClaimStatuses") or []) != (after.get("resourceClaimStatuses") or []):
         raise forbidden(attributes, f'node "{node}" cannot update resource claim statues')
-    if _extended(before) != _extended(after):
+    if _get_extended_claim(before) != _get_extended_claim(after):
         raise forbidden(attributes, f'node "{node}" cannot update extended resource claim status')
 
 
-def _extended(pod_status: Json) -> Json | None:
+def _get_extended_claim(pod_status: Json) -> Json | None:
     claim = pod_status.get("extendedResourceClaimStatus")
     return (
         None
@@ -263,7 +263,7 @@ def _forbidden_labels(new: Json, old: Json) -> list[str]:
     return sorted(key for key in changed if not _may_set(key))
 
 
-def _within(namespace: str, *roots: str) -> bool:
+def _is_in_domain(namespace: str, *roots: str) -> bool:
     return any(namespace == root or namespace.endswith("." + root) for root in roots)
 
 
@@ -271,10 +271,12 @@ def _may_set(key: str) -> bool:
     namespace, slash, _ = key.partition("/")
     if not slash:
         return True
-    if _within(namespace, _RESTRICTED):
+    if _is_in_domain(namespace, _RESTRICTED):
         return False
     return (
-        not _within(namespace, "kubernetes.io", "k8s.io") or key in _OWN_LABELS or _within(namespace, *_OWN_NAMESPACES)
+        not _is_in_domain(namespace, "kubernetes.io", "k8s.io")
+        or key in _OWN_LABELS
+        or _is_in_domain(namespace, *_OWN_NAMESPACES)
     )
 
 
@@ -284,16 +286,16 @@ def _may_set(key: str) -> bool:
 def _lease(node: str, attributes: Attributes) -> None:
     if attributes.namespace != _LEASES:
         raise forbidden(attributes, f'can only access leases in the "{_LEASES}" system namespace')
-    if _named(attributes) != node:
+    if _get_name(attributes) != node:
         raise forbidden(attributes, "can only access node lease with the same name as the requesting node")
 
 
 def _csi_node(node: str, attributes: Attributes) -> None:
-    if _named(attributes) != node:
+    if _get_name(attributes) != node:
         raise forbidden(attributes, "can only access CSINode with the same name as the requesting node")
 
 
-def _named(attributes: Attributes) -> str:
+def _get_name(attributes: Attributes) -> str:
     """Return the object's name. The name of a new object is only in the object."""
     if attributes.operation == "CREATE" and attributes.obj:
         return str(attributes.obj["metadata"].get("name", ""))

@@ -32,7 +32,7 @@ def pod_certificate_request(node: str, attributes: Attributes) -> None:
     pod_name = go_quote(f"{attributes.namespace}/{spec.get('podName', '')}")
     if found["metadata"]["uid"] != spec.get("nodeUID", ""):
         uid, is_uid = go_quote(spec.get("nodeUID", "")), go_quote(found["metadata"]["uid"])
-        raise _failed(
+        raise _build_error(
             f"PodCertificateRequest for pod {pod_name} names node UID {uid}, inconsistent with the running node"
             f" ({is_uid})"
         )
@@ -44,7 +44,7 @@ def _check_pod(attributes: Attributes, spec: Json, name: str) -> None:
     uid = spec.get("podUID", "")
     if uid != pod["metadata"]["uid"]:
         is_uid = go_quote(pod["metadata"]["uid"])
-        raise _failed(
+        raise _build_error(
             f"PodCertificateRequest for pod {name} contains pod UID ({go_quote(uid)}) which differs from running pod"
             f" {is_uid}"
         )
@@ -62,7 +62,7 @@ def _check_pod(attributes: Attributes, spec: Json, name: str) -> None:
         )
     found = _lookup(attributes, "service account", "serviceaccounts", attributes.namespace, account)
     if spec.get("serviceAccountUID", "") != found["metadata"]["uid"]:
-        raise _failed(
+        raise _build_error(
             f"PodCertificateRequest for pod {name} names service account UID"
             f" {go_quote(spec.get('serviceAccountUID', ''))}, which differs from the running service account"
             f" ({go_quote(found['metadata']['uid'])})"
@@ -74,9 +74,11 @@ def _lookup(attributes: Attributes, what: str, plural: str, namespace: str, name
     if found is None:
         shown = go_quote(f"{namespace}/{name}" if namespace else name)
         kind = what.replace(" ", "")
-        raise _failed(f'while retrieving {what} {shown} named in the PodCertificateRequest: {kind} "{name}" not found')
+        raise _build_error(
+            f'while retrieving {what} {shown} named in the PodCertificateRequest: {kind} "{name}" not found'
+        )
     return found
 
 
-def _failed(text: str) -> StatusError:
+def _build_error(text: str) -> StatusError:
     return StatusError(500, "", text)

@@ -26,7 +26,7 @@ _INIT_CONTAINERS: Final = "InPlacePodVerticalScalingInitContainers"
 _OS: Final = "kubernetes.io/os"
 
 
-class _OfPodsOnNodes(Plugin):
+class _BoundPodPlugin(Plugin):
     """Base of the plugins for changes of bound pods."""
 
     operations = frozenset({"UPDATE"})
@@ -56,7 +56,7 @@ class _OfPodsOnNodes(Plugin):
         return found
 
 
-class PodResizeValidator(_OfPodsOnNodes):
+class PodResizeValidator(_BoundPodPlugin):
     name = "PodResizeValidator"
     subresources = frozenset({"resize"})
     gate = _RESIZE_GATE
@@ -84,13 +84,13 @@ def _with_cause(error: StatusError, reason: str) -> StatusError:
     return error
 
 
-class NodeDeclaredFeatureValidator(_OfPodsOnNodes):
+class NodeDeclaredFeatureValidator(_BoundPodPlugin):
     name = "NodeDeclaredFeatureValidator"
     subresources = frozenset({"", "resize"})
     gate = _FEATURES_GATE
 
     def check(self, attributes: Attributes, obj: Json, old: Json, node: str) -> None:
-        needed = _needed(obj["spec"], old["spec"])
+        needed = _get_required_features(obj["spec"], old["spec"])
         if not needed:
             return
         declared = (self.node(attributes, node).get("status") or {}).get("declaredFeatures") or ()
@@ -100,7 +100,7 @@ class NodeDeclaredFeatureValidator(_OfPodsOnNodes):
             raise forbidden(attributes, text)
 
 
-def _needed(new: Json, old: Json) -> list[str]:
+def _get_required_features(new: Json, old: Json) -> list[str]:
     """Return the names of the kubelet features that a change of a pod needs."""
     # Resources are compared here because the rules of kinds are above admission in the layers.
     found = []

@@ -43,7 +43,7 @@ from apiserver.registry.store.admission import Chain, Plugin
 if TYPE_CHECKING:
     from apiserver.registry.store.store import Registry
 
-__all__ = ["BUILT", "DEFAULT_ON", "ORDER", "Make", "Selected", "build", "select"]
+__all__ = ["BUILT", "DEFAULT_ON", "ORDER", "Make", "PluginSelection", "build", "select"]
 
 #: All of upstream's plugins, in the order of their calls.
 ORDER: Final = (
@@ -149,7 +149,7 @@ BUILT: Final[Mapping[str, Make]] = {
 }
 
 
-class Selected(NamedTuple):
+class PluginSelection(NamedTuple):
     """The enabled plugins, and the problems of the selection.
 
     `missing` are the explicitly enabled plugins that are not implemented. `unknown` are names that upstream does not
@@ -161,7 +161,7 @@ class Selected(NamedTuple):
     unknown: tuple[str, ...]
 
 
-def select(enable: Iterable[str] = (), disable: Iterable[str] = ()) -> Selected:
+def select(enable: Iterable[str] = (), disable: Iterable[str] = ()) -> PluginSelection:
     """Select the plugins that the two flags enable.
 
     A plugin that is both enabled and disabled is upstream's error: see `conflicting`.
@@ -170,7 +170,7 @@ def select(enable: Iterable[str] = (), disable: Iterable[str] = ()) -> Selected:
     on = (DEFAULT_ON | set(enabled)) - disabled
     unknown = [name for name in (*enabled, *sorted(disabled)) if name not in ORDER]
     missing = [name for name in enabled if name in ORDER and name not in BUILT and name not in disabled]
-    return Selected(
+    return PluginSelection(
         tuple(name for name in ORDER if name in on), tuple(dict.fromkeys(missing)), tuple(dict.fromkeys(unknown))
     )
 

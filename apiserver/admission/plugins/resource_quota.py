@@ -64,22 +64,24 @@ class ResourceQuota(Plugin):
         if old is not None and not changes_usage(key, attributes.subresource, obj, old):
             return None
         used, before = usage(key, obj), {} if old is None else usage(key, old)
-        found = [(quota, limits) for quota in quotas if (limits := _limited(attributes, key, quota))]
+        found = [(quota, limits) for quota in quotas if (limits := _get_limited_resources(attributes, key, quota))]
         changes = [
             _difference(used, before if old is not None and matches_scopes(key, quota["spec"], old) else {})
             for quota, _ in found
         ] or [_difference(used, before)]
         if self._needing and any(changes):
-            self._covered(attributes, key, quotas, {name for _, limits in found for name in limits})
+            self._require_quotas(attributes, key, quotas, {name for _, limits in found for name in limits})
         charges = []
         for (quota, limits), more in zip(found, changes, strict=False):
             charge = {name: amount for name, amount in more.items() if name in limits}
             if charge:
-                _charged(attributes, quota, charge)
+                _add_charge(attributes, quota, charge)
                 charges.append((quota["metadata"]["name"], charge))
         return _charge(attributes, charges) if charges and not ctx.dry_run else None
 
-    def _covered(self, attributes: Attributes, key: tuple[str, str], quotas: Iterable[Json], names: set[str]) -> None:
+    def _require_quotas(
+        self, attributes: Attributes, key: tuple[str, str], quotas: Iterable[Json], names: set[str]
+    ) -> None:
         """Require a quota for each limited resource of an object.
 
         `names` are the resources that the object's quotas limit.
@@ -110,7 +112,7 @@ def _go_scope(scope: Json) -> str:
     return f"{{{scope['scopeName']} {scope.get('operator', '')} [{' '.join(scope.get('values') or ())}]}}"
 
 
-def _limited(attributes: Attributes, key: tuple[str, str], quota: Json) -> list[str]:
+def _get_limited_resources(attributes: Attributes, key: tuple[str, str], quota: Json) -> list[str]:
     """Return the object's resources that a quota limits, or [] outside of its scope.
 
     Raises 403 if the object lacks required requests, or if the usage of the quota is not known yet.
@@ -136,19 +138,19 @@ def _difference(used: Quantities, before: Quantities) -> Quantities:
     return {name: amount for name, amount in more.items() if amount.sign > 0}
 
 
-def _charged(attributes: Attributes, quota: Json, charge: Quantities) -> Quantities:
+def _add_charge(attributes: Attributes, quota: Json, charge: Quantities) -> Quantities:
     """Return the usage of a quota with a charge. Raise 403 if it exceeds the quota."""
     hard, used = (quantities((quota.get("status") or {}).get(part)) for part in ("hard", "used"))
     after = {**used, **{name: used.get(name, _NONE).add(amount) for name, amount in charge.items()}}
     exceeded = sorted(name for name in charge if name in hard and after[name].compare(hard[name]) > 0)
     if exceeded:
-        asked, had, limits = (_shown(amounts, exceeded) for amounts in (charge, used, hard))
+        asked, had, limits = (_format_amounts(amounts, exceeded) for amounts in (charge, used, hard))
         name = quota["metadata"]["name"]
         raise forbidden(attributes, f"exceeded quota: {name}, requested: {asked}, used: {had}, limited: {limits}")
     return after
 
 
-def _shown(amounts: Quantities, names: Iterable[str]) -> str:
+def _format_amounts(amounts: Quantities, names: Iterable[str]) -> str:
     return ",".join(f"{name}={amounts.get(name, _NONE)}" for name in names)
 
 
@@ -159,7 +161,7 @@ async def _charge(attributes: Attributes, charges: list[tuple[str, Quantities]])
     for name, charge in charges:
 
         def charged(quota: Json, charge: Quantities = charge) -> Json:
-            after = _charged(attributes, quota, charge)
+            after = _add_charge(attributes, quota, charge)
             quota["status"]["used"] = {resource: str(amount) for resource, amount in after.items()}
             return quota
 

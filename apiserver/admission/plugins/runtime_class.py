@@ -42,7 +42,7 @@ class RuntimeClass(Plugin):
         scheduling = found.get("scheduling")
         if scheduling:
             _select(attributes, spec, scheduling.get("nodeSelector") or {})
-            merged = _merged([*(spec.get("tolerations") or ()), *(scheduling.get("tolerations") or ())])
+            merged = _merge_tolerations([*(spec.get("tolerations") or ()), *(scheduling.get("tolerations") or ())])
             if merged:
                 spec["tolerations"] = merged
 
@@ -96,7 +96,7 @@ def _select(attributes: Attributes, spec: Json, wanted: Mapping[str, str]) -> No
         spec["nodeSelector"] = {**selector, **wanted}
 
 
-def _merged(tolerations: list[Json]) -> list[Json]:
+def _merge_tolerations(tolerations: list[Json]) -> list[Json]:
     """Remove tolerations that others cover; the first of equal ones stays."""
     kept: list[Json] = []
     for index, one in enumerate(tolerations):

@@ -76,7 +76,7 @@ class ServiceAccount(Plugin):
     def _complete(self, attributes: Attributes, spec: Json, account: Json | None) -> None:
         """Set the account's token and pull secrets in a pod. Raise 403 if there is no account."""
         if account is None:
-            raise _missing(attributes, spec["serviceAccountName"])
+            raise _build_not_found(attributes, spec["serviceAccountName"])
         wanted = (spec.get("automountServiceAccountToken"), account.get("automountServiceAccountToken"), True)
         if next(choice for choice in wanted if choice is not None):
             self._mount(spec)
@@ -112,7 +112,7 @@ class ServiceAccount(Plugin):
             raise forbidden(attributes, f"no service account specified for pod {where}")
         account = _account(attributes, name)
         if account is None:
-            raise _missing(attributes, name)
+            raise _build_not_found(attributes, name)
         if (account["metadata"].get("annotations") or {}).get(_ENFORCED) in _TRUE:
             _limit(attributes, spec, account, debugged=debugged)
 
@@ -121,7 +121,7 @@ def _account(attributes: Attributes, name: str) -> Json | None:
     return attributes.ctx.lookup("", "serviceaccounts", attributes.namespace, name)
 
 
-def _missing(attributes: Attributes, name: str) -> Exception:
+def _build_not_found(attributes: Attributes, name: str) -> Exception:
     text = f'error looking up service account {attributes.namespace}/{name}: serviceaccount "{name}" not found'
     return forbidden(attributes, text)
 
@@ -147,7 +147,9 @@ def _limit(attributes: Attributes, spec: Json, account: Json, *, debugged: bool)
     whose = f"is not allowed because service account {account['metadata']['name']} does not reference that"
     known = {ref.get("name", "") for ref in account.get("secrets") or ()}
     used: Iterator[tuple[str, str]] = (
-        _of_containers(spec, (("ephemeralContainers", "ephemeral container"),)) if debugged else _of_pod(spec)
+        _iter_container_secrets(spec, (("ephemeralContainers", "ephemeral container"),))
+        if debugged
+        else _iter_pod_secrets(spec)
     )
     for what, secret in used:
         if secret not in known:
@@ -161,14 +163,14 @@ def _limit(attributes: Attributes, spec: Json, account: Json, *, debugged: bool)
             raise forbidden(attributes, f'imagePullSecrets[{index}].name="{name}" {whose} imagePullSecret')
 
 
-def _of_pod(spec: Json) -> Iterator[tuple[str, str]]:
+def _iter_pod_secrets(spec: Json) -> Iterator[tuple[str, str]]:
     for volume in spec.get("volumes") or ():
         if volume.get("secret") is not None:
             yield "volume with ", volume["secret"].get("secretName", "")
-    yield from _of_containers(spec, _CONTAINERS)
+    yield from _iter_container_secrets(spec, _CONTAINERS)
 
 
-def _of_containers(spec: Json, fields: tuple[tuple[str, str], ...]) -> Iterator[tuple[str, str]]:
+def _iter_container_secrets(spec: Json, fields: tuple[tuple[str, str], ...]) -> Iterator[tuple[str, str]]:
     """Yield each use of a secret: its description, and the secret's name."""
     for field, kind in fields:
         for container in spec.get(field) or ():

@@ -30,7 +30,7 @@ _DRIVERS: Final = {
 _VERB: Final = "request-serviceaccounts-token-audience"
 
 
-class _Unknown(Exception):
+class _LookupFailed(Exception):
     """Error: an object needed to find a driver is missing. The text names it."""
 
 
@@ -44,7 +44,7 @@ async def check_audiences(attributes: Attributes, audiences: list[str], pod: Jso
         try:
             if _names(ctx, pod, volume, audience):
                 return
-        except _Unknown as error:
+        except _LookupFailed as error:
             unknown.append(str(error))
     if unknown:
         text = unknown[0] if len(unknown) == 1 else f"[{', '.join(dict.fromkeys(unknown))}]"
@@ -66,7 +66,7 @@ def _names(ctx: Context, pod: Json, volume: Json, audience: str) -> bool:
     driver = _driver(ctx, pod, volume)
     if not driver:
         return False
-    requests = _found(ctx, "storage.k8s.io", "csidrivers", driver)["spec"].get("tokenRequests") or ()
+    requests = _get_object(ctx, "storage.k8s.io", "csidrivers", driver)["spec"].get("tokenRequests") or ()
     return any(request.get("audience", "") == audience for request in requests)
 
 
@@ -77,8 +77,8 @@ def _driver(ctx: Context, pod: Json, volume: Json) -> str:
         claim = f"{meta['name']}-{volume['name']}"
     if not claim:
         return _served_by(volume)
-    bound = _found(ctx, "", "persistentvolumeclaims", claim, meta["namespace"])["spec"].get("volumeName", "")
-    return _served_by(_found(ctx, "", "persistentvolumes", bound)["spec"])
+    bound = _get_object(ctx, "", "persistentvolumeclaims", claim, meta["namespace"])["spec"].get("volumeName", "")
+    return _served_by(_get_object(ctx, "", "persistentvolumes", bound)["spec"])
 
 
 def _served_by(sources: Json) -> str:
@@ -88,8 +88,8 @@ def _served_by(sources: Json) -> str:
     return next((driver for source, driver in _DRIVERS.items() if sources.get(source)), "")
 
 
-def _found(ctx: Context, group: str, plural: str, name: str, namespace: str = "") -> Json:
+def _get_object(ctx: Context, group: str, plural: str, name: str, namespace: str = "") -> Json:
     obj = ctx.lookup(group, plural, namespace, name)
     if obj is None:
-        raise _Unknown(not_found(plural.removesuffix("s"), group, name).message)
+        raise _LookupFailed(not_found(plural.removesuffix("s"), group, name).message)
     return obj

@@ -35,7 +35,7 @@ _APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _SECCOMP: Final = "seccomp.security.alpha.kubernetes.io/"
 
 
-def _wrong_profiles(pod: PodToCheck, field: str) -> tuple[list[str], set[str]]:
+def _find_forbidden_profiles(pod: PodToCheck, field: str) -> tuple[list[str], set[str]]:
     """Return the setters of forbidden profiles, and the types of those profiles."""
     bad: set[str] = set()
 
@@ -50,7 +50,7 @@ def _wrong_profiles(pod: PodToCheck, field: str) -> tuple[list[str], set[str]]:
 
 
 def app_armor(pod: PodToCheck) -> Finding | None:
-    found, bad = _wrong_profiles(pod, "appArmorProfile")
+    found, bad = _find_forbidden_profiles(pod, "appArmorProfile")
     annotations = sorted(
         f"{key}={go_quote(value)}"
         for key, value in pod.annotations.items()
@@ -187,7 +187,7 @@ def seccomp_annotations(pod: PodToCheck) -> Finding | None:
 
 
 def seccomp(pod: PodToCheck) -> Finding | None:
-    found, bad = _wrong_profiles(pod, "seccompProfile")
+    found, bad = _find_forbidden_profiles(pod, "seccompProfile")
     if not found:
         return None
     text = f"{' and '.join(found)} must not set securityContext.seccompProfile.type to {quoted(sorted(bad))}"

@@ -73,7 +73,7 @@ def read_pod_security(text: bytes) -> PodSecurityConfiguration:
         where = Where("defaults")
         found[mode] = standard_of(level, version, where / mode, where / f"{mode}-version", "restricted", errors)
     exempt = said.get("exemptions") or {}
-    for name, check in (("namespaces", dns_label), ("runtimeClasses", dns_subdomain), ("usernames", _named)):
+    for name, check in (("namespaces", dns_label), ("runtimeClasses", dns_subdomain), ("usernames", _check_username)):
         values = exempt.get(name) or []
         for index, value in enumerate(values):
             place = (Where("exemptions") / name)[index]
@@ -91,5 +91,5 @@ def read_pod_security(text: bytes) -> PodSecurityConfiguration:
     )
 
 
-def _named(user: str) -> list[str]:
+def _check_username(user: str) -> list[str]:
     return [] if user else ["username must not be empty"]

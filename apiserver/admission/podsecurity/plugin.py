@@ -72,7 +72,7 @@ class PodSecurity(Plugin):
         if attributes.obj is None:
             return
         if kind == _PODS:
-            if attributes.subresource not in _OTHERS and _concerns(attributes.obj, attributes.old):
+            if attributes.subresource not in _OTHERS and _is_relevant_change(attributes.obj, attributes.old):
                 self._check(attributes, attributes.obj, enforced=True)
         elif attributes.subresource:
             return
@@ -95,7 +95,7 @@ class PodSecurity(Plugin):
         policy, errors = policy_of(
             namespace["metadata"].get("labels") if namespace is not None else None, self._configuration.defaults
         )
-        notes, checked = attributes.ctx.annotations, _to_check(pod)
+        notes, checked = attributes.ctx.annotations, _get_pod_to_check(pod)
         if enforced:
             notes[f"{PREFIX}enforce-policy"] = str(policy.enforce)
         if policy.privileged and not errors:
@@ -130,12 +130,14 @@ class PodSecurity(Plugin):
             raise invalid("Namespace", "", attributes.name, errors)
         enforce, exempt = policy.enforce, attributes.name in self._configuration.namespaces
         if exempt and attributes.old is None:
-            attributes.ctx.warnings += _ignored(attributes.name, policy, defaults, labels)
+            attributes.ctx.warnings += _warn_exempt(attributes.name, policy, defaults, labels)
         if attributes.old is None or enforce == before.enforce or enforce.level == PRIVILEGED:
             return
         if enforce.version != before.enforce.version or enforce.strictness > before.enforce.strictness:
             attributes.ctx.warnings += (
-                _ignored(attributes.name, policy, defaults, labels) if exempt else self._breaking(attributes, enforce)
+                _warn_exempt(attributes.name, policy, defaults, labels)
+                if exempt
+                else self._find_violations(attributes, enforce)
             )
 
     def _exempt(self, attributes: Attributes, pod: Json) -> str:
@@ -148,15 +150,15 @@ class PodSecurity(Plugin):
         runtime = (pod.get("spec") or {}).get("runtimeClassName")
         return "runtimeClass" if runtime in configuration.runtime_classes else ""
 
-    def _breaking(self, attributes: Attributes, enforce: Standard) -> Iterator[str]:
+    def _find_violations(self, attributes: Attributes, enforce: Standard) -> Iterator[str]:
         """Yield a warning per set of reasons for which pods of a namespace violate the new enforced level."""
         pods = [pod for pod in attributes.ctx.all_of("", "pods") if pod["metadata"].get("namespace") == attributes.name]
-        looked_at = _most_telling(pods)[:_MOST_PODS]
+        looked_at = _put_controllers_first(pods)[:_MOST_PODS]
         names: dict[str, list[str]] = {}
         for pod in looked_at:
             if (pod["spec"].get("runtimeClassName") or "") in self._configuration.runtime_classes:
                 continue
-            reasons = ", ".join(found.reason for found in findings(enforce, _to_check(pod), self._newest))
+            reasons = ", ".join(found.reason for found in findings(enforce, _get_pod_to_check(pod), self._newest))
             if reasons:
                 names.setdefault(reasons, []).append(pod["metadata"]["name"])
         if len(looked_at) < len(pods):
@@ -170,7 +172,7 @@ class PodSecurity(Plugin):
         yield from sorted(f"{_first_of(found)}: {reasons}" for reasons, found in names.items())
 
 
-def _ignored(name: str, policy: Policy, defaults: Policy, labels: Mapping[str, str]) -> Iterator[str]:
+def _warn_exempt(name: str, policy: Policy, defaults: Policy, labels: Mapping[str, str]) -> Iterator[str]:
     """Yield a warning that the labels of an exempt namespace have no effect."""
     if policy.privileged or policy == defaults:
         return
@@ -186,12 +188,12 @@ def _text(verb: str, standard: Standard, found: list[Finding]) -> str:
     return f'{verb} PodSecurity "{standard}": {", ".join(map(str, found))}'
 
 
-def _to_check(pod: Mapping[str, Any]) -> PodToCheck:
+def _get_pod_to_check(pod: Mapping[str, Any]) -> PodToCheck:
     """Return the part of a pod or a pod template to check."""
     return PodToCheck((pod.get("metadata") or {}).get("annotations") or {}, pod.get("spec") or {})
 
 
-def _concerns(pod: Json, old: Json | None) -> bool:
+def _is_relevant_change(pod: Json, old: Json | None) -> bool:
     """Return whether a pod is new, or has new containers or images."""
     if old is None:
         return True
@@ -203,7 +205,7 @@ def _images(pod: Json, field: str) -> list[tuple[str, str]]:
     return [(container["name"], container.get("image", "")) for container in pod["spec"].get(field) or ()]
 
 
-def _most_telling(pods: list[Any]) -> list[Any]:
+def _put_controllers_first(pods: list[Any]) -> list[Any]:
     """Put one pod of each controller before the controller's other pods."""
     first: list[Any] = []
     others: list[Any] = []

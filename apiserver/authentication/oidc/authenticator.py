@@ -11,7 +11,7 @@ from typing import Final
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.authentication.oidc.mapping import Mapping, MappingError
 from apiserver.authentication.oidc.provider import Provider, ProviderError
-from apiserver.authentication.oidc.signatures import Jwt, NotJwt, parse_jwt, verified
+from apiserver.authentication.oidc.signatures import InvalidJwt, Jwt, parse_jwt, verified
 from apiserver.request.messages import User
 from apiserver.runtime.clock import now
 
@@ -42,7 +42,7 @@ class JwtAuthenticator:
         """Return the owner of a token, or None if another issuer signed it. Raise MappingError if it is invalid."""
         try:
             found = parse_jwt(token)
-        except NotJwt:
+        except InvalidJwt:
             return None
         issuer = found.claims.get("iss")
         if (f"https://{_GOOGLE}" if issuer == _GOOGLE else issuer) != self._provider.issuer:

@@ -15,7 +15,7 @@ from apiserver.api.helpers.config_files import AUTHENTICATION, ConfigurationErro
 from apiserver.api.objects import Json
 from apiserver.api.values.names import domain_prefixed_path
 from apiserver.authentication.oidc.authenticator import JwtAuthenticator
-from apiserver.authentication.oidc.mapping import ClaimRule, Expression, Mapped, Mapping, languages
+from apiserver.authentication.oidc.mapping import ClaimMapping, ClaimRule, Expression, Mapping, languages
 from apiserver.authentication.oidc.provider import Provider
 from apiserver.authentication.oidc.signatures import ALGORITHMS
 from apiserver.cel.environments.references import selection_paths
@@ -193,8 +193,8 @@ class _Reader:
     def _mapping(self, where: Where, said: Json) -> Mapping | None:
         required_claims, rules = self._claim_rules(where / "claimValidationRules", said.get("claimValidationRules"))
         mappings, place = said.get("claimMappings") or {}, where / "claimMappings"
-        username = self._prefixed(place / "username", mappings.get("username") or {}, needed=True)
-        groups = self._prefixed(place / "groups", mappings.get("groups") or {})
+        username = self._parse_prefixed(place / "username", mappings.get("username") or {}, needed=True)
+        groups = self._parse_prefixed(place / "groups", mappings.get("groups") or {})
         uid = self._uid(place / "uid", mappings.get("uid") or {})
         extra = self._extra(place / "extra", mappings.get("extra") or [])
         self._email(place / "username" / "expression", username, (*rules, *(each for _, each in extra)))
@@ -245,7 +245,7 @@ class _Reader:
                 found[source] = self._rule(place, source, languages()[1], rule.get("message", ""))
         return [each for each in found.values() if each is not None]
 
-    def _prefixed(self, where: Where, said: Json, *, needed: bool = False) -> Mapped | None:
+    def _parse_prefixed(self, where: Where, said: Json, *, needed: bool = False) -> ClaimMapping | None:
         claim, prefix, source = said.get("claim", ""), said.get("prefix"), said.get("expression", "")
         expression = None
         if claim and source:
@@ -261,14 +261,14 @@ class _Reader:
             self.errors.append(required(where / "prefix", text))
         elif not claim and needed:
             self.errors.append(required(where, "claim or expression is required"))
-        return Mapped(claim, prefix or "", expression)
+        return ClaimMapping(claim, prefix or "", expression)
 
-    def _uid(self, where: Where, said: Json) -> Mapped | None:
+    def _uid(self, where: Where, said: Json) -> ClaimMapping | None:
         claim, source = said.get("claim", ""), said.get("expression", "")
         if claim and source:
             self.errors.append(invalid(where, "", _BOTH))
             return None
-        return Mapped(claim, "", self._expression(where / "expression", source) if source else None)
+        return ClaimMapping(claim, "", self._expression(where / "expression", source) if source else None)
 
     def _extra(self, where: Where, said: list[Json]) -> list[tuple[str, Expression]]:
         found: dict[str, Expression] = {}
@@ -292,7 +292,7 @@ class _Reader:
                 found[key] = compiled
         return list(found.items())
 
-    def _email(self, where: Where, username: Mapped | None, others: tuple[Expression, ...]) -> None:
+    def _email(self, where: Where, username: ClaimMapping | None, others: tuple[Expression, ...]) -> None:
         """Require a check of claims.email_verified if the username comes from claims.email."""
         source = username.expression if username is not None else None
         if source is None or _EMAIL not in selection_paths(source.source):
@@ -309,15 +309,15 @@ class _Reader:
     def _expression(self, where: Where, source: str) -> Expression | None:
         from apiserver.cel.environments.admission import ANY_RESULT
 
-        return self._compiled(where, source, languages()[0], ANY_RESULT)
+        return self._compile(where, source, languages()[0], ANY_RESULT)
 
     def _rule(self, where: Where, source: str, language: Language, message: str) -> Expression | None:
         from apiserver.cel.environments.admission import BOOL_RESULT
 
-        found = self._compiled(where, source, language, BOOL_RESULT)
+        found = self._compile(where, source, language, BOOL_RESULT)
         return found and found._replace(message=message)
 
-    def _compiled(self, where: Where, source: str, language: Language, result: Any) -> Expression | None:
+    def _compile(self, where: Where, source: str, language: Language, result: Any) -> Expression | None:
         from apiserver.cel.engine import CompileFailure
         from apiserver.cel.environments.admission import compile_admission
 

@@ -16,7 +16,7 @@ from apiserver.request.messages import User
 if TYPE_CHECKING:
     from apiserver.cel.engine import Compiled, Language
 
-__all__ = ["ClaimRule", "Expression", "Mapped", "Mapping", "MappingError", "languages", "user_info"]
+__all__ = ["ClaimMapping", "ClaimRule", "Expression", "Mapping", "MappingError", "languages", "user_info"]
 
 
 _CALL_LIMIT: Final = 1_000_000
@@ -42,7 +42,7 @@ class Expression(NamedTuple):
             raise MappingError(f"expression '{self.source}' resulted in error: {error}") from None
 
 
-class Mapped(NamedTuple):
+class ClaimMapping(NamedTuple):
     """A claim with a prefix, or an expression."""
 
     claim: str = ""
@@ -50,7 +50,7 @@ class Mapped(NamedTuple):
     expression: Expression | None = None
 
 
-NOTHING: Final = Mapped()
+NOTHING: Final = ClaimMapping()
 
 
 class ClaimRule(NamedTuple):
@@ -64,9 +64,9 @@ class ClaimRule(NamedTuple):
 class Mapping:
     """Mapping from claims to a user."""
 
-    username: Mapped
-    groups: Mapped = NOTHING
-    uid: Mapped = NOTHING
+    username: ClaimMapping
+    groups: ClaimMapping = NOTHING
+    uid: ClaimMapping = NOTHING
     extra: tuple[tuple[str, Expression], ...] = ()
     required: tuple[ClaimRule, ...] = ()
     rules: tuple[Expression, ...] = ()
@@ -86,10 +86,10 @@ class Mapping:
                 raise MappingError(
                     f"oidc: required claim {rule.claim} value does not match. Got = {value}, want = {rule.value}"
                 )
-        _hold(self.rules, claims, "oidc: error evaluating claim validation expression")
+        _check_rules(self.rules, claims, "oidc: error evaluating claim validation expression")
         user = User(name, uid, groups, extra)
         if self.user_rules:
-            _hold(self.user_rules, user_info(user), "oidc: error evaluating user info validation rule")
+            _check_rules(self.user_rules, user_info(user), "oidc: error evaluating user info validation rule")
         return user
 
     def _name(self, claims: Json) -> str:
@@ -106,12 +106,12 @@ class Mapping:
                 raise MappingError("oidc: email not verified")
         return self.username.prefix + name
 
-    def _text(self, what: str, claim_text: str, mapped: Mapped, claims: Json) -> str:
+    def _text(self, what: str, claim_text: str, mapped: ClaimMapping, claims: Json) -> str:
         if mapped.expression is None:
             if mapped.claim not in claims:
                 raise MappingError(f'oidc: parse {claim_text} "{mapped.claim}": claim not present')
             return _string(claims[mapped.claim], f'oidc: parse {claim_text} "{mapped.claim}"')
-        value = _evaluated(mapped.expression, claims, f"oidc: error evaluating {what} claim expression")
+        value = _evaluate(mapped.expression, claims, f"oidc: error evaluating {what} claim expression")
         if not isinstance(value, str):
             raise MappingError(
                 f"oidc: error evaluating {what} claim expression: {what} claim expression must return a string"
@@ -122,7 +122,7 @@ class Mapping:
         mapped = self.groups
         if mapped.expression is not None:
             start = "oidc: error evaluating group claim expression"
-            return _texts(_evaluated(mapped.expression, claims, start), start)
+            return _texts(_evaluate(mapped.expression, claims, start), start)
         found = claims.get(mapped.claim) if mapped.claim else None
         if found is None:
             return ()
@@ -137,7 +137,7 @@ class Mapping:
             found[_CREDENTIAL] = (f"JTI={claims['jti']}",)
         for key, expression in self.extra:
             start = f"oidc: error evaluating extra claim expression: {expression.source}"
-            values = _texts(_evaluated(expression, claims, "oidc: error evaluating extra claim expression"), start)
+            values = _texts(_evaluate(expression, claims, "oidc: error evaluating extra claim expression"), start)
             if values:
                 found[key] = values
         return found
@@ -154,7 +154,7 @@ def _kind(value: Any) -> str:
     return kinds.get(type(value), "null")
 
 
-def _evaluated(expression: Expression, about: Json, start: str) -> Any:
+def _evaluate(expression: Expression, about: Json, start: str) -> Any:
     try:
         return expression.value(about)
     except MappingError as error:
@@ -169,9 +169,9 @@ def _texts(value: Any, start: str) -> tuple[str, ...]:
     return tuple(filter(None, values))
 
 
-def _hold(rules: tuple[Expression, ...], about: Json, start: str) -> None:
+def _check_rules(rules: tuple[Expression, ...], about: Json, start: str) -> None:
     """Raise MappingError for the first rule that is false."""
-    values = [_evaluated(rule, about, start) for rule in rules]
+    values = [_evaluate(rule, about, start) for rule in rules]
     for rule, value in zip(rules, values, strict=True):
         if not isinstance(value, bool):
             raise MappingError(f"{start}: validation expression must return a boolean")

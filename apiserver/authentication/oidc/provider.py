@@ -68,12 +68,12 @@ class Provider:
         """Fetch the keys. Concurrent callers share one fetch. Raise ProviderError."""
         if self._fetching is None:
             self._fetching = asyncio.ensure_future(self._problem())
-            self._fetching.add_done_callback(self._fetched)
+            self._fetching.add_done_callback(self._on_fetched)
         problem = await asyncio.shield(self._fetching)
         if problem:
             raise ProviderError(problem)
 
-    def _fetched(self, _: asyncio.Future[str]) -> None:
+    def _on_fetched(self, _: asyncio.Future[str]) -> None:
         self._fetching = None
 
     async def _problem(self) -> str:

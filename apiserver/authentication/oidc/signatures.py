@@ -9,7 +9,7 @@ import orjson
 
 from apiserver.api.objects import Json
 
-__all__ = ["ALGORITHMS", "Jwt", "NotJwt", "parse_jwt", "verified"]
+__all__ = ["ALGORITHMS", "InvalidJwt", "Jwt", "parse_jwt", "verified"]
 
 
 ALGORITHMS: Final = ("ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "RS256", "RS384", "RS512")
@@ -17,7 +17,7 @@ _CURVES: Final = {"P-256": "SECP256R1", "P-384": "SECP384R1", "P-521": "SECP521R
 _CURVE_OF: Final = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 
 
-class NotJwt(ValueError):
+class InvalidJwt(ValueError):
     """Error: a string is no signed token. The text gives the reason."""
 
 
@@ -38,14 +38,14 @@ def parse_jwt(token: str) -> Jwt:
     """Parse a token. Raise NotJwt."""
     parts = token.split(".")
     if len(parts) != 3 or not token.isascii():
-        raise NotJwt("malformed token")
+        raise InvalidJwt("malformed token")
     try:
         header, claims = (orjson.loads(decode(part)) for part in parts[:2])
         signature = decode(parts[2])
     except ValueError as error:
-        raise NotJwt(f"error decoding token: {error}") from None
+        raise InvalidJwt(f"error decoding token: {error}") from None
     if not isinstance(header, dict) or not isinstance(claims, dict):
-        raise NotJwt("malformed token")
+        raise InvalidJwt("malformed token")
     return Jwt(header, claims, f"{parts[0]}.{parts[1]}".encode(), signature)
 
 
@@ -53,10 +53,10 @@ def verified(token: Jwt, keys: list[Json]) -> bool:
     """Return whether one of the keys signed the token: the key that it names, or any key if it names none."""
     algorithm, name = token.header.get("alg"), token.header.get("kid")
     candidates = [key for key in keys if not name or key.get("kid") == name]
-    return any(_made_by(key, str(algorithm), token) for key in candidates)
+    return any(_is_signed_by(key, str(algorithm), token) for key in candidates)
 
 
-def _made_by(key: Json, algorithm: str, token: Jwt) -> bool:
+def _is_signed_by(key: Json, algorithm: str, token: Jwt) -> bool:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec, padding

@@ -67,7 +67,7 @@ class SignerError(Exception):
         self.code = code
 
 
-class _Known(NamedTuple):
+class _KeySet(NamedTuple):
     """Keys in order, with their time (seconds since 1970) and their expiry."""
 
     keys: tuple[tuple[str, Public, bool], ...] = ()
@@ -81,9 +81,9 @@ class ExternalKeys(Keys):
     def __init__(self, path: str) -> None:
         self._path = path
         self._listeners: list[Callable[[], None]] = []
-        self._known = _Known()
+        self._known = _KeySet()
         self._channel: SignerChannel | None = None
-        self._asking: asyncio.Task[None] | None = None
+        self._fetch_task: asyncio.Task[None] | None = None
         self._fetched: dict[tuple[str, ...], float] = {}
         start = "apiserver_externaljwt"
         self._fetches = Counter(f"{start}_fetch_keys_request_total", "Requests for the signer's keys.", ("code",))
@@ -161,20 +161,20 @@ class ExternalKeys(Keys):
 
     async def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
         name = header.get("kid") or ""
-        found = self._named(name)
+        found = self._find_keys(name)
         if not found:
-            await self._look_again()
-            found = self._named(name)
+            await self._refetch()
+            found = self._find_keys(name)
         return any(verified(key, header, text, signature) for key, _ in found)
 
     async def public(self) -> list[Json]:
         return [shown(name, key) for name, key, hidden in self._known.keys if not hidden]
 
-    def _named(self, name: object) -> list[tuple[Public, bool]]:
+    def _find_keys(self, name: object) -> list[tuple[Public, bool]]:
         return [(key, hidden) for known, key, hidden in self._known.keys if not name or name == known]
 
     @on_loop
-    async def _look_again(self) -> None:
+    async def _refetch(self) -> None:
         """Fetch the keys again for an unknown key's id; log a failure."""
         try:
             await self._fetch()
@@ -202,24 +202,24 @@ class ExternalKeys(Keys):
             raise SignerError(f"{start}key id longer than 1 kb")
         if algorithm not in _ALGORITHMS:
             raise SignerError(f"{start}bad signing algorithm {go_quote(str(algorithm or ''))}")
-        if not self._named(name):
-            await self._look_again()
-        if any(hidden for _, hidden in self._named(name)):
+        if not self._find_keys(name):
+            await self._refetch()
+        if any(hidden for _, hidden in self._find_keys(name)):
             raise SignerError(f"{start}key used for signing JWT (kid: {name}) is excluded from OIDC discovery docs")
 
     async def _fetch(self) -> None:
         """Fetch the keys. Concurrent callers share one fetch. Raise SignerError."""
-        if self._asking is None:
-            self._asking = asyncio.create_task(self._take(), name="keys of service accounts")
-            self._asking.add_done_callback(self._asked)
-        await asyncio.shield(self._asking)
+        if self._fetch_task is None:
+            self._fetch_task = asyncio.create_task(self._fetch_keys(), name="keys of service accounts")
+            self._fetch_task.add_done_callback(self._on_fetch_end)
+        await asyncio.shield(self._fetch_task)
 
-    def _asked(self, task: asyncio.Task[None]) -> None:
-        self._asking = None
+    def _on_fetch_end(self, task: asyncio.Task[None]) -> None:
+        self._fetch_task = None
         if not task.cancelled():
             task.exception()  # Every waiting caller receives the exception.
 
-    async def _take(self) -> None:
+    async def _fetch_keys(self) -> None:
         start = "while fetching token verification keys: "
         try:
             within = "while getting externally supported jwt signing keys: "
@@ -236,7 +236,7 @@ class ExternalKeys(Keys):
             raise
         self._fetches.inc("OK")
         self._fetched[()] = now().timestamp()
-        before, self._known = self._known, _Known(keys, found.at, now().timestamp() + found.seconds)
+        before, self._known = self._known, _KeySet(keys, found.at, now().timestamp() + found.seconds)
         # Any client can cause a fetch by an unknown key's id, so an unchanged key set keeps the cached lookups.
         if before.keys != keys:
             for notify in self._listeners:

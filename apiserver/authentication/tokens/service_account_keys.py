@@ -99,7 +99,7 @@ def encode(data: bytes) -> str:
     return urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def _assembled(header: Json, claims: bytes, sign: Callable[[bytes], bytes]) -> str:
+def _build_token(header: Json, claims: bytes, sign: Callable[[bytes], bytes]) -> str:
     signed = f"{encode(orjson.dumps(header))}.{encode(claims)}"
     return f"{signed}.{encode(sign(signed.encode()))}"
 
@@ -112,7 +112,7 @@ class SharedKey(Keys):
         self.header: Json = {"alg": "HS256", "typ": "JWT"}
 
     async def token(self, claims: bytes) -> str:
-        return _assembled(self.header, claims, self.sign)
+        return _build_token(self.header, claims, self.sign)
 
     def sign(self, text: bytes) -> bytes:
         return hmac.new(self._key, text, hashlib.sha256).digest()
@@ -139,7 +139,7 @@ class KeyPairs(Keys):
         self.header: Json = {"alg": _algorithm(signing.public_key()), "kid": _name(signing.public_key())}
 
     async def token(self, claims: bytes) -> str:
-        return _assembled(self.header, claims, self.sign)
+        return _build_token(self.header, claims, self.sign)
 
     def sign(self, text: bytes) -> bytes:
         from cryptography.hazmat.primitives.asymmetric import ec, padding

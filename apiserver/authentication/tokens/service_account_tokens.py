@@ -61,7 +61,7 @@ class AccountTokens:
     """Issuer and validator of service account tokens.
 
     `lookup` returns stored objects; `keys` sign. The first of `issuers` issues new tokens. `audiences` are the default
-    ones. `note_use` sets a label of a secret (namespace, name, label, value).
+    ones. `record_use` sets a label of a secret (namespace, name, label, value).
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class AccountTokens:
         keys: Keys,
         issuers: tuple[str, ...] = (ISSUER,),
         audiences: tuple[str, ...] = (),
-        note_use: Callable[[str, str, str, str], Awaitable[None]] | None = None,
+        record_use: Callable[[str, str, str, str], Awaitable[None]] | None = None,
     ) -> None:
         self._lookup, self._clock, self.keys, self.issuers = lookup, clock, keys, issuers
-        self.audiences, self.note_use = audiences, note_use
+        self.audiences, self.record_use = audiences, record_use
         #: Claims of tokens with a verified signature.
         self._checked: dict[str, Json] = {}
         keys.when_changed(self._checked.clear)
@@ -181,23 +181,23 @@ class AccountTokens:
             raise TokenError("Token does not match server's copy")
         meta = secret["metadata"]
         if (meta.get("labels") or {}).get(_INVALID):
-            await self._note_use(secret)
+            await self._record_use(secret)
             raise TokenError(
                 f"the token in secret {namespace}/{meta['name']} for service account {namespace}/{account['name']} has"
                 " been marked invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or"
                 f" remove the '{_INVALID}' label from the secret to temporarily allow use of this token"
             )
         found = self._user({_PRIVATE: {"namespace": namespace, "serviceaccount": account}, "jti": ""})
-        await self._note_use(secret)
+        await self._record_use(secret)
         return User(found.name, found.uid, found.groups)
 
-    async def _note_use(self, secret: Json) -> None:
+    async def _record_use(self, secret: Json) -> None:
         """Write the date of the token's last use into its secret, so that unused tokens can be found."""
         now, meta = self._clock(), secret["metadata"]
         days = [f"{now + timedelta(days=number):%Y-%m-%d}" for number in (0, 1)]
-        if self.note_use is not None and (meta.get("labels") or {}).get(_LAST_USED) not in days:
+        if self.record_use is not None and (meta.get("labels") or {}).get(_LAST_USED) not in days:
             namespace, name = meta["namespace"], meta["name"]
-            await self.note_use(namespace, name, _LAST_USED, days[0])
+            await self.record_use(namespace, name, _LAST_USED, days[0])
 
     def _check_bound(self, kind: str, namespace: str, reference: Json) -> None:
         found = self._lookup("", kind + "s", namespace, reference["name"])

@@ -56,7 +56,7 @@ class Authentication:
         if names not in self._harmless and not self._is_harmless(names):
             return None
         if "authorization" not in headers and request.peer is None:
-            return self._authenticator.nobody
+            return self._authenticator.default_user
         return self._authenticator.recall(request)
 
     def _is_harmless(self, names: tuple[str, ...]) -> bool:
