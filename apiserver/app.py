@@ -34,13 +34,13 @@ from apiserver.controlplane.aggregation import Aggregation
 from apiserver.controlplane.compaction import compact_regularly
 from apiserver.controlplane.component_statuses import ComponentHealth
 from apiserver.controlplane.crds import CustomResources
+from apiserver.controlplane.dependencies import Dependencies
 from apiserver.controlplane.event_ttl import Expiry
 from apiserver.controlplane.flow_schemas import FlowSchemaStatus
 from apiserver.controlplane.issued_certificates import IssuedCertificates
 from apiserver.controlplane.lease_candidates import Elections
 from apiserver.controlplane.local_apiservices import LocalApis
 from apiserver.controlplane.server_lease import IdentityLease
-from apiserver.controlplane.surroundings import Surroundings
 from apiserver.controlplane.system_objects import BuiltIn
 from apiserver.handler_chain import ChainConfig, build_exporter, build_handler_chain
 from apiserver.http.admin.idle import IdleMonitor
@@ -98,7 +98,7 @@ class Server:
     """One API server without its socket."""
 
     def __init__(
-        self, settings: Settings, log: RevisionLog, cache: WatchCache, keys: Keys, surroundings: Surroundings
+        self, settings: Settings, log: RevisionLog, cache: WatchCache, keys: Keys, dependencies: Dependencies
     ) -> None:
         """Create and connect the parts.
 
@@ -106,7 +106,7 @@ class Server:
         called.
         """
         self.settings, self.log, self.cache = settings, log, cache
-        self._surroundings, self._components = surroundings, surroundings.components
+        self._dependencies, self._components = dependencies, dependencies.components
         self._stopping = False
         self._upkeep: list[asyncio.Task[None]] = []
         # A seed makes runs repeatable on every machine.
@@ -114,11 +114,11 @@ class Server:
 
         # Objects and the rules about them.
         self.webhooks = Webhooks(settings.service_addresses, self._has_service)
-        self.registry = self._make_registry()
+        self.registry = self._build_registry()
         network = ServiceNetwork(
             self.registry, ADMIN, settings.network.cidrs, PortRange(*settings.network.ports), self.registry.choose
         )
-        self.catalog = self._make_catalog(network)
+        self.catalog = self._build_catalog(network)
         self._access = Access(settings, self.registry, self.webhooks, keys)
 
         # Upkeep: objects that the server maintains by itself.
@@ -135,11 +135,11 @@ class Server:
 
         # Requests, from the chain of handlers to the front end.
         self._routes = Routes()
-        self.metrics = self._make_metrics()
+        self.metrics = self._build_metrics()
         self.requests = Ring()
         self._discovery = Discovery(self.catalog.served(), settings.features.release, address_of(settings))
         self._openapi = OpenApi(self.catalog.served(), list_known(CATALOG, Features()), settings.features.release)
-        self._documents = self._make_documents()
+        self._documents = self._build_documents()
         self._dispatch = Dispatch(self._routes, self._documents, now, self._components.unattended)
         self._idle_monitor = IdleMonitor(
             self.requests.latest, lambda: self._dispatch.streams, lambda: log.revision, now, self._components
@@ -149,15 +149,15 @@ class Server:
             self._access.authenticator, self._access.authorizer, constrained=constrained
         )
         self._exporter = build_exporter(settings.tracing, server_id(self._host))
-        self.chain = self._make_chain()
-        self._aggregation = Aggregation(self.registry, settings, ADMIN, self.chain, self._show_remotes)
+        self.chain = self._build_chain()
+        self._aggregation = Aggregation(self.registry, settings, ADMIN, self.chain, self._publish_remotes)
         self._faults: Faults | None = None
         # With open access nothing else checks the origin of a request.
         pages = WebPages(settings.bind_address, settings.accept_hosts) if settings.tokens is None else None
-        self.front = FrontEnd(self.chain, self._make_admin, pages, self._access.certificates, settings.identity.claims)
+        self.front = FrontEnd(self.chain, self._build_admin, pages, self._access.certificates, settings.identity.claims)
         self.catalog.subscribe(self._follow_catalog)
 
-    def _make_registry(self) -> Registry:
+    def _build_registry(self) -> Registry:
         settings = self.settings
         return Registry(
             self.log,
@@ -193,7 +193,7 @@ class Server:
     async def _rewrite(self, *args: Any, **options: Any) -> None:
         await rewrite_own(self.registry, ADMIN, *args, **options)
 
-    def _make_metrics(self) -> Metrics:
+    def _build_metrics(self) -> Metrics:
         settings = self.settings
         return Metrics(
             self.registry.counts, settings.features.stages, lambda: [*self._dispatch.streams.values()],
@@ -210,8 +210,8 @@ class Server:
             *await self._components.metric_families(),
         ]  # fmt: skip
 
-    def _make_chain(self) -> HandlerChain:
-        log = self._surroundings.request_log
+    def _build_chain(self) -> HandlerChain:
+        log = self._dependencies.request_log
         return build_handler_chain(
             ChainConfig(
                 settings=self.settings,
@@ -228,7 +228,7 @@ class Server:
             )
         )
 
-    def _make_catalog(self, network: ServiceNetwork) -> Catalog:
+    def _build_catalog(self, network: ServiceNetwork) -> Catalog:
         versions = {
             (resource.group, resource.plural, version.name)
             for resource, version in select_served(CATALOG, self.settings.features, self.settings.runtime_config)
@@ -241,9 +241,9 @@ class Server:
         catalog.open(list_known(CATALOG, self.settings.features))
         return catalog
 
-    def _make_documents(self) -> Documents:
+    def _build_documents(self) -> Documents:
         roles = "RBAC" in self.settings.access.modes
-        announced = self._surroundings.announced
+        announced = self._dependencies.announced
         health = Health(checks_of(self._storage, announced, lambda: self._stopping, roles=roles))
         version = version_info(self.settings)
         accounts = self._access.accounts
@@ -252,13 +252,13 @@ class Server:
         return Documents(self._discovery, version, health, self.metrics.text, self._openapi.answer, issuer, pages, this)
 
     def _audit(self, event: dict[str, Any]) -> None:
-        sink = self._surroundings.audit_log
+        sink = self._dependencies.audit_log
         if sink is not None:
             sink.write(event)
             sink.flush()  # so that a client that reads its response finds the request in the log
 
     @classmethod
-    async def open(cls, settings: Settings, surroundings: Surroundings | None = None) -> Server:
+    async def open(cls, settings: Settings, dependencies: Dependencies | None = None) -> Server:
         """Open the store and start a server on it. Raise UnusableDatabase, RuntimeConfigError and KeyFileError."""
         select_served(CATALOG, settings.features, settings.runtime_config)
         target = {"memory": "memory:", "sqlite": f"sqlite:{settings.data_dir}"}.get(settings.storage, settings.storage)
@@ -268,7 +268,7 @@ class Server:
                 opened.push_async_callback(log.close)
                 keys = await open_keys(settings.identity.accounts, log)
                 opened.push_async_callback(keys.close)
-                server = cls(settings, log, WatchCache(log, orjson.loads), keys, surroundings or Surroundings())
+                server = cls(settings, log, WatchCache(log, orjson.loads), keys, dependencies or Dependencies())
                 opened.push_async_callback(server.close)
                 await server._start()
                 opened.pop_all()
@@ -282,7 +282,7 @@ class Server:
     async def _start(self) -> None:
         """Read the stored objects, store the built-in ones, and serve the added APIs."""
         await self.cache.start()
-        self._routes.show(map(self._route, self.catalog.served()))
+        self._routes.set_served(map(self._route, self.catalog.served()))
         await self.built_in.ensure()
         self._flows.publish()
         await self._apis.ensure()
@@ -291,9 +291,9 @@ class Server:
         self.webhooks.start()
         await self._custom.start()
         await self._aggregation.start()
-        self._begin_upkeep()
+        self._start_upkeep()
 
-    def _begin_upkeep(self) -> None:
+    def _start_upkeep(self) -> None:
         """Start the tasks that follow changes and keep objects up to date."""
         running: list[Coroutine[Any, Any, None]] = [
             self._apis.follow(), self._flows.follow(), self.built_in.authentication.follow(),
@@ -318,7 +318,7 @@ class Server:
         The initial objects are the built-in namespaces (as new) and those that the components create again (`--nodes`).
         Injected faults and records of requests are deleted, too.
         """
-        deleted = await self.log.reset(self.built_in.kept() + self._apis.kept())
+        deleted = await self.log.reset(self.built_in.get_initial_keys() + self._apis.get_initial_keys())
         self.registry.dropped.clear()
         if self._faults is not None:
             self._faults.clear()
@@ -348,7 +348,7 @@ class Server:
         if self._exporter is not None:
             await self._exporter.close()
         await self.log.close()
-        for file in (self._surroundings.request_log, self._surroundings.audit_log):
+        for file in (self._dependencies.request_log, self._dependencies.audit_log):
             if file is not None:
                 file.close()
 
@@ -356,17 +356,17 @@ class Server:
         """Derive routes and documents from the changed catalog."""
         found = self.catalog.served()
         self._apis.changed()
-        self._routes.show(map(self._route, found))
-        self._discovery.show(found)
-        self._documents.forget()
-        self._openapi.show(found)
+        self._routes.set_served(map(self._route, found))
+        self._discovery.set_served(found)
+        self._documents.clear_cache()
+        self._openapi.set_served(found)
 
-    def _show_remotes(self, servers: Iterable[RemoteServer]) -> None:
+    def _publish_remotes(self, servers: Iterable[RemoteServer]) -> None:
         """Publish the APIs of aggregated servers in the discovery and OpenAPI documents."""
         servers = tuple(servers)
-        self._discovery.show_remote(servers)
-        self._documents.forget()
-        self._openapi.show_remote(servers)
+        self._discovery.set_remote(servers)
+        self._documents.clear_cache()
+        self._openapi.set_remote(servers)
 
     def _route(self, found: Served) -> tuple[Store, View, str]:
         """Return a resource version's store, view, and the warning for every response."""
@@ -382,7 +382,7 @@ class Server:
             return str(error)
         return self.log.problem()
 
-    def _make_admin(self) -> AsgiApp:
+    def _build_admin(self) -> AsgiApp:
         from apiserver.http.admin.application import create_admin
         from apiserver.http.admin.operations import Operations
         from apiserver.http.handlers.faults import Faults

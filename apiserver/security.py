@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.errors.status import StatusError
 from apiserver.authentication.authenticator import ADMIN, Authenticator
-from apiserver.authentication.tokens.service_account_keys import KeyFileError, Keys, StoreKeys, make_key, read_key_files
+from apiserver.authentication.tokens.service_account_keys import (
+    KeyFileError,
+    Keys,
+    StoreKeys,
+    generate_key,
+    read_key_files,
+)
 from apiserver.authentication.tokens.service_account_tokens import ISSUER, AccountTokens
 from apiserver.authentication.x509.client_certificates import ClientCertificates
 from apiserver.authorization.authorizer import Authorizer
@@ -59,7 +65,7 @@ async def open_keys(settings: AccountKeys, store: RevisionLog) -> Keys:
         key = await store.get_meta(_KEPT_PAIR)
         if key is None:
             with outside():
-                made = await asyncio.to_thread(make_key)
+                made = await asyncio.to_thread(generate_key)
             key = await store.get_or_set_meta(_KEPT_PAIR, made)
         return key
 

@@ -168,7 +168,7 @@ class Authorizer:
 
     def replace(self, configured: Sequence[AuthorizerConfig]) -> None:
         """Replace the authorizers. Raise KubeconfigError."""
-        members = tuple(self._make(each) for each in configured)
+        members = tuple(self._build(each) for each in configured)
         self.modes = tuple(each.type for each in configured)
         self.allows_all = self.modes[:1] == ("AlwaysAllow",)
         #: Whether a webhook may decide. If so, only `decide` and `decide_path` are complete. They are while the members
@@ -177,7 +177,7 @@ class Authorizer:
         self._members = members
         self.is_remote = "Webhook" in self.modes and not self.allows_all
 
-    def _make(self, configured: AuthorizerConfig) -> _Member:
+    def _build(self, configured: AuthorizerConfig) -> _Member:
         mode = configured.type
         if mode == "RBAC":
             return _Roles(self._roles)
@@ -190,10 +190,10 @@ class Authorizer:
             assert self._policies is not None, "settings hold this"
             return self._policies
         if mode == "Webhook":
-            return self._make_webhook(configured)
+            return self._build_webhook(configured)
         return _Always(allow=mode == "AlwaysAllow")
 
-    def _make_webhook(self, configured: AuthorizerConfig) -> WebhookAuthorizer:
+    def _build_webhook(self, configured: AuthorizerConfig) -> WebhookAuthorizer:
         from apiserver.api.types.authorization import SubjectAccessReview
         from apiserver.webhooks.reviewers import Reviewer
         from kubedra.kubeconfig.reader import read_kubeconfig

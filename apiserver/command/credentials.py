@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver.command.credentials")
     try:
         given = _parser().parse_args(arguments)
-        make(
+        create_credentials(
             given.dir,
             [host for host in given.host if host],
             given.server,
@@ -98,7 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def make(directory: Path, hosts: Sequence[str], server: str, internal: str, postgres_user: str = "") -> None:
+def create_credentials(
+    directory: Path, hosts: Sequence[str], server: str, internal: str, postgres_user: str = ""
+) -> None:
     """Create the missing files. Raise OSError and ValueError."""
     for url in (server, internal):
         if not url.startswith("https://"):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from apiserver.command import kubeconfig
 from apiserver.components.components import Files
-from apiserver.controlplane.surroundings import Components, Surroundings
+from apiserver.controlplane.dependencies import Components, Dependencies
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import Settings
 from apiserver.runtime import gc_tuning as garbage
@@ -84,13 +84,13 @@ class Process:
         for number in (signal.SIGINT, signal.SIGTERM):
             with contextlib.suppress(NotImplementedError):
                 loop.add_signal_handler(number, self._signalled)
-        surroundings = Surroundings(
+        dependencies = Dependencies(
             components=self._components,
             announced=lambda: self._announced,
             request_log=self._log("--request-log", self._settings.request_log),
             audit_log=self._log("--audit-log-path", self._settings.audit_log),
         )
-        server = await Server.open(self._settings, surroundings)
+        server = await Server.open(self._settings, dependencies)
         try:
             print_line(self._settings, f"storage     {self._storage()}")
             web = self._web(server)

@@ -20,8 +20,8 @@ from apiserver.command import kubeconfig
 from apiserver.command.import_guard import ShadowedPackageError, check_origins
 from apiserver.command.serve import Process, certified, print_line
 from apiserver.components.child_process import ComponentsEnded, fork
-from apiserver.components.components import Files, in_process, maker
-from apiserver.controlplane.surroundings import Components
+from apiserver.components.components import Files, build_factory, in_process
+from apiserver.controlplane.dependencies import Components
 from apiserver.http.sinks.jsonlines import RequestLogError
 from apiserver.options import logs
 from apiserver.options.flags import SettingsError
@@ -105,7 +105,7 @@ def _components(settings: Settings, listener: socket.socket, files: Files, names
     """Prepare the components that the flags name; fork them if the flags request a child process."""
     if not names:
         return Components()
-    make = maker(settings, files, names, partial(print_line, settings))
+    make = build_factory(settings, files, names, partial(print_line, settings))
     connect = fork(names, make, listener).connect if settings.components_apart else partial(in_process, make)
     from controllers.manager.unattended import unattended
 

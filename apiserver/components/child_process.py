@@ -59,7 +59,7 @@ def fork(names: Sequence[str], make: Make, listener: socket.socket) -> ChildProc
 
 
 class ChildProcessComponents:
-    """The components of that process (see `apiserver.controlplane.surroundings.Running`)."""
+    """The components of that process (see `RunningComponents` in `controlplane/dependencies.py`)."""
 
     def __init__(self, names: Sequence[str], end: socket.socket, pid: int) -> None:
         self.names, self._end, self._pid = names, end, pid

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from apiserver.controlplane.surroundings import Running
+from apiserver.controlplane.dependencies import RunningComponents
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import Settings
 from apiserver.tls.self_signed import own_signer
@@ -26,7 +26,7 @@ Files = tuple[Path, Path] | None
 Make: TypeAlias = "Callable[[Transport], Manager]"
 
 
-async def in_process(make: Make, chain: HandlerChain, _: Coalescer) -> Running:
+async def in_process(make: Make, chain: HandlerChain, _: Coalescer) -> RunningComponents:
     """Create components on the server's own loop. Raise SettingsError."""
     from apiserver.authentication.authenticator import ADMIN
     from apiserver.components.in_process import InProcess
@@ -35,7 +35,7 @@ async def in_process(make: Make, chain: HandlerChain, _: Coalescer) -> Running:
     return make(InProcess(chain, ADMIN, TransportError))
 
 
-def maker(settings: Settings, files: Files, names: Sequence[str], say: Callable[[str], object]) -> Make:
+def build_factory(settings: Settings, files: Files, names: Sequence[str], say: Callable[[str], object]) -> Make:
     """Return a factory of the components that the flags name. The factory raises SettingsError."""
 
     def make(transport: Transport) -> Manager:

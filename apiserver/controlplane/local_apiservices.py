@@ -59,7 +59,7 @@ class LocalApis:
         finally:
             wakes.cancel()
 
-    def kept(self) -> list[str]:
+    def get_initial_keys(self) -> list[str]:
         """Return the keys of the APIServices that stay as long as the server runs."""
         store = self._registry.stores[_SERVICES]
         return [

@@ -124,7 +124,7 @@ class BuiltIn:
                 return error
         return None
 
-    def kept(self) -> list[str]:
+    def get_initial_keys(self) -> list[str]:
         """Return the keys that a reset keeps: namespaces, and objects without relation to workloads."""
         stores = self._registry.stores
         keys = [stores["", "namespaces"].key("", name) for name in BUILT_IN]

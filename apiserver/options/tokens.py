@@ -111,7 +111,7 @@ def _of_file(file: str, features: Features, issuers: Collection[str]) -> Authent
 
 def _of_flags(values: dict[str, list[str]], features: Features, issuers: Collection[str]) -> Authenticators:
     """Return the issuer of the flags as an authentication configuration."""
-    from apiserver.authentication.oidc.configuration import take_over
+    from apiserver.authentication.oidc.configuration import build_authenticators
     from apiserver.authentication.oidc.signatures import ALGORITHMS
 
     said = {name: found[-1] for name, found in values.items() if found}
@@ -139,7 +139,7 @@ def _of_flags(values: dict[str, list[str]], features: Features, issuers: Collect
         raise ValueError(f'--oidc-signing-algs: oidc: unsupported signing alg: "{unknown[0]}"')
     jwt = {"issuer": issuer, "claimMappings": mappings, "claimValidationRules": required}
     try:
-        return take_over({"jwt": [jwt]}, features, issuers, algorithms)
+        return build_authenticators({"jwt": [jwt]}, features, issuers, algorithms)
     except ValueError as error:
         raise ValueError(f"--oidc-issuer-url: invalid authentication configuration: {error}") from error
 

@@ -43,7 +43,7 @@ def own_certificate(directory: Path, *hosts: str, rsa: bool = False) -> tuple[Pa
     if certificate.exists() and key.exists() and _usable(certificate.read_bytes(), hosts, rsa=rsa):
         private.close_file(key)
     else:
-        _make(certificate, key, hosts, rsa=rsa)
+        _create_certificate(certificate, key, hosts, rsa=rsa)
     return certificate, key
 
 
@@ -57,7 +57,7 @@ def own_authority(directory: Path) -> tuple[Path, Path]:
     if certificate.exists() and key.exists():
         private.close_file(key)
     else:
-        _make_authority(certificate, key)
+        _create_authority(certificate, key)
     return certificate, key
 
 
@@ -69,7 +69,7 @@ def own_signer(client_ca: Path | None, data_dir: Path) -> Callable[[], tuple[Pat
     return partial(own_authority, data_dir) if client_ca in (None, data_dir / _AUTHORITY) else None
 
 
-def _make_authority(certificate_file: Path, key_file: Path) -> None:
+def _create_authority(certificate_file: Path, key_file: Path) -> None:
     from cryptography import x509
 
     # The number distinguishes the authorities of several control planes.
@@ -111,7 +111,7 @@ def _usable(pem: bytes, hosts: tuple[str, ...], *, rsa: bool) -> bool:
     return left > _SPARE and {str(_address(host) or host) for host in hosts} <= known
 
 
-def _make(certificate_file: Path, key_file: Path, hosts: tuple[str, ...], *, rsa: bool) -> None:
+def _create_certificate(certificate_file: Path, key_file: Path, hosts: tuple[str, ...], *, rsa: bool) -> None:
     from cryptography import x509
 
     addresses = dict.fromkeys(

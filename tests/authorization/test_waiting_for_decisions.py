@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
-from apiserver.controlplane.surroundings import Surroundings
+from apiserver.controlplane.dependencies import Dependencies
 from apiserver.http.handlers.chain import Handler
 from apiserver.http.sinks.jsonlines import JsonLines
 from apiserver.request.messages import Request, Response, Stream
@@ -100,9 +100,9 @@ def audited(directory: Path, authorizers: str, codes: list[int]) -> list[Json]:
     policy, log = directory / "policy", directory / "log"
     rules = [{"level": "Metadata", "users": ["ann"]}, {"level": "None"}]
     policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
-    surroundings = Surroundings(audit_log=JsonLines("--audit-log-path", str(log), log.open("wb")))
+    dependencies = Dependencies(audit_log=JsonLines("--audit-log-path", str(log), log.open("wb")))
     flags = (*authorized_by(directory, authorizers), f"--audit-policy-file={policy}")
-    with serve(*flags, surroundings=surroundings) as running:
+    with serve(*flags, dependencies=dependencies) as running:
         assert [running.wire("ann").get(MAPS).status for _ in codes] == codes
     events = [json.loads(line) for line in log.read_text().splitlines()]
     assert [each["stage"] for each in events] == ["RequestReceived", "ResponseComplete"] * len(codes)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.controlplane.surroundings import Surroundings
+from apiserver.controlplane.dependencies import Dependencies
 from apiserver.options.settings import read
 from apiserver.storage.sqlite.size import bytes_of
 from tests.support.server import serve
@@ -134,7 +134,7 @@ def test_checks_have_upstreams_names_and_are_counted(wire: Wire) -> None:
 
 def test_a_server_is_ready_once_its_kubeconfig_is_written() -> None:
     announced: list[str] = []
-    with serve(surroundings=Surroundings(announced=lambda: bool(announced))) as running:
+    with serve(dependencies=Dependencies(announced=lambda: bool(announced))) as running:
         answer = running.wire().get("/readyz")
         assert (answer.status, "[-]kubeconfig failed: reason withheld\n" in answer.text) == (500, True)
         assert running.wire().get("/livez").text == "ok"

@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
 from apiserver.app import Server
-from apiserver.controlplane.surroundings import Surroundings
+from apiserver.controlplane.dependencies import Dependencies
 from apiserver.http.server.web import Web
 from apiserver.options.settings import read
 from apiserver.runtime.clock import virtual_loops
@@ -155,10 +155,10 @@ def serve(
     wire: Callable[[Server], Web] = lambda server: Web(server.front),
     time: HeldTime | None = None,
     standing: bool = False,
-    surroundings: Surroundings | None = None,
+    dependencies: Dependencies | None = None,
 ) -> Iterator[Running]:
     """A server with these flags, until the block ends. `wire` makes its listening end; `time` is its clock instead of the
-    system's; `standing`: its time stands still, timers and all; `surroundings` are those of its process.
+    system's; `standing`: its time stands still, timers and all; `dependencies` are those of its process.
     """
     with tempfile.TemporaryDirectory() as directory:
         settings = read(["--storage=memory", "--port=0", f"--data-dir={directory}", *flags])
@@ -171,7 +171,7 @@ def serve(
             if time is not None:
                 virtual_loops[loop] = time
             own = StandingTime(loop) if isinstance(loop, VirtualLoop) else time or SystemTime()
-            server = await Server.open(settings, surroundings)
+            server = await Server.open(settings, dependencies)
             web = wire(server)
             serving = asyncio.ensure_future(web.serve(sockets=[listener]))
             await web.ready.wait()

@@ -185,7 +185,7 @@ class View:
             return obj
         return resource.conversion.convert(obj, own, self.scope.version)
 
-    def make(self) -> None:
+    def precompute(self) -> None:
         """Compute all cached values early, because a conversion cannot be awaited at their first use."""
         _ = self.object, self.old, self.request
 

@@ -72,7 +72,7 @@ class ValidatingAdmissionWebhook(Plugin):
         ]
         if asked:
             for _, seen in asked:
-                seen.make()
+                seen.precompute()
             await self._call_all(asked)
 
     @on_loop

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from apiserver.api.features.gates import Features
     from apiserver.cel.engine import Language
 
-__all__ = ["Anonymous", "Authenticators", "read_again", "read_authenticators", "take_over"]
+__all__ = ["Anonymous", "Authenticators", "build_authenticators", "read_again", "read_authenticators"]
 
 
 _GROUP: Final = "apiserver.config.k8s.io"
@@ -55,7 +55,7 @@ def read_authenticators(text: bytes, features: Features, disallowed: Collection[
     `disallowed` are the issuers of this server's own tokens.
     Raises ConfigurationError.
     """
-    return take_over(read_configuration(text, _KINDS).obj, features, disallowed)
+    return build_authenticators(read_configuration(text, _KINDS).obj, features, disallowed)
 
 
 def read_again(
@@ -71,7 +71,7 @@ def read_again(
     return found
 
 
-def take_over(
+def build_authenticators(
     said: Json, features: Features, disallowed: Collection[str] = (), algorithms: Collection[str] = ALGORITHMS
 ) -> Authenticators:
     """Build the authenticators of a configuration. Raise ConfigurationError."""

@@ -35,7 +35,7 @@ __all__ = [
     "SharedKey",
     "StoreKeys",
     "encode",
-    "make_key",
+    "generate_key",
     "read_key_files",
     "shown",
     "supported",
@@ -206,7 +206,7 @@ class StoreKeys(Keys):
         return self._pair
 
 
-def make_key() -> bytes:
+def generate_key() -> bytes:
     """Generate a private key in PEM: RSA of 2048 bits, the kind that most clients of tokens support."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import rsa

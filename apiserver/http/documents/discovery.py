@@ -30,9 +30,9 @@ class Discovery:
         """Create the documents; `address` is the server's address for clients."""
         self._release, self._address = release, address
         self._remote: dict[str, dict[str, Server]] = {}
-        self.show(served)
+        self.set_served(served)
 
-    def show(self, served: Iterable[tuple[Resource, Version]]) -> None:
+    def set_served(self, served: Iterable[tuple[Resource, Version]]) -> None:
         """Replace the served resources."""
         self._by_version: dict[str, dict[str, list[tuple[Resource, Version]]]] = {}
         for resource, version in served:
@@ -41,7 +41,7 @@ class Discovery:
             for found in versions.values():
                 found.sort(key=lambda item: item[0].plural)
 
-    def show_remote(self, servers: Iterable[Server]) -> None:
+    def set_remote(self, servers: Iterable[Server]) -> None:
         """Add the APIs of aggregated servers to the documents."""
         self._remote = {}
         for server in servers:

@@ -49,7 +49,7 @@ class Documents:
         self._zpages = ZPages(pages, about, self._paths)
         self._aggregated: dict[tuple[bool, str], tuple[bytes, str]] = {}
 
-    def forget(self) -> None:
+    def clear_cache(self) -> None:
         """Drop all cached documents after a change of the served resources."""
         self._aggregated.clear()
 

@@ -61,9 +61,9 @@ class OpenApi:
         self._remote: dict[str, str] = {}
         self._swaggers: list[bytes] = []
         self._written = {(resource.group, resource.plural): resource for resource in written}
-        self.show(served)
+        self.set_served(served)
 
-    def show(self, served: Iterable[tuple[Resource, Version]]) -> None:
+    def set_served(self, served: Iterable[tuple[Resource, Version]]) -> None:
         """Replace the served resources."""
         served = tuple(served)
         written = [each for each in served if self._written.get((each[0].group, each[0].plural)) == each[0]]
@@ -76,7 +76,7 @@ class OpenApi:
         self._documents: dict[str, tuple[bytes, str]] = {}
         self._index: tuple[bytes, str] | None = None
 
-    def show_remote(self, servers: Iterable[Server]) -> None:
+    def set_remote(self, servers: Iterable[Server]) -> None:
         """Add the APIs of aggregated servers.
 
         Their documents of version 3 are listed with their addresses. Those of version 2 are merged into this server's.

@@ -164,13 +164,13 @@ class Level:
         try:
             await waiting.admitted
         except BaseException:
-            self._forget(queue_index, waiting)
+            self._remove(queue_index, waiting)
             raise
         finally:
             timer.cancel()
         return perf_counter() - waiting.since, length
 
-    def _forget(self, queue_index: int, waiting: QueuedRequest) -> None:
+    def _remove(self, queue_index: int, waiting: QueuedRequest) -> None:
         """Remove a waiting request; a seat that it just got goes to the next one."""
         queue = self._queues.get(queue_index, deque())
         if waiting in queue:

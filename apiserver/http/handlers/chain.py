@@ -1,18 +1,18 @@
 """The chain of handlers for every request, from a socket or from a client in this process.
 
-    HandlerChain           the request info; a record of the request and its response
-      Faults                 injected failures; only while there are some (`insert_first`)
-      FixedHeaders            headers of all responses; only with --strict-transport-security-directives
-      Errors                 exceptions as responses in upstream's words; warnings as headers
-      FailedAuthenticationAudit       events of refused credentials; only with an audit policy
-      Authentication         the user, with impersonation
-      Audit                  events of all other requests; only with an audit policy
-      Tracing                spans; only with --tracing-config-file
-      Fairness               seats by priority and fairness; not with --enable-priority-and-fairness=false
-      Authorization          the user's permission; only if an authorizer may refuse
-      Cbor                   bodies and responses in CBOR; only with the gate CBORServingAndStorage
-      Aggregated             aggregated API servers; only while there are some (`append_link`)
-      Dispatch               the resource's verb, or a document
+    HandlerChain                 the request info; a record of the request and its response
+      Faults                     injected failures; only while there are some (`insert_first`)
+      FixedHeaders               headers of all responses; only with --strict-transport-security-directives
+      Errors                     exceptions as responses in upstream's words; warnings as headers
+      FailedAuthenticationAudit  events of refused credentials; only with an audit policy
+      Authentication             the user, with impersonation
+      Audit                      events of all other requests; only with an audit policy
+      Tracing                    spans; only with --tracing-config-file
+      Fairness                   seats by priority and fairness; not with --enable-priority-and-fairness=false
+      Authorization              the user's permission; only if an authorizer may refuse
+      Cbor                       bodies and responses in CBOR; only with the gate CBORServingAndStorage
+      AggregationHandler         aggregated API servers; only while there are some (`append_link`)
+      Dispatch                   the resource's verb, or a document
 
 Each handler has a reference to the next one. `apiserver.handler_chain` builds the chain once at start, in this order;
 only faults and aggregated servers come and go.

@@ -81,12 +81,12 @@ class Endpoint:
 
 
 class Routes:
-    """The endpoints of a server by (group, version, resource, subresource); none before the first `show`."""
+    """The endpoints of a server by (group, version, resource, subresource); none before the first `set_served`."""
 
     def __init__(self) -> None:
         self._endpoints: dict[tuple[str, str, str, str], Endpoint] = {}
 
-    def show(self, served: Iterable[tuple[Store, View, str]]) -> None:
+    def set_served(self, served: Iterable[tuple[Store, View, str]]) -> None:
         """Replace the served resources: each in a version, with its subresources.
 
         The warning is added to every response; "" for none.

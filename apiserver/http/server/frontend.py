@@ -34,14 +34,14 @@ class ReadTimeouts:
 class FrontEnd:
     """The parts shared by all connections.
 
-    `chain` answers Kubernetes requests; `make_admin` imports and builds the FastAPI application. All streams of a
+    `chain` answers Kubernetes requests; `build_admin` imports and builds the FastAPI application. All streams of a
     server share one `coalescer`. `web_pages` refuses possible requests of web pages in a browser, with open access.
     """
 
     def __init__(
         self,
         chain: HandlerChain,
-        make_admin: Callable[[], AsgiApp],
+        build_admin: Callable[[], AsgiApp],
         web_pages: WebPages | None = None,
         certificates: ClientCertificates | None = None,
         claims: tuple[str, ...] = (),
@@ -51,7 +51,7 @@ class FrontEnd:
         `certificates` maps client certificates to users, None if they are not accepted; `claims` are the prefixes of
         headers in which a front proxy names the user.
         """
-        self.chain, self._make_admin, self.web_pages = chain, make_admin, web_pages
+        self.chain, self._build_admin, self.web_pages = chain, build_admin, web_pages
         self.certificates, self.claims = certificates, ("impersonate-", *claims)
         self._admin: asyncio.Future[AsgiApp] | None = None
         self.coalescer, self.read_timeouts = Coalescer(), ReadTimeouts()
@@ -59,5 +59,5 @@ class FrontEnd:
     async def admin(self) -> AsgiApp:
         """Return the FastAPI application; the first caller waits for its import."""
         if self._admin is None:
-            self._admin = asyncio.ensure_future(asyncio.to_thread(self._make_admin))
+            self._admin = asyncio.ensure_future(asyncio.to_thread(self._build_admin))
         return await asyncio.shield(self._admin)

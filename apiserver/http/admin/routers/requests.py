@@ -74,7 +74,7 @@ def create(operations: Operations) -> APIRouter:
         return [RecordedRequest.model_validate(record.to_dict()) for record in islice(records, wanted.limit)]
 
     @router.delete("/-/requests", status_code=204, summary="Delete all recorded requests")
-    async def forget() -> None:
+    async def delete() -> None:
         operations.requests.clear()
 
     return router

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from apiserver.http.server.coalesce import Coalescer
     from apiserver.http.sinks.jsonlines import JsonLines
 
-__all__ = ["Components", "Running", "Surroundings"]
+__all__ = ["Components", "Dependencies", "RunningComponents"]
 
 
-class Running(Protocol):
+class RunningComponents(Protocol):
     """The running components of one server.
 
     Implemented by `controllers.manager.manager.Manager` and `child_process.ChildProcessComponents`.
@@ -57,7 +57,7 @@ class Running(Protocol):
 #: Explains a pod, claim or node (kind, namespace, name).
 Explain = Callable[[str, str, str], Awaitable[dict[str, Any]]]
 #: Connects components as clients to this chain. Their watches share one coalescer. Raises SettingsError.
-Connect: TypeAlias = "Callable[[HandlerChain, Coalescer], Awaitable[Running]]"
+Connect: TypeAlias = "Callable[[HandlerChain, Coalescer], Awaitable[RunningComponents]]"
 
 
 class Components:
@@ -68,9 +68,9 @@ class Components:
 
     def __init__(self, connect: Connect | None = None, unattended: Unattended = MappingProxyType({})) -> None:
         self._connect, self.unattended = connect, unattended
-        self.running: Running | None = None
+        self.running: RunningComponents | None = None
 
-    async def start(self, chain: HandlerChain, coalescer: Coalescer) -> Running | None:
+    async def start(self, chain: HandlerChain, coalescer: Coalescer) -> RunningComponents | None:
         """Start them as clients of the server. Raise SettingsError."""
         if self._connect is not None:
             self.running = await self._connect(chain, coalescer)
@@ -96,8 +96,8 @@ class Components:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """The surroundings of a server; by default without components and without an announcement.
+class Dependencies:
+    """The dependencies of a server; by default without components and without an announcement.
 
     The server closes the logs.
     """
