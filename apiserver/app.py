@@ -247,7 +247,7 @@ class Server:
         health = Health(checks_of(self._storage, announced, lambda: self._stopping, roles=roles))
         version = version_info(self.settings)
         accounts = self._access.accounts
-        issuer = Issuer(accounts.issuers[0], keys_address(self.settings), accounts.public_keys, accounts.fresh)
+        issuer = Issuer(accounts.issuers[0], keys_address(self.settings), accounts.public_keys, accounts.max_age)
         pages, this = pages_of(self.settings), about_of(self.settings)
         return Documents(self._discovery, version, health, self.metrics.text, self._openapi.answer, issuer, pages, this)
 
@@ -355,7 +355,7 @@ class Server:
     def _follow_catalog(self, _: CatalogEvent) -> None:
         """Derive routes and documents from the changed catalog."""
         found = self.catalog.served()
-        self._apis.changed()
+        self._apis.request_reconciliation()
         self._routes.set_served(map(self._route, found))
         self._discovery.set_served(found)
         self._documents.clear_cache()

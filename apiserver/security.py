@@ -60,7 +60,7 @@ async def open_keys(settings: AccountKeys, store: RevisionLog) -> Keys:
     if settings.signing is not None:
         return read_key_files(settings.signing, settings.keys)
 
-    async def kept() -> bytes:
+    async def load_shared_key() -> bytes:
         """Return the private signing key that all servers of the store share, in PEM."""
         key = await store.get_meta(_KEPT_PAIR)
         if key is None:
@@ -69,7 +69,7 @@ async def open_keys(settings: AccountKeys, store: RevisionLog) -> Keys:
             key = await store.get_or_set_meta(_KEPT_PAIR, made)
         return key
 
-    return StoreKeys(await store.get_or_set_meta(_KEPT_BEFORE, secrets.token_bytes(32)), kept)
+    return StoreKeys(await store.get_or_set_meta(_KEPT_BEFORE, secrets.token_bytes(32)), load_shared_key)
 
 
 async def _open_signer(settings: AccountKeys) -> Keys:
@@ -142,7 +142,7 @@ class Access:
 
         where = read_kubeconfig(said.kubeconfig)
         reviewer = Reviewer(self._webhooks, where, "authentication.k8s.io", TokenReview)
-        return WebhookTokens(reviewer, said.version, said.lasts)
+        return WebhookTokens(reviewer, said.version, said.ttl)
 
     async def follow_keys(self) -> None:
         """Keep the keys of service accounts up to date until cancelled."""

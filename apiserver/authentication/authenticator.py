@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from apiserver.api.errors.status import unauthorized
 from apiserver.api.objects import Json
 from apiserver.authentication.tokens.service_account_tokens import AccountTokens, TokenError
-from apiserver.authentication.x509.client_certificates import proxied_user
+from apiserver.authentication.x509.client_certificates import get_proxied_user
 from apiserver.registry.definition.authority import AuthenticationResult
 from apiserver.request.messages import Peer, Request, User
 from apiserver.runtime.clock import now
@@ -161,7 +161,7 @@ class Authenticator:
 
     def _of_peer(self, request: Request, peer: Peer) -> User | None:
         """Return the user that a front proxy or the client certificate names, or None."""
-        proxied = proxied_user(request.headers, self._proxy) if peer.proxy and self._proxy is not None else None
+        proxied = get_proxied_user(request.headers, self._proxy) if peer.proxy and self._proxy is not None else None
         if proxied is None:
             self.remaining.observe(peer.ends - now().timestamp())
         return proxied or peer.user

@@ -79,11 +79,13 @@ def _updated_role(wanted: Json, old: Json) -> Json | None:
 
 def _updated_binding(wanted: Json, old: Json) -> Json | None:
     subjects = old.get("subjects") or []
-    missing = [subject for subject in wanted["subjects"] if not any(_same(subject, known) for known in subjects)]
+    missing = [
+        subject for subject in wanted["subjects"] if not any(_is_same_reference(subject, known) for known in subjects)
+    ]
     return {**old, "subjects": subjects + missing} if missing else None
 
 
-def _same(left: Json, right: Json) -> bool:
+def _is_same_reference(left: Json, right: Json) -> bool:
     return all(left.get(name, "") == right.get(name, "") for name in ("kind", "name", "namespace"))
 
 

@@ -54,8 +54,8 @@ class WebhookCallSettings(NamedTuple):
 
     version: str
     seconds: float
-    allowed_for: float
-    others_for: float
+    authorized_ttl: float
+    unauthorized_ttl: float
     denies: bool
     selectors: bool
 
@@ -264,7 +264,7 @@ class WebhookAuthorizer:
             self._metrics.record_call(self.name, "timeout" if late else "error", elapsed(), opened=not asking.denies)
             return error
         self._metrics.record_call(self.name, "success", elapsed())
-        lasts = asking.allowed_for if outcome.get("allowed") else asking.others_for
+        lasts = asking.authorized_ttl if outcome.get("allowed") else asking.unauthorized_ttl
         if lasts and size < _LARGE:
             self._known[key] = now() + timedelta(seconds=lasts), outcome
             if len(self._known) > _MOST:

@@ -24,7 +24,7 @@ from typing import NoReturn
 
 from apiserver.authentication.authenticator import TokenFileError, read_tokens
 from apiserver.command import kubeconfig
-from apiserver.tls.self_signed import own_certificate
+from apiserver.tls.self_signed import load_or_create_certificate
 from kubedra.runtime import private_files as private
 
 #: The users of the tokens: user name and uid. Both have all permissions.
@@ -106,7 +106,7 @@ def create_credentials(
         if not url.startswith("https://"):
             raise ValueError(f"--server {url}: not an https:// address")
     private.make_directory(directory)
-    authority = own_certificate(directory, *hosts)[0].read_bytes()
+    authority = load_or_create_certificate(directory, *hosts)[0].read_bytes()
     tokens = _tokens(directory / "tokens.csv")
     for name, url, user in (("kubeconfig", server, "admin"), ("controllers.kubeconfig", internal, "controllers")):
         kubeconfig.write(directory / name, url, token=tokens[USERS[user]], ca=authority)

@@ -33,7 +33,7 @@ def write(path: Path, server: str, *, token: str = "", ca: bytes = b"", insecure
     elif insecure or server.startswith("http:"):
         # There is no certificate to verify; npm's client requires this flag.
         cluster.append("    insecure-skip-tls-verify: true")
-    user = f"{{token: {_quoted(token)}}}" if token else "{}"
+    user = f"{{token: {_quote(token)}}}" if token else "{}"
     lines = [
         _MARK,
         "apiVersion: v1",
@@ -57,6 +57,6 @@ def write(path: Path, server: str, *, token: str = "", ca: bytes = b"", insecure
         raise KubeconfigError(f"--kubeconfig {path}: {error.strerror}") from error
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -23,7 +23,7 @@ from apiserver.runtime import gc_tuning as garbage
 from apiserver.runtime.lazy_imports import import_when_idle
 from apiserver.runtime.virtual_loop import VirtualLoop
 from apiserver.tls.listener import Https, HttpsError
-from apiserver.tls.self_signed import SIGNER, own_certificate, own_signer
+from apiserver.tls.self_signed import SIGNER, get_signer, load_or_create_certificate
 from kubedra.runtime.server_record import ServerRecord
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def certified(settings: Settings, names: Sequence[str]) -> tuple[Settings, Files
     if settings.tls_cert_file is not None and settings.tls_key_file is not None:
         files = settings.tls_cert_file, settings.tls_key_file
     elif settings.tls_own:
-        files = own_certificate(settings.data_dir, settings.bind_address, rsa=settings.tls_options.rsa)
-    own = own_signer(settings.identity.client_ca, settings.data_dir)
+        files = load_or_create_certificate(settings.data_dir, settings.bind_address, rsa=settings.tls_options.rsa)
+    own = get_signer(settings.identity.client_ca, settings.data_dir)
     if files and SIGNER in names and own is not None:
         settings = replace(settings, identity=replace(settings.identity, client_ca=own()[0]))
     return settings, files
@@ -100,13 +100,13 @@ class Process:
                 self._settings,
                 f"api server  {self.url}  (Kubernetes {'.'.join(map(str, self._settings.features.release))})",
             )
-            await self._until_stopped(server, web, serving)
+            await self._run_until_stopped(server, web, serving)
         finally:
             await server.close()
             self._record.withdraw()
         self._print_safely(f"stopped; {self._describe_data()}")
 
-    async def _until_stopped(self, server: Server, web: Web, serving: asyncio.Future[None]) -> None:
+    async def _run_until_stopped(self, server: Server, web: Web, serving: asyncio.Future[None]) -> None:
         components = await self._components.start(server.chain, server.front.coalescer)
         running = asyncio.ensure_future(components.run()) if components else None
         following = [asyncio.ensure_future(file.follow()) for file in (self._https.files if self._https else ())]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from apiserver.controlplane.dependencies import RunningComponents
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import Settings
-from apiserver.tls.self_signed import own_signer
+from apiserver.tls.self_signed import get_signer
 
 if TYPE_CHECKING:
     from apiserver.http.handlers.chain import HandlerChain
@@ -64,7 +64,7 @@ def _options(settings: Settings, files: Files, say: Callable[[str], object]) -> 
         # A seed makes runs repeatable on every machine.
         host=socket.gethostname() if settings.seed is None else "kubedra",
         seed=settings.seed,
-        signing=SigningOptions(own=own_signer(settings.identity.client_ca, settings.data_dir)),
+        signing=SigningOptions(own=get_signer(settings.identity.client_ca, settings.data_dir)),
         root_ca=files[0].read_text() if files else "",
         nodes=settings.nodes,
         devices=settings.devices,

@@ -53,7 +53,7 @@ class InProcess:
         if isinstance(answer, Stream):
             answer.inside = True
             return answer.status, answer.headers, self._chunks(answer)
-        return answer.status, answer.headers, _whole(answer.body)
+        return answer.status, answer.headers, _yield_body(answer.body)
 
     async def watch(
         self, path: str, query: str, headers: Mapping[str, str]
@@ -64,7 +64,7 @@ class InProcess:
         """
         answer = await self._answer(Request("GET", path, query, headers, b"", self._user))
         if not isinstance(answer, Stream):
-            return answer.status, answer.headers, _whole(answer.body)
+            return answer.status, answer.headers, _yield_body(answer.body)
         answer.inside = True
         if answer.objects is None:
             return answer.status, answer.headers, self._chunks(answer)
@@ -83,5 +83,5 @@ class InProcess:
         """Do nothing: the server goes on."""
 
 
-async def _whole(body: bytes) -> AsyncIterator[bytes]:
+async def _yield_body(body: bytes) -> AsyncIterator[bytes]:
     yield body

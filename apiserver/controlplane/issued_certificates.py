@@ -58,7 +58,7 @@ class IssuedCertificates:
         signer = event.new.obj["spec"]["signerName"]
         signer = signer if signer.startswith(_KNOWN) else "other"
         self._requested.inc(signer)
-        lasts = await asyncio.to_thread(_lasts, issued)
+        lasts = await asyncio.to_thread(_get_duration, issued)
         asked = timedelta(seconds=wanted)
         if lasts is not None and abs(asked - lasts) < _BEFORE + asked / 20:
             self._honored.inc(signer)
@@ -69,7 +69,7 @@ def _certificate(obj: Json) -> str:
     return found
 
 
-def _lasts(encoded: str) -> timedelta | None:
+def _get_duration(encoded: str) -> timedelta | None:
     """Return the duration of the first certificate, of PEM in base64; None if it cannot be parsed."""
     from base64 import b64decode
 

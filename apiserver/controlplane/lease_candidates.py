@@ -78,7 +78,7 @@ class Elections:
         now = self._registry.clock()
         for candidate in self._registry.all_of(*_CANDIDATES):
             lease = candidate["metadata"]["namespace"], candidate["spec"]["leaseName"]
-            if not _is_over(candidate, now):
+            if not _is_expired(candidate, now):
                 found.setdefault(lease, []).append(candidate)
         for (namespace, name), candidates in found.items():
             try:
@@ -97,7 +97,7 @@ class Elections:
         """Delete expired candidates."""
         for candidate in self._registry.all_of(*_CANDIDATES):
             metadata = candidate["metadata"]
-            if _is_over(candidate, now):
+            if _is_expired(candidate, now):
                 with suppress(StatusError, StorageError):
                     await delete_own(self._registry, ADMIN, *_CANDIDATES, metadata["namespace"], metadata["name"])
 
@@ -158,7 +158,7 @@ def _build_spec(spec: Json, strategy: str, holder: str, now: datetime) -> Json:
     """Return the spec of a lease after an election."""
     before = spec.get("holderIdentity") or ""
     found = {**spec, "strategy": strategy}
-    if holder and (not before or (_has_run_out(spec, now) and holder != before)):
+    if holder and (not before or (_is_lease_expired(spec, now) and holder != before)):
         found |= {"holderIdentity": holder, "renewTime": _format_time(now), "leaseDurationSeconds": _LASTS}
         found.pop("preferredHolder", None)
         found.pop("acquireTime", None)
@@ -171,7 +171,7 @@ def _is_needed(lease: Json | None, candidates: Sequence[Json], now: datetime) ->
     """Return whether an election is needed. Raise ValueError."""
     spec = (lease or {}).get("spec") or {}
     holder = spec.get("holderIdentity")
-    if not holder or _has_run_out(spec, now):
+    if not holder or _is_lease_expired(spec, now):
         return True
     if any((_moment(each, "renewTime") or now) + _VALID / 2 < now for each in candidates):
         return True
@@ -217,12 +217,12 @@ def _format_time(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
-def _is_over(candidate: Json, now: datetime) -> bool:
+def _is_expired(candidate: Json, now: datetime) -> bool:
     renewed = _moment(candidate, "renewTime")
     return renewed is None or renewed + _VALID < now
 
 
-def _has_run_out(spec: Json, now: datetime) -> bool:
+def _is_lease_expired(spec: Json, now: datetime) -> bool:
     if not spec.get("renewTime") or spec.get("leaseDurationSeconds") is None:
         return True
     return parse_time(spec["renewTime"], MICROSECONDS) + timedelta(seconds=spec["leaseDurationSeconds"]) < now

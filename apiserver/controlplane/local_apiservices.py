@@ -40,7 +40,7 @@ class LocalApis:
         self._registry, self._served = registry, served
         self._changed = asyncio.Event()
 
-    def changed(self) -> None:
+    def request_reconciliation(self) -> None:
         """Request a reconciliation after a change of the served resources."""
         self._changed.set()
 

@@ -67,8 +67,8 @@ class AdmissionSettings:
     """The configuration of plugins.
 
     `limited` are the resources that need a quota to be used; `event_limits` are those of EventRateLimit. `credentials`
-    are those for webhooks, by plugin. `manifests` are the manifests of plugins, by name. `unheeded` are plugins whose
-    configuration is ignored.
+    are those for webhooks, by plugin. `manifests` are the manifests of plugins, by name.
+    `ignored_configurations` are the plugins with an ignored configuration.
     """
 
     pod_security: PodSecurityConfiguration = PodSecurityConfiguration()  # noqa: RUF009 - it never changes
@@ -76,7 +76,7 @@ class AdmissionSettings:
     event_limits: tuple[Json, ...] = ()
     credentials: Mapping[str, CredentialStore] = field(default_factory=dict)
     manifests: Mapping[str, Manifests] = field(default_factory=dict)
-    unheeded: tuple[str, ...] = ()
+    ignored_configurations: tuple[str, ...] = ()
 
     def plugins(self) -> dict[str, Make]:
         """Return the constructors of the configured plugins."""
@@ -105,7 +105,7 @@ def read_admission(path: Path | None, features: Features) -> AdmissionSettings:
         raise ValueError(f"{flag}: {(error.strerror or '').lower()}") from error
     except ValueError as error:
         raise ValueError(f"{flag}: {error}") from error
-    pod_security, credentials, unheeded = PodSecurityConfiguration(), {}, []
+    pod_security, credentials, ignored_configurations = PodSecurityConfiguration(), {}, []
     manifests: dict[str, Manifests] = {}
     limited: tuple[Json, ...] = ()
     event_limits: tuple[Json, ...] = ()
@@ -127,10 +127,10 @@ def read_admission(path: Path | None, features: Features) -> AdmissionSettings:
             elif name in _POLICIES:
                 manifests |= _manifests(name, read_configuration(text, _POLICY_KINDS[name]).obj, features)
             else:
-                unheeded.append(name)
+                ignored_configurations.append(name)
         except (OSError, ValueError) as error:
             raise ValueError(f"{flag}: {name}: {error}") from error
-    return AdmissionSettings(pod_security, limited, event_limits, credentials, manifests, tuple(unheeded))
+    return AdmissionSettings(pod_security, limited, event_limits, credentials, manifests, tuple(ignored_configurations))
 
 
 def _manifests(plugin: str, said: Json, features: Features) -> dict[str, Manifests]:

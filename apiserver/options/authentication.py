@@ -102,7 +102,7 @@ def _accounts(values: dict[str, list[str]], features: Features) -> AccountKeys:
             f"invalid value {go_quote(endpoint)} passed for `--{start}signing-endpoint`, when prefixed with @ must be a"
             " valid abstract socket name"
         )
-    longest = _longest(f"{start}max-token-expiration", values[start + "max-token-expiration"])
+    longest = _parse_lifetime(f"{start}max-token-expiration", values[start + "max-token-expiration"])
     return AccountKeys(
         Path(signing[-1]) if signing else None,
         tuple(map(Path, keys or signing[-1:])),
@@ -114,7 +114,7 @@ def _accounts(values: dict[str, list[str]], features: Features) -> AccountKeys:
     )
 
 
-def _longest(flag: str, given: list[str]) -> int:
+def _parse_lifetime(flag: str, given: list[str]) -> int:
     life = int(seconds(flag, given[-1])) if given else 0
     if life and not _SHORTEST <= life <= _LONGEST:
         raise ValueError(f"--{flag} {given[-1]}: must be between 1 hour and 2^32 seconds")

@@ -241,7 +241,7 @@ def read(arguments: Sequence[str]) -> Settings:
         flags={name.replace("_", "-"): _format_flag(value) for name, value in vars(given).items()},
         audit_policy=_audit_policy(given.audit_policy_file),
         audit_log=given.audit_log_path,
-        warnings=tuple(_warnings(given, features, selected.missing, admission.unheeded)),
+        warnings=tuple(_warnings(given, features, selected.missing, admission.ignored_configurations)),
     )
 
 
@@ -340,19 +340,22 @@ def _check_plugins(selected: PluginSelection, both: Sequence[str], admission: Ad
 
 
 def _warnings(
-    given: argparse.Namespace, features: Features, missing: Sequence[str], unheeded: Sequence[str]
+    given: argparse.Namespace, features: Features, missing: Sequence[str], ignored_configurations: Sequence[str]
 ) -> list[str]:
     """Return a warning for each flag without effect.
 
-    `missing` are admission plugins that are not built, `unheeded` those whose configuration is ignored.
+    `missing` are admission plugins that are not built, `ignored_configurations` those whose configuration is ignored.
     """
     found = [f"--feature-gates: {name} is unknown here and changes nothing" for name in features.unknown]
     if missing:
         found.append(
             f"--enable-admission-plugins: {', '.join(missing)} is not built yet and does nothing (docs/fidelity.md)"
         )
-    if unheeded:
-        found.append(f"--admission-control-config-file: {', '.join(unheeded)} cannot be configured (docs/fidelity.md)")
+    if ignored_configurations:
+        found.append(
+            f"--admission-control-config-file: {', '.join(ignored_configurations)} cannot be configured"
+            " (docs/fidelity.md)"
+        )
     if bool(given.audit_log_path) is not bool(given.audit_policy_file):
         found.append("the audit log needs both --audit-policy-file and --audit-log-path: nothing is written")
     return found

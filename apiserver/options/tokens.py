@@ -43,11 +43,11 @@ _YES: Final = ("true",)
 
 
 class TokenWebhook(NamedTuple):
-    """A webhook that reviews tokens; its answers are cached for `lasts` seconds."""
+    """A webhook that reviews tokens; its answers are cached for `ttl` seconds."""
 
     kubeconfig: Path
     version: str
-    lasts: float
+    ttl: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,5 +152,5 @@ def _webhook(values: dict[str, list[str]]) -> TokenWebhook | None:
     version = (values[f"{start}version"] or ["v1beta1"])[-1]
     if version not in ("v1", "v1beta1"):
         raise ValueError(f"--{start}version {version}: v1 or v1beta1")
-    lasts = seconds(f"{start}cache-ttl", (values[f"{start}cache-ttl"] or [_CACHED])[-1])
-    return TokenWebhook(Path(file[-1]).absolute(), version, lasts)
+    ttl = seconds(f"{start}cache-ttl", (values[f"{start}cache-ttl"] or [_CACHED])[-1])
+    return TokenWebhook(Path(file[-1]).absolute(), version, ttl)

@@ -32,7 +32,7 @@ _FIRST_DAY: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _LAST_DAY: Final = dt.datetime(9999, 12, 31, 23, 59, 59, tzinfo=dt.UTC)
 
 
-def own_certificate(directory: Path, *hosts: str, rsa: bool = False) -> tuple[Path, Path]:
+def load_or_create_certificate(directory: Path, *hosts: str, rsa: bool = False) -> tuple[Path, Path]:
     """Return the (certificate, key) files for these names and addresses.
 
     Files of an earlier start are reused while they are valid for all. `rsa` requests an RSA key, which takes longer to
@@ -47,7 +47,7 @@ def own_certificate(directory: Path, *hosts: str, rsa: bool = False) -> tuple[Pa
     return certificate, key
 
 
-def own_authority(directory: Path) -> tuple[Path, Path]:
+def load_or_create_authority(directory: Path) -> tuple[Path, Path]:
     """Return the (certificate, key) files of an authority, created if missing. Raise OSError.
 
     It is valid at any time: the certificates it signs are valid by the control plane's clock, which may be virtual.
@@ -61,19 +61,19 @@ def own_authority(directory: Path) -> tuple[Path, Path]:
     return certificate, key
 
 
-def own_signer(client_ca: Path | None, data_dir: Path) -> Callable[[], tuple[Path, Path]] | None:
+def get_signer(client_ca: Path | None, data_dir: Path) -> Callable[[], tuple[Path, Path]] | None:
     """Return a function that makes or finds the authority that signs CertificateSigningRequests.
 
     Return None if `--client-ca-file` names another authority.
     """
-    return partial(own_authority, data_dir) if client_ca in (None, data_dir / _AUTHORITY) else None
+    return partial(load_or_create_authority, data_dir) if client_ca in (None, data_dir / _AUTHORITY) else None
 
 
 def _create_authority(certificate_file: Path, key_file: Path) -> None:
     from cryptography import x509
 
     # The number distinguishes the authorities of several control planes.
-    key, builder = _self_issued(f"kubedra-signer@{secrets.randbits(32)}", _FIRST_DAY, _LAST_DAY)
+    key, builder = _build_self_signed(f"kubedra-signer@{secrets.randbits(32)}", _FIRST_DAY, _LAST_DAY)
     signs = dict.fromkeys(
         ("content_commitment", "data_encipherment", "key_agreement", "crl_sign", "encipher_only", "decipher_only"),
         False,
@@ -120,14 +120,14 @@ def _create_certificate(certificate_file: Path, key_file: Path, hosts: tuple[str
     spoken = dict.fromkeys(("localhost", "kubernetes.default.svc", *(host for host in hosts if _address(host) is None)))
     names = [*(x509.DNSName(name) for name in spoken), *(x509.IPAddress(address) for address in addresses)]
     now = dt.datetime.now(dt.UTC)
-    key, builder = _self_issued("kubedra", now - dt.timedelta(minutes=5), now + _VALID, rsa=rsa)
+    key, builder = _build_self_signed("kubedra", now - dt.timedelta(minutes=5), now + _VALID, rsa=rsa)
     builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False).add_extension(
         x509.BasicConstraints(ca=True, path_length=0), critical=True
     )
     _write(builder, key, certificate_file, key_file)
 
 
-def _self_issued(
+def _build_self_signed(
     name: str, first: dt.datetime, last: dt.datetime, *, rsa: bool = False
 ) -> tuple[EllipticCurvePrivateKey | RSAPrivateKey, CertificateBuilder]:
     """Generate a key, and prepare a certificate for `name` that it signs itself, valid from `first` until `last`."""

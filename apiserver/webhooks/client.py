@@ -28,8 +28,8 @@ from apiserver.webhooks.failures import (
     WebhookError,
     causes_of,
     connection_text,
+    format_name_mismatch,
     response_error,
-    wrong_name,
 )
 from apiserver.webhooks.services import HTTPS, Service, Services, resolve
 from kubedra.kubeconfig.credentials import NO_CREDENTIALS, CredentialHeaders, Credentials
@@ -217,7 +217,7 @@ async def _failure_text(error: BaseException, target: Target, host: str, port: i
     for cause in causes_of(error):
         if isinstance(cause, ssl.SSLCertVerificationError) and cause.verify_code in WRONG_NAME:
             names = await asyncio.to_thread(_names_of, host, port)
-            return f"tls: failed to verify certificate: {wrong_name(target.host, names)}"
+            return f"tls: failed to verify certificate: {format_name_mismatch(target.host, names)}"
     return connection_text(error, host, place)
 
 

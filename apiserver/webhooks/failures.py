@@ -122,7 +122,7 @@ def _describe_certificate_error(error: ssl.SSLCertVerificationError) -> str:
     return f"x509: {error.verify_message}"
 
 
-def wrong_name(wanted: str, names: list[str]) -> str:
+def format_name_mismatch(wanted: str, names: list[str]) -> str:
     """Return the text for a certificate that is valid for other names than the expected one."""
     if not names:
         return f"x509: certificate is not valid for any names, but wanted to match {wanted}"

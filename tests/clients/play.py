@@ -14,7 +14,7 @@ from typing import Any
 
 from apiserver.command import kubeconfig
 from apiserver.http.server.web import Web
-from apiserver.tls.self_signed import own_certificate
+from apiserver.tls.self_signed import load_or_create_certificate
 from tests.clients.table import PROGRAMS, Client, Program
 from tests.support.patience import run_command
 from tests.support.server import serve
@@ -49,7 +49,7 @@ class Played:
 
 @contextmanager
 def servers(directory: Path) -> Iterator[Servers]:
-    certificate, key = own_certificate(directory / "tls")
+    certificate, key = load_or_create_certificate(directory / "tls")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     tokens = directory / "tokens.csv"

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from apiserver.api.objects import Json
-from apiserver.tls.self_signed import own_authority
+from apiserver.tls.self_signed import load_or_create_authority
 from controllers.manager.flags import read
 from controllers.options.command_line import FlagError
 from controllers.signing.authority import AuthorityError, Pair
@@ -250,7 +250,7 @@ def test_each_signer_has_its_rules(
 
 
 def test_a_certificate_has_the_names_and_usages_that_were_asked_for_and_no_other_extensions(tmp_path: Path) -> None:
-    authority = Pair(*own_authority(tmp_path)).read()
+    authority = Pair(*load_or_create_authority(tmp_path)).read()
     unknown = x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3.4"), b"\x05\x00")
     builder = x509.CertificateSigningRequestBuilder().subject_name(subject("a", "b"))
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
@@ -275,7 +275,7 @@ def test_a_certificate_has_the_names_and_usages_that_were_asked_for_and_no_other
 
 
 def test_an_authority_signs_nothing_that_outlives_it(tmp_path: Path) -> None:
-    authority = Pair(*own_authority(tmp_path)).read()
+    authority = Pair(*load_or_create_authority(tmp_path)).read()
     last = authority.certificate.not_valid_after_utc
     pem = authority.sign(asked("a"), FOR_CLIENTS, dt.timedelta(days=30), last - dt.timedelta(days=1))
     assert x509.load_pem_x509_certificate(pem).not_valid_after_utc == last
@@ -284,8 +284,8 @@ def test_an_authority_signs_nothing_that_outlives_it(tmp_path: Path) -> None:
 
 
 def test_files_that_sign_nothing_are_told_by_their_flag(tmp_path: Path) -> None:
-    certificate, key = map(str, own_authority(tmp_path / "one"))
-    other = str(own_authority(tmp_path / "two")[1])
+    certificate, key = map(str, load_or_create_authority(tmp_path / "one"))
+    other = str(load_or_create_authority(tmp_path / "two")[1])
     flag = "--cluster-signing"
     for given, text in (
         (

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
-from apiserver.tls.self_signed import own_authority
+from apiserver.tls.self_signed import load_or_create_authority
 from controllers.certificates.approving import Approver
 from controllers.certificates.cleaning import Cleaner, _deletion_times
 from controllers.certificates.requests import condition, with_condition
@@ -167,7 +167,7 @@ def test_what_cannot_be_read_is_tried_again() -> None:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    return Pair(*own_authority(tmp_path_factory.mktemp("authority")))
+    return Pair(*load_or_create_authority(tmp_path_factory.mktemp("authority")))
 
 
 def sign(found: Json, signing: SigningOptions, client: RecordingClient | None = None) -> Json | None:

@@ -18,7 +18,7 @@ import pytest
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from apiserver.runtime.clock import now
-from apiserver.tls.self_signed import own_authority
+from apiserver.tls.self_signed import load_or_create_authority
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import CORE_EVENTS, ENDPOINT_SLICES, ENDPOINTS, NAMESPACES, NODES, PODS, Kind
 from controllers.runtime.times import go_time
@@ -185,7 +185,7 @@ async def compare(directory: Path, lives: list[ClusterLife]) -> list[str]:
     lines: list[str] = []
     #: What differs is told once.
     seen: set[tuple[str, str]] = set()
-    certificate, key = own_authority(directory / "authority")
+    certificate, key = load_or_create_authority(directory / "authority")
     flags = [*FLAGS, f"--cluster-signing-cert-file={certificate}", f"--cluster-signing-key-file={key}"]
     async with both(directory, COMPARED, OTHERS, flags=flags, only_theirs=ONLY_THEIRS) as clients:
         players = [Player(client) for client in clients]

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from apiserver.tls.self_signed import own_authority
+from apiserver.tls.self_signed import load_or_create_authority
 from controllers.signing.authority import AlternativeNames, Authority, AuthorityError, Pair
 from controllers.signing.purposes import KUBELET_CLIENT, SIGNERS, common_name
 from tests.controllers.test_certificate_requests import (
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    return Pair(*own_authority(tmp_path_factory.mktemp("authority")))
+    return Pair(*load_or_create_authority(tmp_path_factory.mktemp("authority")))
 
 
 def made_with(key: Any, *, identifier: bool = True) -> Authority:

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from OpenSSL.crypto import X509, PKey
 
-from apiserver.authentication.x509.verify_chain import verified
+from apiserver.authentication.x509.verify_chain import is_trusted_chain
 
 pytestmark = pytest.mark.integration
 
@@ -77,17 +77,17 @@ NONE = made("no authority", ROOT)
     ],
 )
 def test_a_certificate_counts_that_leads_to_an_authority_and_is_for_clients(shown: list[Made], good: bool) -> None:
-    assert verified([each.certificate for each in shown], [ROOT.certificate], NOW) is good
+    assert is_trusted_chain([each.certificate for each in shown], [ROOT.certificate], NOW) is good
 
 
 @pytest.mark.filterwarnings("ignore:X509.sign")  # nothing else signs so any more
 def test_nothing_counts_that_is_signed_by_sha_1() -> None:
     signed = X509.from_cryptography(made("u", ROOT).certificate)
     signed.sign(PKey.from_cryptography_key(ROOT.key), "sha1")
-    assert not verified([signed.to_cryptography()], [ROOT.certificate], NOW)
+    assert not is_trusted_chain([signed.to_cryptography()], [ROOT.certificate], NOW)
     signed.sign(PKey.from_cryptography_key(ROOT.key), "sha256")
-    assert verified([signed.to_cryptography()], [ROOT.certificate], NOW)
+    assert is_trusted_chain([signed.to_cryptography()], [ROOT.certificate], NOW)
 
 
 def test_an_authority_counts_whoever_signed_it() -> None:
-    assert verified([made("u", BETWEEN).certificate], [BETWEEN.certificate], NOW)
+    assert is_trusted_chain([made("u", BETWEEN).certificate], [BETWEEN.certificate], NOW)

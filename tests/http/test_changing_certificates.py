@@ -20,7 +20,7 @@ from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
 from apiserver.runtime.reloading import ReloadedFiles
 from apiserver.tls.listener import Https, HttpsError
-from apiserver.tls.self_signed import own_certificate
+from apiserver.tls.self_signed import load_or_create_certificate
 from tests.http.authorities import Authority
 from tests.support.patience import wait_until
 from tests.support.server import serve
@@ -42,7 +42,9 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.folder, self.open = folder, ExitStack()
         self.users, self.proxies = Authority(folder, "users"), Authority(folder, "proxies")
-        self.certificate, self.key = (shutil.copy(file, folder) for file in own_certificate(folder / "first", "one"))
+        self.certificate, self.key = (
+            shutil.copy(file, folder) for file in load_or_create_certificate(folder / "first", "one")
+        )
         (folder / "tokens.csv").write_text('secret,root,1,"system:masters"\n')
         self.child = Child(
             folder / "data", f"--tls-cert-file={self.certificate}", f"--tls-private-key-file={self.key}",
@@ -89,7 +91,7 @@ def test_new_connections_follow_the_files_and_broken_ones_change_nothing(tmp_pat
         stranger = place.users.client("late")
         for source, target in (
             (users.file, place.users.file), (proxies.file, place.proxies.file),
-            *zip(own_certificate(later / "second", "two"), (Path(place.certificate), Path(place.key)), strict=True),
+            *zip(load_or_create_certificate(later / "second", "two"), (Path(place.certificate), Path(place.key)), strict=True),
         ):  # fmt: skip
             put(source, target)
         shown = (later / "second" / "tls.crt").read_text()
@@ -132,7 +134,7 @@ def der(folder: Path) -> bytes:
 
 
 def test_no_suite_goes_without_encryption_or_a_certificate(tmp_path: Path) -> None:
-    https = Https(own_certificate(tmp_path), read(["--tls"]).tls_options)
+    https = Https(load_or_create_certificate(tmp_path), read(["--tls"]).tls_options)
     current = https.context.current
     assert isinstance(current, ssl.SSLContext)
     suites = current.get_ciphers()
@@ -143,7 +145,9 @@ def test_no_suite_goes_without_encryption_or_a_certificate(tmp_path: Path) -> No
 
 def test_clients_get_the_certificate_for_the_name_that_they_ask_for(tmp_path: Path) -> None:
     default, one, two, three = (tmp_path / name for name in ("default", "one", "two", "three"))
-    files = {folder: own_certificate(folder, f"{folder.name}.example") for folder in (default, one, two, three)}
+    files = {
+        folder: load_or_create_certificate(folder, f"{folder.name}.example") for folder in (default, one, two, three)
+    }
     flags = [
         f"--tls-sni-cert-key={one}/tls.crt,{one}/tls.key",
         f"--tls-sni-cert-key={two}/tls.crt, {two}/tls.key : two, *.wild.example, three.example",
@@ -155,7 +159,7 @@ def test_clients_get_the_certificate_for_the_name_that_they_ask_for(tmp_path: Pa
         "two.example": default, "wild.example": default, "a.b.wild.example": default, None: default,
     }.items():  # fmt: skip
         assert handshake(https.context, name) == der(folder), name
-    other = own_certificate(tmp_path / "other", "other.example")
+    other = load_or_create_certificate(tmp_path / "other", "other.example")
     for source, target in zip(other, files[two], strict=True):
         put(source, target)
     https.files[2].reload()
@@ -180,13 +184,16 @@ def test_a_certificate_for_names_that_cannot_be_used_is_named(tmp_path: Path, gi
         read(["--tls", flag])
     with pytest.raises(SettingsError, match="--tls-sni-cert-key needs --tls"):
         read([flag])
-    own, options = own_certificate(tmp_path / "own"), read(["--tls", f"--tls-sni-cert-key={file},{file}"]).tls_options
+    own, options = (
+        load_or_create_certificate(tmp_path / "own"),
+        read(["--tls", f"--tls-sni-cert-key={file},{file}"]).tls_options,
+    )
     with pytest.raises(HttpsError, match=f"--tls-sni-cert-key {file},{file}: not a certificate"):
         Https(own, options)
 
 
 def test_a_pair_that_fits_no_more_holds_as_it_was_when_authorities_change(tmp_path: Path) -> None:
-    users, files = Authority(tmp_path, "users"), own_certificate(tmp_path / "own")
+    users, files = Authority(tmp_path, "users"), load_or_create_certificate(tmp_path / "own")
     settings = read(["--tls", f"--client-ca-file={users.file}"])
     certificates = ClientCertificates(settings.identity, with_uid=False)
     https = Https(files, settings.tls_options, certificates)

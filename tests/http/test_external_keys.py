@@ -319,7 +319,7 @@ def test_only_other_keys_make_what_was_checked_be_checked_again(tmp_path: Path) 
 
     async def scenario() -> None:
         keys = ExternalKeys(str(tmp_path / "s"))
-        keys.when_changed(lambda: changes.append(signer.fetches))
+        keys.subscribe(lambda: changes.append(signer.fetches))
         await keys.start()
         for also in ({}, {}, {"b": ec.generate_private_key(ec.SECP256R1())}, {}):
             signer.keys = {**signer.keys, **also}

@@ -14,7 +14,7 @@ import pytest
 from apiserver.api.errors.status import StatusError
 from apiserver.api.features.gates import Features
 from apiserver.authorization.authorizer import Authorizer
-from apiserver.http.handlers.impersonation import Impersonation, impersonate, requested_identity
+from apiserver.http.handlers.impersonation import Impersonation, impersonate, parse_identity
 from apiserver.registry.definition.authority import Decision, Question
 from apiserver.request.messages import User
 from apiserver.webhooks.client import Webhooks
@@ -32,7 +32,7 @@ NO_RIGHTS = Authorizer((), {}, Features(), Webhooks({}, lambda *_: False))
 def become(
     headers: dict[str, str], *, user: User = MASTER, constrained: bool = True, question: Question | None = LIST
 ) -> User:
-    who = requested_identity(headers, constrained=constrained)
+    who = parse_identity(headers, constrained=constrained)
     assert who is not None
     return asyncio.run(impersonate(NO_RIGHTS, user, who, question, "/version", "GET", constrained=constrained)).user
 
@@ -106,7 +106,7 @@ def test_without_the_gate_a_refusal_names_the_user() -> None:
 
 
 def test_a_refusal_does_not_look_like_html() -> None:
-    who = requested_identity({"impersonate-user": "x"}, constrained=False)
+    who = parse_identity({"impersonate-user": "x"}, constrained=False)
     assert who is not None
     with pytest.raises(StatusError) as caught:
         asyncio.run(impersonate(NO_RIGHTS, User("<b>&"), who, LIST, "", "GET", constrained=False))
@@ -128,12 +128,12 @@ def test_a_refusal_does_not_look_like_html() -> None:
 )
 def test_companions_without_a_name_are_a_bad_request(constrained: bool, text: str) -> None:
     with pytest.raises(StatusError) as caught:
-        requested_identity({"impersonate-group": "devs"}, constrained=constrained)
+        parse_identity({"impersonate-group": "devs"}, constrained=constrained)
     assert (caught.value.code, caught.value.message) == (400, text)
 
 
 def test_no_headers_ask_for_nobody() -> None:
-    assert requested_identity({"user-agent": "kubectl"}, constrained=True) is None
+    assert parse_identity({"user-agent": "kubectl"}, constrained=True) is None
 
 
 class Allowing:
@@ -157,7 +157,7 @@ ON_LIST = "impersonate-on:{}:list resourceclaims"
 
 
 def act(authorizer: Allowing, headers: dict[str, str], user: User = AGENT) -> Impersonation:
-    who = requested_identity(headers, constrained=True)
+    who = parse_identity(headers, constrained=True)
     assert who is not None
     return asyncio.run(impersonate(authorizer, user, who, LIST, "", "GET", constrained=True))  # type: ignore[arg-type]
 

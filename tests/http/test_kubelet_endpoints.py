@@ -14,7 +14,7 @@ import pytest
 
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
-from apiserver.tls.self_signed import own_certificate
+from apiserver.tls.self_signed import load_or_create_certificate
 from tests.http.authorities import Authority
 from tests.support.server import Running, serve
 from tests.support.wire import Answer
@@ -31,7 +31,7 @@ class Kubelet:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.certificate, key = own_certificate(folder, "127.0.0.1")
+        self.certificate, key = load_or_create_certificate(folder, "127.0.0.1")
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(self.certificate, key)
         self.asked: list[str] = []
@@ -124,7 +124,7 @@ def test_a_log_is_read_from_the_kubelet_that_the_node_names(tmp_path: Path) -> N
 
 
 def test_a_kubelet_is_believed_whose_certificate_the_authority_signed(tmp_path: Path) -> None:
-    other, _ = own_certificate(tmp_path / "other", "127.0.0.1")
+    other, _ = load_or_create_certificate(tmp_path / "other", "127.0.0.1")
     with kubelet(tmp_path / "far") as far:
         with serve(f"--kubelet-certificate-authority={other}") as running:
             prepare(running, far.port)

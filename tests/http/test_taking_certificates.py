@@ -20,7 +20,7 @@ from apiserver.request.messages import Peer
 from apiserver.runtime import clock
 from apiserver.tls.listener import Https, HttpsError
 from apiserver.tls.pyopenssl import ClientCertificateConnection
-from apiserver.tls.self_signed import own_certificate
+from apiserver.tls.self_signed import load_or_create_certificate
 from tests.http.authorities import Authority
 
 pytestmark = pytest.mark.integration
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.integration
 def asking(folder: Path, users: Authority, *flags: str) -> tuple[ClientCertificates, Https]:
     settings = read(["--tls", f"--client-ca-file={users.file}", *flags])
     certificates = ClientCertificates(settings.identity, with_uid=False)
-    return certificates, Https(own_certificate(folder / "own"), settings.tls_options, certificates)
+    return certificates, Https(load_or_create_certificate(folder / "own"), settings.tls_options, certificates)
 
 
 class Ends:
@@ -197,7 +197,7 @@ def test_flags_on_tls_hold_for_those_who_are_asked(tmp_path: Path) -> None:
 
 def test_clients_get_the_certificate_that_is_for_the_name_which_they_ask_for(tmp_path: Path) -> None:
     users = Authority(tmp_path, "users")
-    pairs = {name: own_certificate(tmp_path / name) for name in ("a.test", "b.test")}
+    pairs = {name: load_or_create_certificate(tmp_path / name) for name in ("a.test", "b.test")}
     flags = [f"--tls-sni-cert-key={certificate},{key}:{name}" for name, (certificate, key) in pairs.items()]
     _, https = asking(tmp_path, users, *flags)
 
@@ -214,7 +214,7 @@ def test_clients_get_the_certificate_that_is_for_the_name_which_they_ask_for(tmp
 
 def test_the_authorities_in_the_servers_file_are_sent_along(tmp_path: Path) -> None:
     users = Authority(tmp_path, "users")
-    certificate, _ = own_certificate(tmp_path / "own")
+    certificate, _ = load_or_create_certificate(tmp_path / "own")
     certificate.write_text(certificate.read_text() + users.file.read_text())
     _, https = asking(tmp_path, users)
     client, (there, back) = SSL.Connection(SSL.Context(SSL.TLS_CLIENT_METHOD)), (ssl.MemoryBIO(), ssl.MemoryBIO())
@@ -233,7 +233,10 @@ def test_the_authorities_in_the_servers_file_are_sent_along(tmp_path: Path) -> N
 def test_a_key_of_another_certificate_is_refused(tmp_path: Path) -> None:
     users = Authority(tmp_path, "users")
     certificates, _ = asking(tmp_path, users)
-    (certificate, _), (_, key) = own_certificate(tmp_path / "own"), own_certificate(tmp_path / "other")
+    (certificate, _), (_, key) = (
+        load_or_create_certificate(tmp_path / "own"),
+        load_or_create_certificate(tmp_path / "other"),
+    )
     with pytest.raises(HttpsError, match=r"not a certificate and its key in PEM \(.*key values mismatch\)"):
         Https((certificate, key), read(["--tls"]).tls_options, certificates)
 

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
-from apiserver.tls.self_signed import own_certificate
+from apiserver.tls.self_signed import load_or_create_certificate
 
 pytestmark = pytest.mark.integration
 
@@ -30,7 +30,7 @@ def older(made: ssl.SSLContext) -> set[str]:
 
 def agreed(folder: Path, server: ssl.SSLContext, curve: str) -> bool:
     """Whether a client with one curve comes to terms with the server."""
-    server.load_cert_chain(*own_certificate(folder))
+    server.load_cert_chain(*load_or_create_certificate(folder))
     client = ssl.create_default_context(cafile=str(folder / "tls.crt"))
     client.set_ecdh_curve(curve)
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -73,7 +73,7 @@ def test_one_curve_shuts_the_others_out_and_all_change_nothing(tmp_path: Path) -
 
 def test_suites_that_need_an_rsa_key_make_the_servers_own_one_rsa(tmp_path: Path) -> None:
     def key_of(*flags: str) -> object:
-        certificate, _ = own_certificate(tmp_path, rsa=read(["--tls", *flags]).tls_options.rsa)
+        certificate, _ = load_or_create_certificate(tmp_path, rsa=read(["--tls", *flags]).tls_options.rsa)
         return x509.load_pem_x509_certificate(certificate.read_bytes()).public_key()
 
     assert isinstance(key_of("--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"), ec.EllipticCurvePublicKey)

@@ -34,7 +34,7 @@ class RuntimeClass(Plugin):
         spec: Json = attributes.obj["spec"]
         overhead = (found.get("overhead") or {}).get("podFixed") or {}
         if overhead:
-            if spec.get("overhead") and not _same(spec["overhead"], overhead):
+            if spec.get("overhead") and not _are_equal(spec["overhead"], overhead):
                 raise forbidden(
                     attributes, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
                 )
@@ -52,7 +52,7 @@ class RuntimeClass(Plugin):
         found = _class(attributes)
         given, overhead = attributes.obj["spec"].get("overhead"), (found or {}).get("overhead")
         if overhead is not None:
-            if not _same(given or {}, overhead.get("podFixed") or {}):
+            if not _are_equal(given or {}, overhead.get("podFixed") or {}):
                 raise forbidden(
                     attributes, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
                 )
@@ -77,7 +77,7 @@ def _class(attributes: Attributes) -> Json | None:
     return found
 
 
-def _same(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+def _are_equal(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
     return {key: Quantity.parse(str(text)) for key, text in left.items()} == {
         key: Quantity.parse(str(text)) for key, text in right.items()
     }

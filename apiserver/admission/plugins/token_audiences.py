@@ -76,12 +76,12 @@ def _driver(ctx: Context, pod: Json, volume: Json) -> str:
     if (volume.get("ephemeral") or {}).get("volumeClaimTemplate"):
         claim = f"{meta['name']}-{volume['name']}"
     if not claim:
-        return _served_by(volume)
+        return _get_driver(volume)
     bound = _get_object(ctx, "", "persistentvolumeclaims", claim, meta["namespace"])["spec"].get("volumeName", "")
-    return _served_by(_get_object(ctx, "", "persistentvolumes", bound)["spec"])
+    return _get_driver(_get_object(ctx, "", "persistentvolumes", bound)["spec"])
 
 
-def _served_by(sources: Json) -> str:
+def _get_driver(sources: Json) -> str:
     if sources.get("csi"):
         driver: str = sources["csi"].get("driver", "")
         return driver

@@ -34,17 +34,17 @@ class Evaluations:
                 self._exempt.sample(operation, resource, "")
         self.families: list[Family] = [self._evaluated, self._exempt, self._errors]
 
-    def evaluated(self, attributes: Attributes, mode: str, standard: Standard, *, allowed: bool) -> None:
+    def record_evaluation(self, attributes: Attributes, mode: str, standard: Standard, *, allowed: bool) -> None:
         version = "latest"
         if standard.version != LATEST and standard.level != PRIVILEGED:
             version = f"v1.{standard.version}" if standard.version <= self._newest else "future"
         decision = "allow" if allowed else "deny"
         self._evaluated.sample(decision, standard.level, version, mode, *_labels(attributes)).value += 1
 
-    def exempt(self, attributes: Attributes) -> None:
+    def record_exemption(self, attributes: Attributes) -> None:
         self._exempt.sample(*_labels(attributes)).value += 1
 
-    def failed(self, attributes: Attributes) -> None:
+    def record_error(self, attributes: Attributes) -> None:
         self._errors.sample("false", *_labels(attributes)).value += 1
 
 

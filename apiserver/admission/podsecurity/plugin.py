@@ -58,10 +58,10 @@ class PodSecurity(Plugin):
     ) -> None:
         self._configuration = configuration
         self._newest = min(NEWEST, registry.features.release[1])
-        self._counted = Evaluations(self._newest)
+        self._metrics = Evaluations(self._newest)
 
     def families(self) -> Sequence[Family]:
-        return self._counted.families
+        return self._metrics.families
 
     def handles(self, resource: Resource) -> bool:
         kind = (resource.group, resource.plural)
@@ -89,7 +89,7 @@ class PodSecurity(Plugin):
         """Check a pod. Raise 403 for a violation of the enforced level; warn about others."""
         if reason := self._exempt(attributes, pod):
             attributes.ctx.annotations[f"{PREFIX}exempt"] = reason
-            self._counted.exempt(attributes)
+            self._metrics.record_exemption(attributes)
             return
         namespace = attributes.ctx.lookup("", "namespaces", "", attributes.namespace)
         policy, errors = policy_of(
@@ -100,22 +100,22 @@ class PodSecurity(Plugin):
             notes[f"{PREFIX}enforce-policy"] = str(policy.enforce)
         if policy.privileged and not errors:
             if enforced:
-                self._counted.evaluated(attributes, "enforce", policy.enforce, allowed=True)
+                self._metrics.record_evaluation(attributes, "enforce", policy.enforce, allowed=True)
             return
         if errors:
-            self._counted.failed(attributes)
+            self._metrics.record_error(attributes)
             notes[f"{PREFIX}error"] = f"Failed to parse policy: {aggregate(errors)}"
         if found := findings(policy.audit, checked, self._newest):
-            self._counted.evaluated(attributes, "audit", policy.audit, allowed=False)
+            self._metrics.record_evaluation(attributes, "audit", policy.audit, allowed=False)
             notes[f"{PREFIX}audit-violations"] = _text("would violate", policy.audit, found)
         found = findings(policy.enforce, checked, self._newest) if enforced else []
         if enforced:
-            self._counted.evaluated(attributes, "enforce", policy.enforce, allowed=not found)
+            self._metrics.record_evaluation(attributes, "enforce", policy.enforce, allowed=not found)
         if found:
             cause = _text("violates", policy.enforce, found)
             raise forbidden(attributes.resource.plural, attributes.resource.group, attributes.name, cause)
         if found := findings(policy.warn, checked, self._newest):
-            self._counted.evaluated(attributes, "warn", policy.warn, allowed=False)
+            self._metrics.record_evaluation(attributes, "warn", policy.warn, allowed=False)
             attributes.ctx.warnings.append(_text("would violate", policy.warn, found))
 
     def _check_namespace(self, attributes: Attributes, namespace: Json) -> None:

@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from apiserver.storage.watchcache.window import Cursor
 
 __all__ = [
-    "GROUP", "ActivePolicy", "Binding", "ManifestSource", "Policy", "PolicyIndex", "is_bound", "is_judged", "is_long",
+    "GROUP",
+    "ActivePolicy",
+    "Binding",
+    "ManifestSource",
+    "Policy",
+    "PolicyIndex",
+    "can_have_policies",
+    "is_bound",
+    "is_long",
     "mentions_authorizer",
 ]  # fmt: skip
 
@@ -61,11 +69,11 @@ class ManifestSource(Protocol):
     def objects(self, plural: str) -> Sequence[Json]:
         """Return the objects of a resource in hub form, by name."""
 
-    def when_changed(self, tell: Callable[[], None]) -> None:
-        """Call `tell` after each further change."""
+    def subscribe(self, notify: Callable[[], None]) -> None:
+        """Call `notify` after each further change."""
 
 
-def is_judged(resource: Resource, files: ManifestSource | None) -> bool:
+def can_have_policies(resource: Resource, files: ManifestSource | None) -> bool:
     """Return whether any policy may match a resource."""
     return resource.group not in _REVIEWS and (files is not None or not _is_policy_kind(resource))
 
@@ -100,7 +108,7 @@ class Policy:
     def evaluator(self) -> Any:
         return self._compile(self.obj)
 
-    def compiled(self, meter: Meter) -> Any:
+    def get_evaluator(self, meter: Meter) -> Any:
         """Return the evaluator; building it takes time. Raise the meter's errors."""
         if "evaluator" not in self.__dict__:
             meter.check_time()
@@ -154,7 +162,7 @@ class PolicyIndex:
         self._all: tuple[Policy, ...] = ()
         self._by_kind: dict[tuple[int, str, str, str], _CachedPolicies] = {}
         if files is not None:
-            files.when_changed(self._read_files)
+            files.subscribe(self._read_files)
             self._read_files()
 
     def active(self, attributes: Attributes) -> tuple[ActivePolicy, ...]:

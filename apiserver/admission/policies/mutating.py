@@ -19,7 +19,7 @@ from apiserver.admission.policies.expressions import (
     MatchConditions,
 )
 from apiserver.admission.policies.index import ActivePolicy, Binding, Policy, is_bound
-from apiserver.admission.policies.mutations import MutationError, applied, patched
+from apiserver.admission.policies.mutations import MutationError, apply_configuration, apply_json_patch
 from apiserver.admission.policies.params import ParamError, ParamKind, params_of
 from apiserver.admission.policies.request_changes import replace_object
 from apiserver.admission.policies.requests import RequestScope, View, namespace_of
@@ -153,7 +153,7 @@ class _PolicyCaller:
 
     async def invoke(self, one: _Invocation, state: _ReinvocationState, reinvocation: Reinvocation) -> None:
         """Call one policy and apply its changes. Raise StatusError."""
-        evaluator: Evaluator = await evaluate_metered(one.policy.compiled)
+        evaluator: Evaluator = await evaluate_metered(one.policy.get_evaluator)
         blocks = self._registry.waits_for_authorizer and one.policy.mentions_authorizer
         try:
             bindings = Bindings(self._view(one.scope), self._registry)
@@ -187,9 +187,9 @@ class _PolicyCaller:
         schema = view.schema
         try:
             if applies:
-                after = applied(schema, before, value)
+                after = apply_configuration(schema, before, value)
             else:
-                after = patched(before, value)
+                after = apply_json_patch(before, value)
                 if not self._attributes.resource.custom and (problems := decode(schema, after).problems):
                     raise DecodeError(f"strict decoding error: {', '.join(problems)}")
             if after is not before:

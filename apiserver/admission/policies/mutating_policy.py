@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.admission.policies.index import GROUP, ManifestSource, PolicyIndex, is_judged
+from apiserver.admission.policies.index import GROUP, ManifestSource, PolicyIndex, can_have_policies
 from apiserver.api.objects import Json
 from apiserver.registry.store.admission import Attributes, Operation, Plugin
 
@@ -36,7 +36,7 @@ class MutatingAdmissionPolicy(Plugin):
         if files is not None:
             self.configured_by, self.depends_on = None, (*self.depends_on, (GROUP, _BINDINGS))
 
-        def compiled(policy: Json) -> Any:
+        def compile_policy(policy: Json) -> Any:
             from apiserver.admission.policies.mutating import Evaluator
 
             return Evaluator(policy, registry.features.release)
@@ -44,7 +44,7 @@ class MutatingAdmissionPolicy(Plugin):
         #: None while the feature gate is off.
         self._index: PolicyIndex | None = None
         if registry.features.enabled(_GATE):
-            self._index = PolicyIndex(registry, _POLICIES, _BINDINGS, compiled, files)
+            self._index = PolicyIndex(registry, _POLICIES, _BINDINGS, compile_policy, files)
 
     def can_handle(self, attributes: Attributes) -> bool:
         return self._index is None or self._index.can_handle(attributes)
@@ -53,7 +53,7 @@ class MutatingAdmissionPolicy(Plugin):
         return (
             self._index is not None
             and super().handles_operation(resource, operation)
-            and is_judged(resource, self._files)
+            and can_have_policies(resource, self._files)
         )
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:

@@ -17,7 +17,7 @@ from apiserver.cel.language.values import Duration, Timestamp, type_name
 from apiserver.cel.library.conversions import duration_text, timestamp_text
 from apiserver.registry.fields.merge import check, merge
 
-__all__ = ["MutationError", "applied", "patched"]
+__all__ = ["MutationError", "apply_configuration", "apply_json_patch"]
 
 
 _TEST_FAILED = "test failed"
@@ -73,7 +73,7 @@ def _json(value: Any) -> Any:
     raise MutationError(f"a value of type {type_name(value)} could not be marshaled to JSON")
 
 
-def applied(schema: Struct, before: Json, value: Any) -> Json:
+def apply_configuration(schema: Struct, before: Json, value: Any) -> Json:
     """Apply a configuration without a manager to an object. Raise MutationError."""
     if wrong := _mismatches(value, OBJECT.name):
         raise MutationError("type mismatch: " + "\n".join(wrong))
@@ -113,7 +113,7 @@ def _atomics(type_: Type, value: Any, path: str, *, granular: bool) -> list[str]
     return found
 
 
-def patched(before: Json, value: Any) -> Json:
+def apply_json_patch(before: Json, value: Any) -> Json:
     """Apply a JSON patch to an object. Return it unchanged if a test operation fails.
 
     Raises MutationError.

@@ -204,7 +204,7 @@ class _Evaluation:
     def _evaluate(
         self, policy: Policy, binding: Binding, bindings: Bindings, params: Json | None, noted: dict[str, list[str]]
     ) -> None:
-        evaluator: Evaluator = policy.compiled(self._meter)
+        evaluator: Evaluator = policy.get_evaluator(self._meter)
         try:
             if not evaluator.conditions.hold(bindings, self._meter, params):
                 return

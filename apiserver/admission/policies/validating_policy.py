@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, Final
 
-from apiserver.admission.policies.index import GROUP, ManifestSource, PolicyIndex, is_judged
+from apiserver.admission.policies.index import GROUP, ManifestSource, PolicyIndex, can_have_policies
 from apiserver.api.objects import Json
 from apiserver.registry.store.admission import Attributes, Operation, Plugin
 
@@ -35,18 +35,18 @@ class ValidatingAdmissionPolicy(Plugin):
         if files is not None:
             self.configured_by, self.depends_on = None, (*self.depends_on, (GROUP, _BINDINGS))
 
-        def compiled(policy: Json) -> Any:
+        def compile_policy(policy: Json) -> Any:
             from apiserver.admission.policies.validating import Evaluator
 
             return Evaluator(policy, registry.features.release)
 
-        self._index = PolicyIndex(registry, _POLICIES, _BINDINGS, compiled, files)
+        self._index = PolicyIndex(registry, _POLICIES, _BINDINGS, compile_policy, files)
 
     def can_handle(self, attributes: Attributes) -> bool:
         return self._index.can_handle(attributes)
 
     def handles_operation(self, resource: Resource, operation: Operation) -> bool:
-        return super().handles_operation(resource, operation) and is_judged(resource, self._files)
+        return super().handles_operation(resource, operation) and can_have_policies(resource, self._files)
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         active = self._index.active(attributes)

@@ -19,7 +19,7 @@ import orjson
 
 from apiserver.admission.policies.requests import RequestScope, View
 from apiserver.admission.webhooks.hooks import Hook, MatchingWebhook
-from apiserver.admission.webhooks.reviews import Verdict, review_of, unreadable, verdict_of, version_for
+from apiserver.admission.webhooks.reviews import Verdict, format_call_error, review_of, verdict_of, version_for
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.errors.status import PlainError, StatusError, bad_request, internal_error
 from apiserver.api.objects import Json
@@ -178,7 +178,7 @@ class Caller:
         except WebhookError as error:
             if ctx.deadline is not None and monotonic() >= ctx.deadline:
                 raise _build_timeout() from None
-            raise CallFailed(hook.name, unreadable(error), error.code) from None
+            raise CallFailed(hook.name, format_call_error(error), error.code) from None
         except ValueError as error:
             raise CallFailed(hook.name, f"received invalid webhook response: {error}", 503) from None
         for name, value in verdict.annotations.items():

@@ -101,7 +101,7 @@ class Hooks:
         self._all: list[Hook] = []
         self._matching: dict[_Kind, tuple[Resource, tuple[MatchingWebhook, ...]]] = {}
         if files is not None:
-            files.when_changed(self._read_files)
+            files.subscribe(self._read_files)
             self._read_files()
 
     def concerns(self, attributes: Attributes) -> bool:

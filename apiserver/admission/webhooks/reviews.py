@@ -92,6 +92,6 @@ def _check_patch(patch: str, patch_type: str | None, *, mutating: bool) -> None:
         raise ValueError('webhook returned invalid response.patchType of ""')
 
 
-def unreadable(error: WebhookError) -> str:
+def format_call_error(error: WebhookError) -> str:
     """Return the error text of a call without a review."""
     return f"failed to call webhook: {error}"

@@ -11,7 +11,7 @@ from typing import Final
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.authentication.oidc.mapping import Mapping, MappingError
 from apiserver.authentication.oidc.provider import Provider, ProviderError
-from apiserver.authentication.oidc.signatures import InvalidJwt, Jwt, parse_jwt, verified
+from apiserver.authentication.oidc.signatures import InvalidJwt, Jwt, has_valid_signature, parse_jwt
 from apiserver.request.messages import User
 from apiserver.runtime.clock import now
 
@@ -77,8 +77,8 @@ class JwtAuthenticator:
                 f'{start}id token signed with unsupported algorithm, expected [{shown}] got "{algorithm}"'
             )
         provider = self._provider
-        if not verified(token, provider.keys or []):
-            if provider.fresh:
+        if not has_valid_signature(token, provider.keys or []):
+            if provider.is_fresh:
                 raise MappingError(_UNSIGNED)
             try:
                 await provider.fetch()
@@ -88,5 +88,5 @@ class JwtAuthenticator:
                     if provider.keys is not None
                     else f"oidc: authenticator not initialized: {error}"
                 ) from None
-            if not verified(token, provider.keys or []):
+            if not has_valid_signature(token, provider.keys or []):
                 raise MappingError(_UNSIGNED)

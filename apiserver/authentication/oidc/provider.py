@@ -56,7 +56,7 @@ class Provider:
         self.fetched: dict[str, float] = {}
 
     @property
-    def fresh(self) -> bool:
+    def is_fresh(self) -> bool:
         """Whether the cached keys have not expired.
 
         A token with an unknown signature is then no reason to fetch the keys.

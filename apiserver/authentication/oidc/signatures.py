@@ -9,7 +9,7 @@ import orjson
 
 from apiserver.api.objects import Json
 
-__all__ = ["ALGORITHMS", "InvalidJwt", "Jwt", "parse_jwt", "verified"]
+__all__ = ["ALGORITHMS", "InvalidJwt", "Jwt", "has_valid_signature", "parse_jwt"]
 
 
 ALGORITHMS: Final = ("ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "RS256", "RS384", "RS512")
@@ -49,7 +49,7 @@ def parse_jwt(token: str) -> Jwt:
     return Jwt(header, claims, f"{parts[0]}.{parts[1]}".encode(), signature)
 
 
-def verified(token: Jwt, keys: list[Json]) -> bool:
+def has_valid_signature(token: Jwt, keys: list[Json]) -> bool:
     """Return whether one of the keys signed the token: the key that it names, or any key if it names none."""
     algorithm, name = token.header.get("alg"), token.header.get("kid")
     candidates = [key for key in keys if not name or key.get("kid") == name]

@@ -20,7 +20,14 @@ import orjson
 from apiserver.api.errors.field_errors import go_quote
 from apiserver.api.errors.status import server_error
 from apiserver.api.objects import Json
-from apiserver.authentication.tokens.service_account_keys import KeyFileError, Keys, encode, shown, supported, verified
+from apiserver.authentication.tokens.service_account_keys import (
+    KeyFileError,
+    Keys,
+    can_sign_tokens,
+    encode,
+    is_valid_signature,
+    to_jwk,
+)
 from apiserver.authentication.tokens.signer_messages import (
     SERVICE,
     Empty,
@@ -103,14 +110,14 @@ class ExternalKeys(Keys):
             ),
         ]  # fmt: skip
 
-    def when_changed(self, notify: Callable[[], None]) -> None:
+    def subscribe(self, notify: Callable[[], None]) -> None:
         self._listeners.append(notify)
 
     def families(self) -> list[Family]:
         return self._families
 
     @property
-    def fresh(self) -> int:
+    def max_age(self) -> int:
         return max(int(self._known.until - now().timestamp()), 0)
 
     async def start(self) -> None:
@@ -165,10 +172,10 @@ class ExternalKeys(Keys):
         if not found:
             await self._refetch()
             found = self._find_keys(name)
-        return any(verified(key, header, text, signature) for key, _ in found)
+        return any(is_valid_signature(key, header, text, signature) for key, _ in found)
 
     async def public(self) -> list[Json]:
-        return [shown(name, key) for name, key, hidden in self._known.keys if not hidden]
+        return [to_jwk(name, key) for name, key, hidden in self._known.keys if not hidden]
 
     def _find_keys(self, name: object) -> list[tuple[Public, bool]]:
         return [(key, hidden) for known, key, hidden in self._known.keys if not name or name == known]
@@ -281,6 +288,6 @@ def _public(found: PublicKey, start: str) -> Public:
         key: Any = load_der_public_key(found.key)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise SignerError(f"{start}while parsing external public keys: {error}") from error
-    if not supported(key):
+    if not can_sign_tokens(key):
         raise SignerError(f"{start}while parsing external public keys: no RSA or elliptic key that signs tokens")
     return key  # type: ignore[no-any-return]

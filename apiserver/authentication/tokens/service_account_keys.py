@@ -34,12 +34,12 @@ __all__ = [
     "Keys",
     "SharedKey",
     "StoreKeys",
+    "can_sign_tokens",
     "encode",
     "generate_key",
+    "is_valid_signature",
     "read_key_files",
-    "shown",
-    "supported",
-    "verified",
+    "to_jwk",
 ]
 
 
@@ -65,7 +65,7 @@ class Keys:
     longest: int = 0
 
     @property
-    def fresh(self) -> int:
+    def max_age(self) -> int:
         """Cache lifetime of the public keys in seconds."""
         return _FRESH
 
@@ -81,7 +81,7 @@ class Keys:
         """Return the public halves as JSON web keys."""
         raise NotImplementedError
 
-    def when_changed(self, notify: Callable[[], None]) -> None:
+    def subscribe(self, notify: Callable[[], None]) -> None:
         """Call `notify` after every change of the keys."""
 
     def families(self) -> list[Family]:
@@ -155,10 +155,10 @@ class KeyPairs(Keys):
     async def knows(self, header: Json, text: bytes, signature: bytes) -> bool:
         named = self._public.get(header.get("kid", ""))
         candidates = [named] if named is not None else list(self._public.values())
-        return any(verified(key, header, text, signature) for key in candidates)
+        return any(is_valid_signature(key, header, text, signature) for key in candidates)
 
     async def public(self) -> list[Json]:
-        return [shown(name, key) for name, key in self._public.items()]
+        return [to_jwk(name, key) for name, key in self._public.items()]
 
 
 def read_key_files(signing: Path, files: tuple[Path, ...]) -> KeyPairs:
@@ -235,12 +235,12 @@ def _load(flag: str, path: Path) -> list[Private | Public]:
         raise KeyFileError(f"{flag} {path}: no keys in PEM ({error})") from error
     kinds = (ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey, rsa.RSAPrivateKey, rsa.RSAPublicKey)
     keys = [key for key in found if isinstance(key, kinds)]
-    if not keys or not all(map(supported, keys)):
+    if not keys or not all(map(can_sign_tokens, keys)):
         raise KeyFileError(f"{flag} {path}: no RSA key, and none of the curves P-256, P-384 and P-521")
     return keys
 
 
-def supported(key: Any) -> bool:
+def can_sign_tokens(key: Any) -> bool:
     """Return whether a key of this kind can sign tokens."""
     from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
@@ -273,7 +273,7 @@ def _name(key: Public) -> str:
     return encode(hashlib.sha256(public).digest())
 
 
-def verified(key: Public, header: Json, text: bytes, signature: bytes) -> bool:
+def is_valid_signature(key: Public, header: Json, text: bytes, signature: bytes) -> bool:
     """Return whether the key made a signature with the algorithm of the header."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric import ec, padding
@@ -295,7 +295,7 @@ def verified(key: Public, header: Json, text: bytes, signature: bytes) -> bool:
     return True
 
 
-def shown(name: str, key: Public) -> Json:
+def to_jwk(name: str, key: Public) -> Json:
     """Return a public key as a JSON web key."""
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 

@@ -52,8 +52,8 @@ def _intersect(audiences: tuple[str, ...], meant_for: Collection[str]) -> tuple[
     """Return the audiences of a token. Raise TokenError if there are none."""
     good_for = tuple(audience for audience in audiences if audience in meant_for)
     if not good_for:
-        shown = ['["' + '" "'.join(each) + '"]' for each in (meant_for, audiences)]
-        raise TokenError(f"token audiences {shown[0]} is invalid for the target audiences {shown[1]}")
+        to_jwk = ['["' + '" "'.join(each) + '"]' for each in (meant_for, audiences)]
+        raise TokenError(f"token audiences {to_jwk[0]} is invalid for the target audiences {to_jwk[1]}")
     return good_for
 
 
@@ -77,15 +77,15 @@ class AccountTokens:
         self.audiences, self.record_use = audiences, record_use
         #: Claims of tokens with a verified signature.
         self._checked: dict[str, Json] = {}
-        keys.when_changed(self._checked.clear)
+        keys.subscribe(self._checked.clear)
 
     async def public_keys(self) -> list[Json]:
         """Return the keys that verify tokens."""
         return await self.keys.public()
 
-    def fresh(self) -> int:
+    def max_age(self) -> int:
         """Return the cache lifetime of the public keys in seconds."""
-        return self.keys.fresh
+        return self.keys.max_age
 
     async def issue(self, claims: Json) -> str:
         return await self.keys.token(orjson.dumps({"iss": self.issuers[0], **claims}))

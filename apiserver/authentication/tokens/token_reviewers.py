@@ -37,10 +37,10 @@ _TYPE: Final = "bootstrap.kubernetes.io/token"
 
 
 class WebhookTokens:
-    """Token reviews of a webhook, cached for `lasts` seconds."""
+    """Token reviews of a webhook, cached for `ttl` seconds."""
 
-    def __init__(self, reviewer: Reviewer, version: str, lasts: float) -> None:
-        self._reviewer, self._version, self._lasts = reviewer, version, lasts
+    def __init__(self, reviewer: Reviewer, version: str, ttl: float) -> None:
+        self._reviewer, self._version, self._ttl = reviewer, version, ttl
         # Keys are digests, because a token under review may have megabytes.
         self._known: OrderedDict[tuple[bytes, tuple[str, ...]], tuple[datetime, Json]] = OrderedDict()
 
@@ -75,8 +75,8 @@ class WebhookTokens:
             status = await self._reviewer.review(self._version, {"metadata": {}, "spec": spec}, _TIMEOUT)
         except WebhookError as error:
             return error
-        if self._lasts:
-            self._known[key] = now() + timedelta(seconds=self._lasts), status
+        if self._ttl:
+            self._known[key] = now() + timedelta(seconds=self._ttl), status
             if len(self._known) > _MOST:
                 self._known.popitem(last=False)
         return status
@@ -101,14 +101,14 @@ class BootstrapTokens:
         good = (
             hmac.compare_digest(data.get("token-secret", "").encode(), secret.encode())
             and data.get("token-id") == name
-            and _lasts(data.get("expiration", ""))
+            and _is_current(data.get("expiration", ""))
             and data.get("usage-bootstrap-authentication") == "true"
             and all(_GROUP.fullmatch(group) for group in groups)
         )
         return User(f"system:bootstrap:{name}", "", tuple(sorted({"system:bootstrappers", *groups}))) if good else None
 
 
-def _lasts(expiration: str) -> bool:
+def _is_current(expiration: str) -> bool:
     if not expiration:
         return True
     try:

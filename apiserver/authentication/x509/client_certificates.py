@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from apiserver.authentication.settings import IdentitySettings, ProxySettings
 
-__all__ = ["CertificateError", "ClientCertificates", "PresentedCertificates", "proxied_user"]
+__all__ = ["CertificateError", "ClientCertificates", "PresentedCertificates", "get_proxied_user"]
 
 AUTHENTICATED: Final = "system:authenticated"
 _CREDENTIAL: Final = "authentication.kubernetes.io/credential-id"
@@ -85,13 +85,15 @@ class ClientCertificates:
         """Return the identity of a certificate chain at a time. Raise the errors in `chains.UNREADABLE`."""
         from cryptography.x509.oid import NameOID
 
-        from apiserver.authentication.x509.verify_chain import verified
+        from apiserver.authentication.x509.verify_chain import is_trusted_chain
 
         certificate = chain[0]
         names = [str(part.value) for part in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
         name = names[-1] if names else ""
-        client = self._of_clients and verified(chain, self.clients, at)
-        proxy = self._of_proxies and verified(chain, self.proxies, at) and (not self._names or name in self._names)
+        client = self._of_clients and is_trusted_chain(chain, self.clients, at)
+        proxy = (
+            self._of_proxies and is_trusted_chain(chain, self.proxies, at) and (not self._names or name in self._names)
+        )
         user = self._user(certificate, name) if client and name else None
         refused = (self._of_clients and not client) or (self._of_proxies and not proxy)
         return Peer(user, proxy, certificate.not_valid_after_utc.timestamp(), refused)
@@ -159,7 +161,7 @@ def _read(text: bytes) -> list[Certificate]:
         raise ValueError(f"no certificates in PEM ({error})") from error
 
 
-def proxied_user(headers: Mapping[str, str], proxy: ProxySettings) -> User | None:
+def get_proxied_user(headers: Mapping[str, str], proxy: ProxySettings) -> User | None:
     """Return the user that a front proxy names, or None. Repeated headers are joined by newlines."""
 
     def first(names: tuple[str, ...]) -> str:

@@ -24,7 +24,7 @@ from cryptography.x509 import (
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from OpenSSL.crypto import X509, X509Store, X509StoreContext, X509StoreContextError, X509StoreFlags
 
-__all__ = ["UNREADABLE", "verified"]
+__all__ = ["UNREADABLE", "is_trusted_chain"]
 
 #: Errors from reading a malformed or unsupported part of a certificate. Some parts are parsed on first access.
 UNREADABLE: Final = (
@@ -35,7 +35,7 @@ _FOR_CLIENTS: Final = frozenset((ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsa
 _BROKEN: Final = (hashes.SHA1, hashes.MD5)
 
 
-def verified(shown: Sequence[Certificate], authorities: Sequence[Certificate], at: datetime) -> bool:
+def is_trusted_chain(chain: Sequence[Certificate], authorities: Sequence[Certificate], at: datetime) -> bool:
     """Return whether the first certificate leads to one of the authorities at a time, through the others.
 
     An authority is trusted whatever its own signature is. Raises the errors in `UNREADABLE`.
@@ -45,7 +45,7 @@ def verified(shown: Sequence[Certificate], authorities: Sequence[Certificate], a
     store.set_time(at)
     for authority in authorities:
         store.add_cert(X509.from_cryptography(authority))
-    certificate, *others = map(X509.from_cryptography, shown)
+    certificate, *others = map(X509.from_cryptography, chain)
     try:
         found = X509StoreContext(store, certificate, others).get_verified_chain()
     except X509StoreContextError:

@@ -19,7 +19,7 @@ class Model(BaseModel):
 Body = TypeVar("Body", bound=Model)
 
 
-def body_of(model: type[Body]) -> Callable[[Request], Awaitable[Body]]:
+def parse_body_as(model: type[Body]) -> Callable[[Request], Awaitable[Body]]:
     """Return a dependency that parses a JSON body regardless of its Content-Type.
 
     `kubectl create --raw` sends no type, `curl -d` that of a form. An invalid body is a 400 with one line.
@@ -36,6 +36,6 @@ def body_of(model: type[Body]) -> Callable[[Request], Awaitable[Body]]:
     return read
 
 
-def documented(model: type[Model]) -> dict[str, Any]:
+def describe_body(model: type[Model]) -> dict[str, Any]:
     """Return the OpenAPI description of a route with such a body."""
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": model.model_json_schema()}}}}

@@ -106,7 +106,7 @@ class Discovery:
         entries: list[Json] = []
         for resource, _ in self._by_version[group][version]:
             entries.append(_entry(resource, self._release))
-            entries += [_sub_entry(resource, sub) for sub in _ordered(resource)]
+            entries += [_sub_entry(resource, sub) for sub in _sort_subresources(resource)]
         # The list of the core group is as old as that group, and has no version of its own.
         head = {"kind": "APIResourceList"} | ({"apiVersion": "v1"} if group else {})
         return {**head, "groupVersion": api_version(group, version), "resources": entries}
@@ -157,7 +157,7 @@ def _entry(resource: Resource, release: Release) -> Json:
     return entry
 
 
-def _ordered(resource: Resource) -> list[Subresource]:
+def _sort_subresources(resource: Resource) -> list[Subresource]:
     """Sort subresources by name; those of custom resources keep their order."""
     if resource.custom:
         return list(resource.subresources)
@@ -186,7 +186,7 @@ def _aggregated(resource: Resource, version: Version) -> Json:
         entry["shortNames"] = list(resource.short_names)
     if resource.categories:
         entry["categories"] = list(resource.categories)
-    subs = _ordered(resource)
+    subs = _sort_subresources(resource)
     if subs:
         entry["subresources"] = [
             {

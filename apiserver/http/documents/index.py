@@ -70,9 +70,9 @@ class Documents:
             if found is None:
                 raise PlainError(404, _NO_PAGE)
             return found
-        return await self._other(request, parts)
+        return await self._answer_other_path(request, parts)
 
-    async def _other(self, request: Request, parts: list[str]) -> Response:
+    async def _answer_other_path(self, request: Request, parts: list[str]) -> Response:
         path = "/".join(parts)
         if path == "version":
             if request.method != "GET":

@@ -23,21 +23,21 @@ _KEYS_TYPE: Final = "application/jwk-set+json"
 class Issuer:
     """The metadata of one issuer.
 
-    `keys` returns the public keys, `fresh` the seconds for which clients may cache them.
+    `keys` returns the public keys, `max_age` the seconds for which clients may cache them.
     """
 
     def __init__(
-        self, issuer: str, address: str, keys: Callable[[], Awaitable[list[Json]]], fresh: Callable[[], int]
+        self, issuer: str, address: str, keys: Callable[[], Awaitable[list[Json]]], max_age: Callable[[], int]
     ) -> None:
         """Create the documents; `address` is the URL of the keys for clients."""
-        self._issuer, self._address, self._keys, self._fresh = issuer, address, keys, fresh
+        self._issuer, self._address, self._keys, self._max_age = issuer, address, keys, max_age
 
     async def answer(self, request: Request, path: str) -> Response:
         """Return the keys or the configuration. Raise 406."""
         wanted = _KEYS_TYPE if path == _KEYS else "application/json"
         check_produced(request.headers.get("accept", ""), wanted)
         body = {"keys": await self._keys()} if path == _KEYS else await self._configuration()
-        return Response(200, orjson.dumps(body), wanted, (("Cache-Control", f"public, max-age={self._fresh()}"),))
+        return Response(200, orjson.dumps(body), wanted, (("Cache-Control", f"public, max-age={self._max_age()}"),))
 
     async def _configuration(self) -> Json:
         return {

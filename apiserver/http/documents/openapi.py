@@ -72,7 +72,7 @@ class OpenApi:
         # As upstream: documents list groups of custom resources only with the served versions.
         self._groups = frozenset(resource.group for resource, _ in served if not resource.custom)
         self._others = [each for each in served if (each[0].group, each[1].name, each[0].plural) not in self._served]
-        self._made: dict[str, bytes] | None = None
+        self._generated: dict[str, bytes] | None = None
         self._documents: dict[str, tuple[bytes, str]] = {}
         self._index: tuple[bytes, str] | None = None
 
@@ -157,7 +157,7 @@ class OpenApi:
         if known is None:
             body = self._read(name)
             if self._others:
-                body = self._with_others(name, body)
+                body = self._add_generated(name, body)
             if self._swaggers and name in _VERSION_2 and body is not None:
                 body = self._with_remotes(name, body)
             if body is None:
@@ -185,16 +185,16 @@ class OpenApi:
             return self._filter_protobuf_paths(body)
         return self._filter_paths(body) if name == "v2.json" or "__v" in name else body
 
-    def _with_others(self, name: str, body: bytes | None) -> bytes | None:
+    def _add_generated(self, name: str, body: bytes | None) -> bytes | None:
         """Add the resources without a file to a document."""
-        if self._made is None:
+        if self._generated is None:
             from apiserver.openapi.documents import build
 
             versions: dict[int, tuple[Resource, list[Version]]] = {}
             for resource, version in self._others:
                 versions.setdefault(id(resource), (resource, []))[1].append(version)
-            self._made = build(replace(resource, versions=tuple(found)) for resource, found in versions.values())
-        made = self._made.get(name)
+            self._generated = build(replace(resource, versions=tuple(found)) for resource, found in versions.values())
+        made = self._generated.get(name)
         if made is None or body is None:
             return body or made
         if name != "v2.pb":
@@ -202,7 +202,7 @@ class OpenApi:
         from apiserver.openapi.gnostic import encode_document
 
         known = orjson.loads(self._filter_paths((self._directory / "v2.json").read_bytes()))
-        more: Json = orjson.loads(self._made["v2.json"])
+        more: Json = orjson.loads(self._generated["v2.json"])
         for part in ("paths", "definitions"):
             more[part] = {key: item for key, item in more[part].items() if key not in known[part]}
         # Concatenated messages of protobuf merge: lists are joined, of other fields the last one wins.
@@ -214,7 +214,7 @@ class OpenApi:
 
         if name == "v2.json":
             return orjson.dumps(merge_documents(orjson.loads(body), map(orjson.loads, self._swaggers)))
-        known = orjson.loads(self._with_others("v2.json", self._read("v2.json")) or b"{}")
+        known = orjson.loads(self._add_generated("v2.json", self._read("v2.json")) or b"{}")
         more = merge_documents(known, map(orjson.loads, self._swaggers))
         for part in ("paths", "definitions"):
             more[part] = {key: item for key, item in more[part].items() if known[part].get(key) is not item}

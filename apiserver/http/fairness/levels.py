@@ -160,7 +160,7 @@ class Level:
         length = len(queue)
         if length == 1:
             self._queue_order.append(queue_index)
-        timer = loop.call_later(seconds, _overdue, waiting)
+        timer = loop.call_later(seconds, _time_out, waiting)
         try:
             await waiting.admitted
         except BaseException:
@@ -201,7 +201,7 @@ class Level:
 
 
 @purpose(Timer.MACHINE)
-def _overdue(waiting: QueuedRequest) -> None:
+def _time_out(waiting: QueuedRequest) -> None:
     if not waiting.admitted.done():
         waiting.admitted.set_exception(Rejected(TIME_OUT))
 

@@ -11,7 +11,7 @@ from apiserver.authentication.authenticator import Authenticator
 from apiserver.authorization.authorizer import Authorizer
 from apiserver.http.handlers.authorization import question_of
 from apiserver.http.handlers.chain import Handler
-from apiserver.http.handlers.impersonation import impersonate, requested_identity
+from apiserver.http.handlers.impersonation import impersonate, parse_identity
 from apiserver.request.info import LONG_RUNNING
 from apiserver.request.messages import Request, Response, Stream, User
 
@@ -70,7 +70,7 @@ class Authentication:
     async def user_of(self, request: Request) -> User:
         """Return the authenticated or impersonated user. Raise 400, 401, 403."""
         user = await self._authenticator.authenticate(request)
-        who = requested_identity(request.headers, constrained=self._constrained)
+        who = parse_identity(request.headers, constrained=self._constrained)
         if who is None:
             return user
         request.impersonator = user

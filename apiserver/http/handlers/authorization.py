@@ -58,8 +58,8 @@ class Authorization:
             where = request.path + (f"?{request.query}" if request.query else "")
             raise PlainError(500, f"Internal Server Error: {go_quote(where)}: {decision.error}".translate(_SAFE))
         if question is None:
-            raise denied_path(user, request.method, request.path, decision.reason)
-        raise denied(user, question, decision.reason)
+            raise build_path_forbidden(user, request.method, request.path, decision.reason)
+        raise build_forbidden(user, question, decision.reason)
 
 
 def annotations_of(decision: Decision) -> Mapping[str, str]:
@@ -106,7 +106,7 @@ def _selected_name(request: Request) -> str:
     return ""
 
 
-def denied(user: User, question: Question, reason: str = "") -> StatusError:
+def build_forbidden(user: User, question: Question, reason: str = "") -> StatusError:
     """Build the 403 in upstream's words."""
     verb, group, resource, subresource, namespace, name = question[:6]
     what = f"{resource}/{subresource}" if subresource else resource
@@ -124,7 +124,7 @@ def denied(user: User, question: Question, reason: str = "") -> StatusError:
     )
 
 
-def denied_path(user: User, verb: str, path: str, reason: str = "") -> StatusError:
+def build_path_forbidden(user: User, verb: str, path: str, reason: str = "") -> StatusError:
     """Build the 403 for a path that names no resource."""
     message = "forbidden: " + f'User "{user.name}" cannot {verb.lower()} path "{path}"'.translate(_SAFE)
     return StatusError(403, "Forbidden", f"{message}: {reason}" if reason else message, {}, _HEADERS)

@@ -17,7 +17,7 @@ from apiserver.api.errors.field_errors import Path, aggregate, go_quote
 from apiserver.api.errors.status import StatusError, bad_request
 from apiserver.api.values.names import dns_subdomain, domain_prefixed_path
 from apiserver.authorization.authorizer import Authorizer
-from apiserver.http.handlers.authorization import denied, denied_path
+from apiserver.http.handlers.authorization import build_forbidden, build_path_forbidden
 from apiserver.registry.definition.authority import Question
 from apiserver.request.messages import User
 
@@ -42,7 +42,7 @@ class RequestedIdentity(NamedTuple):
     extra: Mapping[str, tuple[str, ...]] = {}
 
     @property
-    def only_named(self) -> bool:
+    def has_only_name(self) -> bool:
         return not (self.uid or self.groups or self.extra)
 
     @property
@@ -62,7 +62,7 @@ class RequestedIdentity(NamedTuple):
         )
 
 
-def requested_identity(headers: Mapping[str, str], *, constrained: bool) -> RequestedIdentity | None:
+def parse_identity(headers: Mapping[str, str], *, constrained: bool) -> RequestedIdentity | None:
     """Parse the headers; return None without impersonation. Repeated headers are joined by newlines.
 
     Raise 400 for other claims without a user name.
@@ -75,7 +75,7 @@ def requested_identity(headers: Mapping[str, str], *, constrained: bool) -> Requ
     found = RequestedIdentity(headers.get("impersonate-user", ""), headers.get("impersonate-uid", ""), groups, extra)
     if found.name:
         return found
-    if found.only_named:
+    if found.has_only_name:
         return None
     claimed = (
         f"{_format_user(found)} without impersonating a user name"
@@ -127,12 +127,12 @@ async def impersonate(
 def _modes(user: User, identity: RequestedIdentity) -> tuple[str, ...]:
     """Return the constrained modes for this user, in order; none if only the legacy verb applies."""
     if identity.node:
-        if not identity.only_named:
+        if not identity.has_only_name:
             return ()
         asking = RequestedIdentity(user.name).service_account and user.extra.get(_NODE_NAME) == (identity.node,)
         return (_ASSOCIATED, "arbitrary-node") if asking else ("arbitrary-node",)
     if identity.service_account:
-        return ("serviceaccount",) if identity.only_named else ()
+        return ("serviceaccount",) if identity.has_only_name else ()
     return ("user-info",)
 
 
@@ -148,7 +148,7 @@ async def _check_request(
         verb = f"impersonate-on:{mode}:{method.lower()}"
         decision = await authorizer.decide_path(user, verb, path)
         if not decision.allowed:
-            raise denied_path(user, verb, path, decision.reason)
+            raise build_path_forbidden(user, verb, path, decision.reason)
         return
     await _check(authorizer, user, iter([question._replace(verb=f"impersonate-on:{mode}:{question.verb}")]))
 
@@ -157,7 +157,7 @@ async def _check(authorizer: Authorizer, user: User, questions: Iterator[Questio
     for question in questions:
         decision = await authorizer.decide(user, question)
         if not decision.allowed:
-            raise denied(user, question, decision.reason)
+            raise build_forbidden(user, question, decision.reason)
 
 
 async def _check_claims(authorizer: Authorizer, user: User, identity: RequestedIdentity, verb: str) -> None:
@@ -176,7 +176,7 @@ async def _check_claims(authorizer: Authorizer, user: User, identity: RequestedI
     groups = [Question(verb, _AUTHENTICATION, "groups", name=name) for name in identity.groups]
     await _check_all(authorizer, user, groups, Question(verb, _AUTHENTICATION, "groups", name="*"))
     if problem := _extra_problem(identity.extra):
-        raise denied(user, Question(verb, _AUTHENTICATION, "userextras"), problem)
+        raise build_forbidden(user, Question(verb, _AUTHENTICATION, "userextras"), problem)
     extras = [
         Question(verb, _AUTHENTICATION, "userextras", key, name=value)
         for key, values in identity.extra.items()
@@ -196,10 +196,10 @@ def _check_limits(user: User, identity: RequestedIdentity, verb: str) -> None:
     """Raise 403 for groups that the constrained modes never allow."""
     question = Question(verb, _AUTHENTICATION, "groups")
     if "" in identity.groups:
-        raise denied(user, question, "impersonating the empty string group is not allowed")
+        raise build_forbidden(user, question, "impersonating the empty string group is not allowed")
     if _MASTERS in identity.groups:
         masters = question._replace(name=_MASTERS)
-        raise denied(user, masters, "impersonating the system:masters group is not allowed")
+        raise build_forbidden(user, masters, "impersonating the system:masters group is not allowed")
 
 
 def _extra_problem(extra: Mapping[str, tuple[str, ...]]) -> str:

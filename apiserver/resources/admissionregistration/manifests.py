@@ -73,7 +73,7 @@ class Manifests:
 
     def __init__(self, plugin: str, directory: Path, features: Features) -> None:
         self.plugin, self.directory, self._features = plugin, directory, features
-        self._told: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[], None]] = []
         self._objects: Mapping[str, Sequence[Json]] = {}
         #: Parsed objects by file content. Most reloads change only one of many files.
         self._known: Mapping[bytes, Sequence[tuple[str, Json]]] = {}
@@ -95,9 +95,9 @@ class Manifests:
         """Return the objects of a resource in hub form, by name."""
         return self._objects.get(plural, ())
 
-    def when_changed(self, tell: Callable[[], None]) -> None:
-        """Register `tell` to be called after each change."""
-        self._told.append(tell)
+    def subscribe(self, notify: Callable[[], None]) -> None:
+        """Call `notify` after each further change."""
+        self._listeners.append(notify)
 
     def take(self, files: Sequence[File]) -> None:
         """Replace the manifests by those of `files`. Raise ManifestError and change nothing if they are invalid."""
@@ -121,7 +121,7 @@ class Manifests:
         self._objects = {
             _KINDS[kind].plural: [named[name][0] for name in sorted(named)] for kind, named in found.items()
         }
-        for tell in self._told:
+        for tell in self._listeners:
             tell()
 
     def _read(self, text: bytes) -> Iterable[tuple[str, Json]]:

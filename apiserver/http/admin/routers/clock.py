@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, HTTPException
 from pydantic import Field
 
 from apiserver.api.values.durations import parse_duration
-from apiserver.http.admin.models import Model, body_of, documented
+from apiserver.http.admin.models import Model, describe_body, parse_body_as
 from apiserver.http.admin.operations import Operations
 from apiserver.runtime.clock import now
 from apiserver.runtime.virtual_loop import VirtualLoop
@@ -40,7 +40,7 @@ class Timers(Clock):
     timers: list[PendingTimer] = Field(description="pending timers, ordered by due time")
 
 
-class Move(Model):
+class AdvanceRequest(Model):
     """How to advance time: by a duration, or until an event."""
 
     advance: str | None = Field(None, description="duration such as 5m; 0 only waits until all work is done")
@@ -53,7 +53,7 @@ class Move(Model):
     )
 
 
-class Moved(Clock):
+class AdvanceResult(Clock):
     """The time after an advance."""
 
     fired: int = Field(description="number of timers that fired")
@@ -96,21 +96,23 @@ def create(_operations: Operations) -> APIRouter:
         """Return the time and the pending timers. `limit`: number of timers to show."""
         return Timers(**_clock().model_dump(), timers=_pending()[:limit])
 
-    @router.post("/-/clock", summary="Advance virtual time", openapi_extra=documented(Move))
-    async def move_clock(move: Annotated[Move, Depends(body_of(Move))]) -> Moved:
+    @router.post("/-/clock", summary="Advance virtual time", openapi_extra=describe_body(AdvanceRequest))
+    async def advance_clock(
+        body: Annotated[AdvanceRequest, Depends(parse_body_as(AdvanceRequest))],
+    ) -> AdvanceResult:
         """Fire the due timers in order, completing the effects of each before the next. Return when all is idle."""
         loop = asyncio.get_running_loop()
         if not isinstance(loop, VirtualLoop):
             raise HTTPException(409, "the clock is real: start the server with --clock virtual to advance it")
-        if (move.advance is None) is (move.until is None):
+        if (body.advance is None) is (body.until is None):
             raise HTTPException(400, 'set either advance or until: {"advance": "5m"} or {"until": "idle"}')
-        pause, limit = _seconds("pause", move.pause), _seconds("limit", move.limit)
-        if move.advance is not None:
-            moved = await loop.advance(_seconds("advance", move.advance), pause)
-        elif move.until == "next":
-            moved = await loop.step(limit, pause)
+        pause, limit = _seconds("pause", body.pause), _seconds("limit", body.limit)
+        if body.advance is not None:
+            result = await loop.advance(_seconds("advance", body.advance), pause)
+        elif body.until == "next":
+            result = await loop.step(limit, pause)
         else:
-            moved = await loop.run_until_idle(limit, pause)
-        return Moved(**_clock().model_dump(), fired=moved.fired, idle=moved.idle)
+            result = await loop.run_until_idle(limit, pause)
+        return AdvanceResult(**_clock().model_dump(), fired=result.fired, idle=result.idle)
 
     return router

@@ -11,7 +11,7 @@ from apiserver.http.admin.models import Model
 from apiserver.http.admin.operations import Operations
 
 
-class Explained(Model):
+class Explanation(Model):
     """An explanation. The other fields are those of a pod, claim, node or podgroup (docs/howto/explain.md)."""
 
     model_config = ConfigDict(extra="allow")
@@ -23,7 +23,7 @@ class Explained(Model):
 def create(operations: Operations) -> APIRouter:
     router = APIRouter(tags=["explain"])
 
-    async def explained(kind: str, namespace: str, name: str) -> Explained:
+    async def explain_object(kind: str, namespace: str, name: str) -> Explanation:
         explain = operations.explain()
         if explain is None:
             raise HTTPException(
@@ -33,28 +33,28 @@ def create(operations: Operations) -> APIRouter:
             found: dict[str, Any] = await explain(kind, namespace, name)
         except LookupError as error:
             raise HTTPException(404, str(error)) from error
-        return Explained.model_validate(found)
+        return Explanation.model_validate(found)
 
     @router.get("/-/explain/pod/{namespace}/{name}", summary="Why a pod is pending, and changes that would help")
-    async def pod(namespace: str, name: str) -> Explained:
+    async def pod(namespace: str, name: str) -> Explanation:
         """Return the verdict of every node, of every device for each request, the queue, and the tried changes."""
-        return await explained("pod", namespace, name)
+        return await explain_object("pod", namespace, name)
 
     @router.get(
         "/-/explain/claim/{namespace}/{name}", summary="The allocated devices of a claim, or why its pods are pending"
     )
-    async def claim(namespace: str, name: str) -> Explained:
-        return await explained("claim", namespace, name)
+    async def claim(namespace: str, name: str) -> Explanation:
+        return await explain_object("claim", namespace, name)
 
     @router.get("/-/explain/node/{name}", summary="The devices of a node and the claims that hold them")
-    async def node(name: str) -> Explained:
-        return await explained("node", "", name)
+    async def node(name: str) -> Explanation:
+        return await explain_object("node", "", name)
 
     @router.get(
         "/-/explain/podgroup/{namespace}/{name}", summary="Why a pod group is pending, and changes that would help"
     )
-    async def podgroup(namespace: str, name: str) -> Explained:
+    async def podgroup(namespace: str, name: str) -> Explanation:
         """Return the missing pods, and the placements that were tried for the group with their results."""
-        return await explained("podgroup", namespace, name)
+        return await explain_object("podgroup", namespace, name)
 
     return router

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self, cast
 from fastapi import APIRouter, Depends, HTTPException, Path
 from pydantic import Field, model_validator
 
-from apiserver.http.admin.models import Model, body_of, documented
+from apiserver.http.admin.models import Model, describe_body, parse_body_as
 from apiserver.http.admin.operations import Operations
 from apiserver.http.handlers.faults import Match, Rule
 
@@ -124,9 +124,9 @@ def create(operations: Operations) -> APIRouter:
         "/-/faults",
         status_code=201,
         summary="Inject a fault into future requests",
-        openapi_extra=documented(Fault),
+        openapi_extra=describe_body(Fault),
     )
-    async def add(fault: Annotated[Fault, Depends(body_of(Fault))]) -> InjectedFault:
+    async def add(fault: Annotated[Fault, Depends(parse_body_as(Fault))]) -> InjectedFault:
         """Add a fault. The first matching fault that fires decides the outcome of a request.
 
         Faults apply to every client, including the components that run with the server; `match.userAgent` and
