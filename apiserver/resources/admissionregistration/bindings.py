@@ -148,8 +148,8 @@ def _shown_selector(selector: Json) -> str:
 
 
 _COLUMNS: Final = name_and_age(
-    Column(name="PolicyName", cell=_policy, description="The policy that is put into effect."),
-    Column(name="ParamRef", cell=_params, description="Where the parameters are."),
+    Column(name="PolicyName", cell=_policy, description="The bound policy."),
+    Column(name="ParamRef", cell=_params, description="Reference to the parameters."),
 )
 
 VALIDATING_BINDINGS: Final = Resource(

@@ -165,7 +165,7 @@ def _kind(obj: Json) -> str:
     return "<unset>" if kind is None else f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}"
 
 
-_KIND: Final = Column(name="ParamKind", cell=_kind, description="The kind of the parameters.")
+_KIND: Final = Column(name="ParamKind", cell=_kind, description="Kind of the parameters.")
 
 VALIDATING_POLICIES: Final = Resource(
     group="admissionregistration.k8s.io",
@@ -182,7 +182,10 @@ VALIDATING_POLICIES: Final = Resource(
     storage_prefix="validatingadmissionpolicies",
     unconditional_update=False,
     columns=name_and_age(
-        Column(name="Validations", cell=_count("validations"), type="integer", description="Number of rules."), _KIND
+        Column(
+            name="Validations", cell=_count("validations"), type="integer", description="Number of validation rules."
+        ),
+        _KIND,
     ),
     subresources=(Subresource(name="status"),),
 )
@@ -202,6 +205,6 @@ MUTATING_POLICIES: Final = Resource(
     storage_prefix="mutatingadmissionpolicies",
     unconditional_update=False,
     columns=name_and_age(
-        Column(name="Mutations", cell=_count("mutations"), type="integer", description="Number of changes."), _KIND
+        Column(name="Mutations", cell=_count("mutations"), type="integer", description="Number of mutations."), _KIND
     ),
 )

@@ -114,8 +114,8 @@ API_SERVICES: Final = Resource(
     versions=(Version(name="v1", schema=APIService),),
     strategy=APIServiceStrategy(), storage_prefix="apiregistration.k8s.io/apiservices",
     columns=name_and_age(
-        Column(name="Service", cell=_by, description="The service that serves it."),
-        Column(name="Available", cell=_available, description="Whether it is there."),
+        Column(name="Service", cell=_by, description="Service that serves the API."),
+        Column(name="Available", cell=_available, description="Whether the API is available."),
     ),
     subresources=(Subresource(name="status", tables=False),),
     unconditional_update=False,

@@ -165,8 +165,8 @@ STORAGE_VERSIONS: Final = Resource(
     columns=name_and_age(
         Column(name="CommonEncodingVersion",
             cell=lambda obj: (obj.get("status") or {}).get("commonEncodingVersion", "<unset>"),
-            description="Version in which all servers store the resource."),
-        Column(name="StorageVersions", cell=_servers, description="Version in which each server stores it."),
+            description="Encoding version of all servers, if they agree."),
+        Column(name="StorageVersions", cell=_servers, description="Encoding version of each server."),
     ),
     subresources=(Subresource(name="status"),),
 )  # fmt: skip

@@ -177,14 +177,16 @@ def _ready(obj: Json) -> str:
 _WIDE: Final = template_columns(lambda obj: obj["spec"]["template"], lambda obj: obj["spec"].get("selector"))
 _DEPLOYMENT_COLUMNS: Final = (
     NAME,
-    Column(name="Ready", cell=_ready, description="Ready pods, of those that there are to be."),
-    Column(name="Up-to-date", cell=_status("updatedReplicas"), description="Pods of the present template."),
+    Column(name="Ready", cell=_ready, description="Ready pods of the desired number."),
+    Column(name="Up-to-date", cell=_status("updatedReplicas"), description="Pods of the current template."),
     Column(
-        name="Available", cell=_status("availableReplicas"), description="Pods that have been ready for long enough."
+        name="Available",
+        cell=_status("availableReplicas"),
+        description="Pods that have been ready for minReadySeconds.",
     ),
     AGE,
     *_WIDE[:2],
-    Column(name="Selector", cell=_selector, priority=1, description="Labels of the pods that belong to the object."),
+    Column(name="Selector", cell=_selector, priority=1, description="Selector of the pods."),
 )
 _REPLICA_SET_COLUMNS: Final = (
     NAME,
@@ -192,10 +194,10 @@ _REPLICA_SET_COLUMNS: Final = (
         name="Desired",
         cell=lambda obj: obj["spec"].get("replicas") or 0,
         type="integer",
-        description="Pods that there are to be.",
+        description="Desired number of pods.",
     ),
-    Column(name="Current", cell=_status("replicas"), type="integer", description="Pods that there are."),
-    Column(name="Ready", cell=_status("readyReplicas"), type="integer", description="Pods that are ready."),
+    Column(name="Current", cell=_status("replicas"), type="integer", description="Current number of pods."),
+    Column(name="Ready", cell=_status("readyReplicas"), type="integer", description="Number of ready pods."),
     AGE,
     *_WIDE,
 )

@@ -53,7 +53,7 @@ CONTROLLER_REVISIONS: Final = Resource(
     strategy=ControllerRevisionStrategy(),
     storage_prefix="controllerrevisions",
     columns=name_and_age(
-        Column(name="Controller", cell=_controller, description="Whose past it is."),
-        Column(name="Revision", cell=lambda obj: obj.get("revision", 0), description="Its place in the past."),
+        Column(name="Controller", cell=_controller, description="Controller of the revision."),
+        Column(name="Revision", cell=lambda obj: obj.get("revision", 0), description="Revision number."),
     ),
 )

@@ -235,7 +235,7 @@ STATEFUL_SETS: Final = Resource(
     storage_prefix="statefulsets",
     columns=(
         NAME,
-        Column(name="Ready", cell=_ready, description="Ready pods, of those that there are to be."),
+        Column(name="Ready", cell=_ready, description="Ready pods of the desired number."),
         AGE,
         *template_columns(lambda obj: obj["spec"]["template"], None),
     ),

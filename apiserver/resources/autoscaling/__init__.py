@@ -101,13 +101,13 @@ HORIZONTAL_POD_AUTOSCALERS: Final = Resource(
     ),
     strategy=AutoscalerStrategy(), storage_prefix="horizontalpodautoscalers",
     columns=name_and_age(
-        Column(name="Reference", cell=_reference, description="What is scaled."),
-        Column(name="Targets", cell=_targets, description="The first metrics: what they are and should be."),
+        Column(name="Reference", cell=_reference, description="The scaled object."),
+        Column(name="Targets", cell=_targets, description="Current and target values of the first metrics."),
         Column(name="MinPods", cell=lambda obj: str(obj["spec"].get("minReplicas", "<unset>")),
-            description="Smallest size."),
-        Column(name="MaxPods", cell=lambda obj: obj["spec"].get("maxReplicas", 0), description="Largest size."),
+            description="Minimum pods."),
+        Column(name="MaxPods", cell=lambda obj: obj["spec"].get("maxReplicas", 0), description="Maximum pods."),
         Column(name="Replicas", cell=lambda obj: (obj.get("status") or {}).get("currentReplicas", 0),
-            description="Size that was last seen."),
+            description="Last observed number of pods."),
     ),
     subresources=(Subresource(name="status"),),
 )  # fmt: skip

@@ -191,16 +191,20 @@ CRON_JOBS: Final = Resource(
     subresources=(Subresource(name="status"),),
     columns=(
         NAME,
-        Column(name="Schedule", cell=lambda obj: obj["spec"].get("schedule", ""), description="When jobs are made."),
-        Column(name="Timezone", cell=_zone, description="In which time zone the schedule is meant."),
-        Column(name="Suspend", cell=_suspended, type="boolean", description="Whether no jobs are made for now."),
+        Column(
+            name="Schedule", cell=lambda obj: obj["spec"].get("schedule", ""), description="Schedule in cron format."
+        ),
+        Column(name="Timezone", cell=_zone, description="Time zone of the schedule."),
+        Column(name="Suspend", cell=_suspended, type="boolean", description="Whether job creation is suspended."),
         Column(
             name="Active",
             cell=lambda obj: len((obj.get("status") or {}).get("active") or ()),
             type="integer",
-            description="Jobs that run.",
+            description="Number of running jobs.",
         ),
-        Column(name="Last Schedule", cell=_last_schedule, timed=True, description="Time since a job was last made."),
+        Column(
+            name="Last Schedule", cell=_last_schedule, timed=True, description="Time since the last job was created."
+        ),
         AGE,
         *template_columns(_template, lambda obj: obj["spec"]["jobTemplate"]["spec"].get("selector")),
     ),

@@ -161,8 +161,8 @@ def _duration(obj: Json, now: datetime) -> str:
 _COLUMNS: Final = (
     NAME,
     Column(name="Status", cell=_state, description="Status of the job."),
-    Column(name="Completions", cell=_completions, description="Pods that succeeded, of those that have to."),
-    Column(name="Duration", cell=_duration, timed=True, description="How long the job took, or has been running."),
+    Column(name="Completions", cell=_completions, description="Succeeded pods of the required number."),
+    Column(name="Duration", cell=_duration, timed=True, description="Run time of the job so far, or in total."),
     AGE,
     *template_columns(lambda obj: obj["spec"]["template"], lambda obj: obj["spec"].get("selector")),
 )

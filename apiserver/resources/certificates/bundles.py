@@ -97,7 +97,7 @@ CLUSTER_TRUST_BUNDLES: Final = Resource(
     columns=(
         NAME,
         Column(name="SignerName", cell=lambda obj: obj["spec"].get("signerName") or "<none>",
-            description="The signer whose anchors these are."),
+            description="Signer of the bundle's trust anchors."),
     ),
     field_labels={"spec.signerName": lambda obj: obj["spec"].get("signerName", "")},
     field_error_style="plain", unconditional_update=False,

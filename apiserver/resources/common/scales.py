@@ -75,19 +75,19 @@ _KIND: Final = Resource(
         Column(
             name="Name",
             cell=lambda obj: obj["metadata"].get("name", ""),
-            description="Name of the object that is scaled.",
+            description="Name of the scaled object.",
         ),
         Column(
             name="Desired",
             cell=lambda obj: obj["spec"].get("replicas", 0),
             type="integer",
-            description="Pods that there are to be.",
+            description="Desired number of pods.",
         ),
         Column(
             name="Available",
             cell=lambda obj: obj["status"].get("replicas", 0),
             type="integer",
-            description="Pods that there are.",
+            description="Current number of pods.",
         ),
         AGE,
     ),

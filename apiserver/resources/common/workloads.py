@@ -130,6 +130,6 @@ def template_columns(
         name="Selector",
         cell=lambda obj: format_object(selector(obj)),
         priority=1,
-        description="Labels of the pods that belong to the object.",
+        description="Selector of the pods.",
     )
     return (*columns, chosen)

@@ -64,6 +64,6 @@ LEASES = Resource(
     group="coordination.k8s.io", kind="Lease", plural="leases", singular="lease", namespaced=True,
     versions=(Version(name="v1", schema=Lease),),
     strategy=LeaseStrategy(), storage_prefix="leases",
-    columns=name_and_age(Column(name="Holder", cell=_holder, description="Who holds the lease.")),
+    columns=name_and_age(Column(name="Holder", cell=_holder, description="Identity of the holder.")),
     unconditional_update=False, create_on_update=True,
 )  # fmt: skip

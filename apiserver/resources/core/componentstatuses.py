@@ -59,8 +59,8 @@ COMPONENT_STATUSES: Final = Resource(
     compute_objects=_statuses,
     columns=(
         NAME,
-        Column(name="Status", cell=_cell("status"), description="Whether it is well."),
-        Column(name="Message", cell=_cell("message"), description="What it said."),
-        Column(name="Error", cell=_cell("error"), description="What went wrong."),
+        Column(name="Status", cell=_cell("status"), description="Health of the component."),
+        Column(name="Message", cell=_cell("message"), description="Message from the health check."),
+        Column(name="Error", cell=_cell("error"), description="Error of the health check."),
     ),
 )  # fmt: skip

@@ -290,7 +290,7 @@ def _count(obj: Json) -> int:
 _COLUMNS: Final = (
     Column(name="Last Seen", cell=_last_seen, timed=True, description="Time since the event was last observed."),
     Column(name="Type", cell=lambda obj: obj.get("type", ""), description="Normal or Warning."),
-    Column(name="Reason", cell=lambda obj: obj.get("reason", ""), description="Short, machine readable cause."),
+    Column(name="Reason", cell=lambda obj: obj.get("reason", ""), description="Short, machine-readable cause."),
     Column(name="Object", cell=_object, description="The object that the event is about."),
     Column(
         name="Subobject",
@@ -298,8 +298,10 @@ _COLUMNS: Final = (
         priority=1,
         description="Part of the object.",
     ),
-    Column(name="Source", cell=_source, priority=1, description="Who reports."),
-    Column(name="Message", cell=lambda obj: (obj.get("message") or "").strip(), description="What happened, in words."),
+    Column(name="Source", cell=_source, priority=1, description="Component that reported the event."),
+    Column(
+        name="Message", cell=lambda obj: (obj.get("message") or "").strip(), description="Description of the event."
+    ),
     Column(
         name="First Seen",
         cell=_first_seen,
@@ -307,7 +309,7 @@ _COLUMNS: Final = (
         priority=1,
         description="Time since the event was first observed.",
     ),
-    Column(name="Count", cell=_count, priority=1, description="How often the event was observed."),
+    Column(name="Count", cell=_count, priority=1, description="Number of observations."),
     Column(
         name="Name",
         cell=lambda obj: obj["metadata"].get("name", ""),

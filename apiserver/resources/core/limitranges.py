@@ -187,7 +187,7 @@ LIMIT_RANGES: Final = Resource(
             name="Created At",
             cell=lambda obj: obj["metadata"].get("creationTimestamp"),
             type="date",
-            description="When the object was created.",
+            description="Creation time of the object.",
         ),
     ),
     create_on_update=True,

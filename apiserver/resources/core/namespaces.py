@@ -122,7 +122,7 @@ NAMESPACES = Resource(
     group="", kind="Namespace", plural="namespaces", singular="namespace", namespaced=False, short_names=("ns",),
     versions=(Version(name="v1", schema=Namespace, default=default),),
     strategy=NamespaceStrategy(), storage_prefix="namespaces",
-    columns=name_and_age(Column(name="Status", cell=_phase, description="Phase of the namespace's life.")),
+    columns=name_and_age(Column(name="Status", cell=_phase, description="Phase of the namespace.")),
     verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
     subresources=(Subresource(name="finalize", verbs=("update",), tables=False), Subresource(name="status")),
     field_labels={"status.phase": _phase},

@@ -237,7 +237,7 @@ def _address(kind: str) -> Callable[[Json], str]:
 
 _COLUMNS: Final = (
     NAME,
-    Column(name="Status", cell=_state, description="Whether the node is ready and takes pods."),
+    Column(name="Status", cell=_state, description="Whether the node is ready and schedulable."),
     Column(name="Roles", cell=_roles, description="Roles by the node's labels."),
     AGE,
     Column(name="Version", cell=_version, description="Version of the kubelet."),

@@ -98,7 +98,7 @@ SECRETS = Resource(
     versions=(Version(name="v1", schema=Secret, default=default, to_hub=to_hub),),
     strategy=SecretStrategy(), storage_prefix="secrets",
     columns=name_and_age(
-        Column(name="Type", cell=_type, description="What the secret is for."),
+        Column(name="Type", cell=_type, description="Type of the secret."),
         Column(name="Data", cell=lambda obj: len(obj.get("data") or ()), description="Number of entries."),
     ),
     field_labels={"type": _type}, field_error_style="plain",

@@ -132,7 +132,10 @@ DEFINITIONS: Final = Resource(
     strategy=DefinitionStrategy(),
     storage_prefix="apiextensions.k8s.io/customresourcedefinitions",
     storage_version="apiextensions.k8s.io/v1beta1",
-    columns=(NAME, Column(name="Created At", cell=_created, type="date", description="When it was created.")),
+    columns=(
+        NAME,
+        Column(name="Created At", cell=_created, type="date", description="Creation time of the definition."),
+    ),
     subresources=(Subresource(name="status", tables=False),),
     delete_returns_object=True,
     unconditional_update=False,

@@ -32,9 +32,7 @@ CLAIM_COLUMNS: Final = name_and_age(
 )
 
 SLICE_COLUMNS: Final = name_and_age(
-    Column(
-        name="Node", cell=lambda obj: obj["spec"].get("nodeName") or "", description="Node whose devices these are."
-    ),
+    Column(name="Node", cell=lambda obj: obj["spec"].get("nodeName") or "", description="Node of the devices."),
     Column(
         name="Driver", cell=lambda obj: obj["spec"].get("driver", ""), description="Driver that offers the devices."
     ),
@@ -114,18 +112,18 @@ def _completed(obj: Json, now: datetime) -> str:
 
 POOL_STATUS_COLUMNS: Final = (
     NAME,
-    Column(name="Driver", cell=lambda obj: obj["spec"].get("driver", ""), description="Driver that is asked about."),
+    Column(name="Driver", cell=lambda obj: obj["spec"].get("driver", ""), description="Requested driver."),
     _sum("totalDevices"),
     _sum("availableDevices"),
     _sum("allocatedDevices"),
     _sum("unavailableDevices"),
-    Column(name="Errors", cell=_errors, description="Pools that are not valid."),
+    Column(name="Errors", cell=_errors, description="Number of invalid pools."),
     Column(
         name="Pools",
         cell=lambda obj: (obj.get("status") or {}).get("poolCount") or 0,
         type="integer",
-        description="Pools that match the request.",
+        description="Number of matching pools.",
     ),
-    Column(name="Status", cell=_pool_status, description="Whether the request is answered."),
-    Column(name="Completed", cell=_completed, timed=True, description="Time since the request was answered."),
+    Column(name="Status", cell=_pool_status, description="State of the request."),
+    Column(name="Completed", cell=_completed, timed=True, description="Time since the request completed."),
 )

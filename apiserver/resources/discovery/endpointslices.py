@@ -205,7 +205,7 @@ ENDPOINT_SLICES: Final = Resource(
     versions=(Version(name="v1", schema=EndpointSlice),),
     strategy=EndpointSliceStrategy(), storage_prefix="endpointslices",
     columns=name_and_age(
-        Column(name="AddressType", cell=lambda obj: obj.get("addressType", ""), description="What the addresses are."),
+        Column(name="AddressType", cell=lambda obj: obj.get("addressType", ""), description="Type of the addresses."),
         Column(name="Ports", cell=_port_cell, description="The first ports."),
         Column(name="Endpoints", cell=_endpoint_cell, description="The first addresses."),
     ),

@@ -99,9 +99,9 @@ PRIORITY_LEVELS: Final = Resource(
         Column(name="NominalConcurrencyShares", cell=_of_limited("nominalConcurrencyShares"),
             description="Share of the server's seats."),
         Column(name="Queues", cell=_of_limited(*_QUEUING, "queues"), description="Number of queues."),
-        Column(name="HandSize", cell=_of_limited(*_QUEUING, "handSize"), description="Queues that a flow may use."),
+        Column(name="HandSize", cell=_of_limited(*_QUEUING, "handSize"), description="Queues per flow."),
         Column(name="QueueLengthLimit", cell=_of_limited(*_QUEUING, "queueLengthLimit"),
-            description="Requests that may wait in a queue."),
+            description="Maximum number of requests per queue."),
     ),
     subresources=(Subresource(name="status"),),
 )  # fmt: skip

@@ -199,12 +199,12 @@ FLOW_SCHEMAS: Final = Resource(
     strategy=FlowSchemaStrategy(), storage_prefix="flowschemas", row_order=_precedence,
     columns=(
         NAME,
-        Column(name="PriorityLevel", cell=_level, description="Level of the requests that match."),
+        Column(name="PriorityLevel", cell=_level, description="Priority level of matching requests."),
         Column(name="MatchingPrecedence", cell=lambda obj: obj["spec"].get("matchingPrecedence", 0),
-            description="The lowest counts."),
-        Column(name="DistinguisherMethod", cell=_shown_method, description="How requests are told apart."),
+            description="Precedence; the lowest matching value wins."),
+        Column(name="DistinguisherMethod", cell=_shown_method, description="How requests are divided into flows."),
         AGE,
-        Column(name="MissingPL", cell=_dangling, description="Whether the level is missing."),
+        Column(name="MissingPL", cell=_dangling, description="Whether the priority level is missing."),
     ),
     subresources=(Subresource(name="status"),),
 )  # fmt: skip

@@ -99,7 +99,7 @@ IP_ADDRESSES: Final = Resource(
     strategy=IPAddressStrategy(), storage_prefix="ipaddresses",
     columns=(
         NAME,
-        Column(name="ParentRef", cell=_parent_cell, description="Who has the address."),
+        Column(name="ParentRef", cell=_parent_cell, description="Object that uses the address."),
         # Rows include the age, but the column definitions do not, as upstream's.
         replace(AGE, is_defined=False),
     ),
@@ -109,7 +109,7 @@ SERVICE_CIDRS: Final = Resource(
     versions=_versions("ServiceCIDR"),
     strategy=ServiceCIDRStrategy(), storage_prefix="servicecidrs",
     columns=name_and_age(
-        Column(name="CIDRs", cell=lambda obj: ",".join(obj["spec"].get("cidrs") or ()), description="The ranges."),
+        Column(name="CIDRs", cell=lambda obj: ",".join(obj["spec"].get("cidrs") or ()), description="Address ranges."),
     ),
     subresources=(Subresource(name="status"),),
 )  # fmt: skip

@@ -70,7 +70,7 @@ INGRESS_CLASSES: Final = Resource(
     strategy=IngressClassStrategy(), storage_prefix="ingressclasses",
     columns=(
         Column(name="Name", cell=_name, format="name", description=NAME.description),
-        Column(name="Controller", cell=_controller, description="Who handles ingresses of the class."),
+        Column(name="Controller", cell=_controller, description="Controller of the class."),
         Column(name="Parameters", cell=_parameters_cell, description="Object with further parameters."),
         AGE,
     ),

@@ -235,11 +235,11 @@ INGRESSES: Final = Resource(
     versions=(Version(name="v1", schema=Ingress),),
     strategy=IngressStrategy(), storage_prefix="ingress",
     columns=name_and_age(
-        Column(name="Class", cell=_class_cell, description="The class whose controller handles the ingress."),
-        Column(name="Hosts", cell=_hosts_cell, description="The first hosts that it has rules for."),
-        Column(name="Address", cell=_address_cell, description="Where it is reached."),
+        Column(name="Class", cell=_class_cell, description="Ingress class."),
+        Column(name="Hosts", cell=_hosts_cell, description="First hosts of the rules."),
+        Column(name="Address", cell=_address_cell, description="Address of the ingress."),
         Column(name="Ports", cell=lambda obj: "80, 443" if obj["spec"].get("tls") else "80",
-            description="Ports that it takes requests on."),
+            description="Listening ports."),
     ),
     subresources=(Subresource(name="status"),),
 )  # fmt: skip

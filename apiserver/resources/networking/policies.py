@@ -171,6 +171,6 @@ NETWORK_POLICIES: Final = Resource(
     strategy=NetworkPolicyStrategy(), storage_prefix="networkpolicies",
     columns=name_and_age(
         Column(name="Pod-Selector", cell=lambda obj: format_object(obj["spec"].get("podSelector") or {}),
-            description="Labels of the pods that it is about."),
+            description="Selector of the pods."),
     ),
 )  # fmt: skip

@@ -84,6 +84,6 @@ RUNTIME_CLASSES: Final = Resource(
     group="node.k8s.io", kind="RuntimeClass", plural="runtimeclasses", singular="runtimeclass", namespaced=False,
     versions=(Version(name="v1", schema=RuntimeClass, default=default),),
     strategy=RuntimeClassStrategy(), storage_prefix="runtimeclasses",
-    columns=name_and_age(Column(name="Handler", cell=_handler, description="What the node's runtime calls it.")),
+    columns=name_and_age(Column(name="Handler", cell=_handler, description="Name of the handler on the node.")),
     unconditional_update=False, create_on_update=True,
 )  # fmt: skip

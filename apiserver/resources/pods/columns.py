@@ -189,24 +189,24 @@ def row_conditions(obj: Json) -> list[Json]:
 
 COLUMNS: Final = (
     NAME,
-    Column(name="Ready", cell=_ready, description="Ready containers of all."),
-    Column(name="Status", cell=lambda obj: summary(obj).word, description="State of the pod in a word."),
-    Column(name="Restarts", cell=_restarts, timed=True, description="Restarts of containers, and when the last was."),
+    Column(name="Ready", cell=_ready, description="Ready containers of the total."),
+    Column(name="Status", cell=lambda obj: summary(obj).word, description="Summarized state of the pod."),
+    Column(
+        name="Restarts", cell=_restarts, timed=True, description="Container restarts, with the time since the last one."
+    ),
     AGE,
     Column(name="IP", cell=_address, priority=1, description="Address of the pod."),
     Column(
         name="Node",
         cell=lambda obj: obj["spec"].get("nodeName") or "<none>",
         priority=1,
-        description="Node that the pod is bound to.",
+        description="Node of the pod.",
     ),
     Column(
         name="Nominated Node",
         cell=lambda obj: (obj.get("status") or {}).get("nominatedNodeName") or "<none>",
         priority=1,
-        description="Node that is being made free for the pod.",
+        description="Node nominated by preemption.",
     ),
-    Column(
-        name="Readiness Gates", cell=_gates, priority=1, description="True conditions of those that readiness needs."
-    ),
+    Column(name="Readiness Gates", cell=_gates, priority=1, description="True readiness gates of the total."),
 )

@@ -83,15 +83,15 @@ POD_DISRUPTION_BUDGETS: Final = Resource(
     storage_prefix="poddisruptionbudgets",
     unconditional_update=False,
     columns=name_and_age(
-        Column(name="Min Available", cell=_bound("minAvailable"), description="Pods that must be available, at least."),
+        Column(name="Min Available", cell=_bound("minAvailable"), description="Minimum number of available pods."),
         Column(
-            name="Max Unavailable", cell=_bound("maxUnavailable"), description="Pods that may be unavailable, at most."
+            name="Max Unavailable", cell=_bound("maxUnavailable"), description="Maximum number of unavailable pods."
         ),
         Column(
             name="Allowed Disruptions",
             cell=lambda obj: (obj.get("status") or {}).get("disruptionsAllowed", 0),
             type="integer",
-            description="Pods that may be disrupted at this time.",
+            description="Currently allowed disruptions.",
         ),
     ),
     subresources=(Subresource(name="status"),),

@@ -97,15 +97,15 @@ def _names(kind: str) -> Column:
             return ", ".join(f"{subject.get('namespace', '')}/{subject.get('name', '')}" for subject in found)
         return ", ".join(subject.get("name", "") for subject in found)
 
-    return Column(name=f"{kind}s", cell=cell, priority=1, description=f"{kind}s that have the role.")
+    return Column(name=f"{kind}s", cell=cell, priority=1, description=f"{kind}s with the role.")
 
 
 _ROLE_COLUMNS = (
     NAME,
-    Column(name="Created At", cell=_created_at, type="date", description="When the object was created."),
+    Column(name="Created At", cell=_created_at, type="date", description="Creation time of the object."),
 )
 _BINDING_COLUMNS = (
-    *name_and_age(Column(name="Role", cell=_role, description="The role that is granted.")),
+    *name_and_age(Column(name="Role", cell=_role, description="The granted role.")),
     _names("User"),
     _names("Group"),
     _names("ServiceAccount"),

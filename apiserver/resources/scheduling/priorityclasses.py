@@ -101,7 +101,7 @@ PRIORITY_CLASSES: Final = Resource(
             name="Global-Default",
             cell=lambda obj: bool(obj.get("globalDefault")),
             type="boolean",
-            description="Whether pods without a class are of it.",
+            description="Whether it is the default for pods without a class.",
         ),
         AGE,
         Column(

@@ -146,7 +146,7 @@ _COLUMNS: Final = (
     Column(name="External-IP", cell=_external, description="Address outside the cluster."),
     Column(name="Port(s)", cell=_port_list, description="Ports of the service."),
     AGE,
-    Column(name="Selector", cell=_selector, priority=1, description="Labels of the pods behind the service."),
+    Column(name="Selector", cell=_selector, priority=1, description="Selector of the pods."),
 )
 
 SERVICES = Resource(

@@ -67,7 +67,7 @@ CSI_STORAGE_CAPACITIES: Final = Resource(
             name="Created At",
             cell=lambda obj: obj["metadata"].get("creationTimestamp"),
             type="date",
-            description="When the object was created.",
+            description="Creation time of the object.",
         ),
     ),
     unconditional_update=False,

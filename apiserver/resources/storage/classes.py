@@ -129,22 +129,24 @@ STORAGE_CLASSES: Final = Resource(
     strategy=StorageClassStrategy(),
     storage_prefix="storageclasses",
     columns=(
-        Column(name="Name", cell=_name, format="name", description="Name of the class; the default one is marked."),
-        Column(name="Provisioner", cell=lambda obj: obj.get("provisioner", ""), description="Who makes the volumes."),
+        Column(name="Name", cell=_name, format="name", description="Name of the class, with a mark for the default."),
+        Column(
+            name="Provisioner", cell=lambda obj: obj.get("provisioner", ""), description="Provisioner of the volumes."
+        ),
         Column(
             name="ReclaimPolicy",
             cell=lambda obj: obj.get("reclaimPolicy", "Delete"),
-            description="What follows on a volume's release.",
+            description="Reclaim policy of released volumes.",
         ),
         Column(
             name="VolumeBindingMode",
             cell=lambda obj: obj.get("volumeBindingMode", "Immediate"),
-            description="When volumes are made and bound.",
+            description="When volumes are provisioned and bound.",
         ),
         Column(
             name="AllowVolumeExpansion",
             cell=lambda obj: bool(obj.get("allowVolumeExpansion")),
-            description="Whether volumes may grow.",
+            description="Whether volumes can be expanded.",
         ),
         AGE,
     ),
@@ -167,7 +169,11 @@ VOLUME_ATTRIBUTES_CLASSES: Final = Resource(
     strategy=VolumeAttributesClassStrategy(),
     storage_prefix="volumeattributesclasses",
     columns=name_and_age(
-        Column(name="DriverName", cell=lambda obj: obj.get("driverName", ""), description="Who changes the attributes.")
+        Column(
+            name="DriverName",
+            cell=lambda obj: obj.get("driverName", ""),
+            description="Driver that changes the attributes.",
+        )
     ),
     delete_returns_object=True,
 )

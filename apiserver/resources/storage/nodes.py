@@ -83,7 +83,7 @@ CSI_NODES: Final = Resource(
             name="Drivers",
             cell=lambda obj: len(obj["spec"].get("drivers") or ()),
             type="integer",
-            description="How many drivers the node has.",
+            description="Number of drivers on the node.",
         )
     ),
     unconditional_update=False,

@@ -134,16 +134,14 @@ PERSISTENT_VOLUME_CLAIMS: Final = Resource(
     columns=(
         NAME,
         Column(name="Status", cell=phase_text, description="Phase of the claim."),
-        Column(
-            name="Volume", cell=lambda obj: obj["spec"].get("volumeName", ""), description="The volume that it has."
-        ),
-        Column(name="Capacity", cell=_given("capacity"), description="Size of that volume."),
-        Column(name="Access Modes", cell=_given("accessModes"), description="How it can be mounted."),
+        Column(name="Volume", cell=lambda obj: obj["spec"].get("volumeName", ""), description="Bound volume."),
+        Column(name="Capacity", cell=_given("capacity"), description="Capacity of the volume."),
+        Column(name="Access Modes", cell=_given("accessModes"), description="Access modes of the volume."),
         Column(name="StorageClass", cell=class_text, description="Storage class."),
         Column(
             name="VolumeAttributesClass",
             cell=lambda obj: unset(obj["spec"].get("volumeAttributesClassName")),
-            description="Class of its attributes.",
+            description="Volume attributes class.",
         ),
         AGE,
         Column(

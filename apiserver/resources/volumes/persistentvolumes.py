@@ -226,30 +226,30 @@ PERSISTENT_VOLUMES: Final = Resource(
         Column(
             name="Capacity",
             cell=lambda obj: amount_text(obj["spec"].get("capacity")),
-            description="Size of the volume.",
+            description="Capacity of the volume.",
         ),
         Column(
             name="Access Modes",
             cell=lambda obj: modes_text(obj["spec"].get("accessModes")),
-            description="How it can be mounted.",
+            description="Access modes of the volume.",
         ),
         Column(
             name="Reclaim Policy",
             cell=lambda obj: obj["spec"].get("persistentVolumeReclaimPolicy", ""),
-            description="What follows on its release.",
+            description="Reclaim policy after release.",
         ),
         Column(name="Status", cell=phase_text, description="Phase of the volume."),
-        Column(name="Claim", cell=_claim, description="The claim that has it."),
+        Column(name="Claim", cell=_claim, description="Bound claim."),
         Column(name="StorageClass", cell=class_text, description="Storage class."),
         Column(
             name="VolumeAttributesClass",
             cell=lambda obj: unset(obj["spec"].get("volumeAttributesClassName")),
-            description="Class of its attributes.",
+            description="Volume attributes class.",
         ),
         Column(
             name="Reason",
             cell=lambda obj: (obj.get("status") or {}).get("reason", ""),
-            description="Why it is in this phase.",
+            description="Reason of the phase.",
         ),
         AGE,
         Column(
