@@ -323,7 +323,7 @@ def test_only_other_keys_make_what_was_checked_be_checked_again(tmp_path: Path) 
         await keys.start()
         for also in ({}, {}, {"b": ec.generate_private_key(ec.SECP256R1())}, {}):
             signer.keys = {**signer.keys, **also}
-            await keys._look_again()
+            await keys._refetch()
             fetched.append(signer.fetches)
         await keys.close()
 

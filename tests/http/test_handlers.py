@@ -49,7 +49,7 @@ def test_with_everything_on_the_chain_is_the_list_of_its_docstring(tmp_path: Pat
     )  # fmt: skip
     listed = re.findall(r"^ {6}(\w+)  ", handlers.__doc__ or "", re.MULTILINE)
     with serve(*flags) as server:
-        assert links(server.server.chain) == [name for name in listed if name not in ("Faults", "Aggregated")]
+        assert links(server.server.chain) == [name for name in listed if name not in ("Faults", "AggregationHandler")]
 
 
 class Named:

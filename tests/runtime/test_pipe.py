@@ -110,7 +110,7 @@ def test_a_watch_shows_what_happens_and_leaves_nothing_open(running: Running) ->
             await client.delete(CONFIG_MAPS, "a", "default")
             async with patience():
                 seen = await watching
-                while server._answering:
+                while server._running:
                     await asyncio.sleep(0)
             assert not running.server._dispatch.streams
             return [each for each in seen if each[1] in "ab"]
@@ -203,7 +203,7 @@ def test_an_answer_that_nobody_wants_any_more_is_given_up(running: Running) -> N
             async with patience():
                 await begun.wait()
                 asking.cancel()
-                while server._answering:
+                while server._running:
                     await asyncio.sleep(0)
             return slow.given_up
 
@@ -260,7 +260,7 @@ def test_a_server_whose_components_go_has_nothing_open(running: Running) -> None
                 while not running.server._dispatch.streams:
                     await asyncio.sleep(0)
                 await transport.close()
-                while server._answering or running.server._dispatch.streams:
+                while server._running or running.server._dispatch.streams:
                     await asyncio.sleep(0)
             await asyncio.gather(watching, return_exceptions=True)
 
