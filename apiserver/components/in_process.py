@@ -80,7 +80,7 @@ class InProcess:
             await stream.close()
 
     async def close(self) -> None:
-        """Do nothing: the server goes on."""
+        """Do nothing: the server continues."""
 
 
 async def _yield_body(body: bytes) -> AsyncIterator[bytes]:

@@ -98,7 +98,7 @@ def read_access(given: argparse.Namespace, features: Features) -> AccessSettings
 def _check_modes(modes: Sequence[str], values: dict[str, str]) -> None:
     for mode in modes:
         if mode not in MODES:
-            raise ValueError(f"--authorization-mode: {mode!r} is not a valid mode; there are {', '.join(MODES)}")
+            raise ValueError(f"--authorization-mode: {mode!r} is not a valid mode; use one of {', '.join(MODES)}")
     for mode, flag, named in (
         ("ABAC", "authorization-policy-file", "authorization policy file"),
         ("Webhook", "authorization-webhook-config-file", "authorization config file"),

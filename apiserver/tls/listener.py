@@ -1,6 +1,6 @@
 """Serve https with certificates and client authorities that follow their files.
 
-Each new connection uses the current files; open connections continue. If clients are asked for certificates,
+Each new connection uses the current files; open connections continue. If client certificates are requested,
 connections are pyOpenSSL's (`apiserver.tls.pyopenssl`), otherwise those of `ssl`, which cost less per request. Facts:
 k8s.io/apiserver, pkg/server/dynamiccertificates.
 """

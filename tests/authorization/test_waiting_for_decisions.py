@@ -62,7 +62,7 @@ class Counting:
 
 def test_a_request_that_waits_passes_each_link_once(server: Running, webhook: Decider) -> None:
     counting = Counting()
-    server.server.chain.append(counting)
+    server.server.chain.append_link(counting)
     webhook.says({"allowed": True})
     assert server.wire("ann").post(ROLES, ROLE).status == 201
     assert asked(webhook) == ["create clusterroles", "escalate clusterroles"]

@@ -35,9 +35,9 @@ _DEFAULTS: Final = Struct(
 _EXEMPTIONS: Final = Struct(
     f"{_PREFIX}PodSecurityExemptions",
     lambda: (
-        field("usernames", 1, ListOf(STRING), doc="Users whose requests are not looked at."),
-        field("namespaces", 2, ListOf(STRING), doc="Namespaces whose pods are not looked at."),
-        field("runtimeClasses", 3, ListOf(STRING), doc="Runtime classes whose pods are not looked at."),
+        field("usernames", 1, ListOf(STRING), doc="Users whose requests are exempt."),
+        field("namespaces", 2, ListOf(STRING), doc="Namespaces whose pods are exempt."),
+        field("runtimeClasses", 3, ListOf(STRING), doc="Runtime classes whose pods are exempt."),
     ),
     doc="PodSecurityExemptions exempts users, runtime classes and namespaces.",
 )
@@ -46,7 +46,7 @@ _KIND: Final = Struct(
     lambda: (
         TYPE_META,
         field("defaults", 1, _DEFAULTS, doc="The levels of namespaces without labels."),
-        field("exemptions", 2, _EXEMPTIONS, doc="What is not looked at."),
+        field("exemptions", 2, _EXEMPTIONS, doc="The exemptions."),
     ),
     doc="PodSecurityConfiguration configures the admission plugin PodSecurity.",
 )

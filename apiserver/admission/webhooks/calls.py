@@ -149,7 +149,7 @@ class Caller:
         kind = "mutation" if self.type == "admit" else "validating"
         key = f"failed-open.{kind}.webhook.admission.k8s.io/{get_annotation_suffix(hook, view.attributes)}"
         view.attributes.ctx.annotations[key] = hook.name
-        _LOG.warning("%s; the request goes on", error)
+        _LOG.warning("%s; continuing because of failurePolicy Ignore", error)
 
     def _count(self, hook: Hook, view: View, began: float, code: int, error_type: str) -> None:
         operation, rejected = view.attributes.operation, str(bool(error_type)).lower()

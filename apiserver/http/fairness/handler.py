@@ -99,7 +99,7 @@ class Flows:
     def of(self, request: Request) -> Flow | None:
         """Return the flow of a request; None without schemas."""
         user = request.user
-        assert user is not None, "authentication stands before"
+        assert user is not None, "the authentication handler runs first"
         known = self._known if user is self._user else self._get_user_rules(user)
         assert known is not None, "it is set with the user"
         return known.always or self._find_flow(known, request)

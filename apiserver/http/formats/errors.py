@@ -25,7 +25,7 @@ def error_response(request: Request, error: Exception) -> Response:
         headers = (("X-Content-Type-Options", "nosniff"), *error.headers)
         return Response(error.code, error.text.encode() + b"\n", "text/plain; charset=utf-8", headers)
     log.error("%s %s failed", request.method, request.path, exc_info=error)
-    why = f": an object is {TOO_DEEP}" if _is_about_depth(error) else "; the server's log says why"
+    why = f": an object is {TOO_DEEP}" if _is_about_depth(error) else "; see the server's log"
     return status_response(request, internal_error(f"{request.method} {request.path} failed{why}"))
 
 

@@ -75,7 +75,7 @@ class AggregationHandler:
         """Forward a request. Raise PlainError (503) while the server is unavailable."""
         if server.place is None or not server.available:
             raise PlainError(503, "service unavailable")
-        assert request.user is not None, "authentication stands before this handler"
+        assert request.user is not None, "the authentication handler runs first"
         import httpx
 
         headers = [

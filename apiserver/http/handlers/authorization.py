@@ -39,7 +39,7 @@ class Authorization:
     def _is_permitted(self, request: Request) -> bool:
         """Return whether the request is allowed by rules that need no waiting."""
         user, question = request.user, question_of(request)
-        assert user is not None, "authentication stands before this handler"
+        assert user is not None, "the authentication handler runs first"
         return question is not None and self._authorizer.permits(user, question)
 
     async def _check_and_handle(self, request: Request) -> Response | Stream:
@@ -49,7 +49,7 @@ class Authorization:
     async def _check(self, request: Request) -> None:
         """Raise 403 for a request that is not allowed, 500 if an authorizer that could not be reached decides."""
         user, question = request.user, question_of(request)
-        assert user is not None, "authentication stands before this handler"
+        assert user is not None, "the authentication handler runs first"
         decision = await decide(self._authorizer, request)
         request.authorization = annotations_of(decision)
         if decision.allowed:
@@ -72,7 +72,7 @@ def annotations_of(decision: Decision) -> Mapping[str, str]:
 async def decide(authorizer: Authorizer, request: Request) -> Decision:
     """Return the decision about an authenticated request."""
     user, question = request.user, question_of(request)
-    assert user is not None, "authentication stands before this handler"
+    assert user is not None, "the authentication handler runs first"
     if question is None:
         return await authorizer.decide_path(user, request.method.lower(), request.path)
     return await authorizer.decide(user, question)

@@ -120,7 +120,7 @@ class HandlerChain:
 
     def remove_first(self, link: Link) -> None:
         """Remove the first link. Requests that it has begun continue in it."""
-        assert self._first is link, "it stands there"
+        assert self._first is link, "the link is the first one"
         self._first = link.next
 
     def append_link(self, link: Link) -> None:

@@ -101,7 +101,7 @@ class Dispatch:
         if not request.info.resource:
             return await self._documents.answer(request)
         endpoint, info, user = self._routes.find(request), request.info, request.user
-        assert user is not None, "authentication stands before this handler"
+        assert user is not None, "the authentication handler runs first"
         namespace = info.namespace if endpoint.namespaced else ""
         ctx = endpoint.store.context(user, info.version, info.verb, namespace, info.name, info.subresource)
         request.time = ctx.now
