@@ -132,17 +132,17 @@ class Access:
 
     def _webhook_tokens(self) -> WebhookTokens | None:
         """Build the token webhook. Raise KubeconfigError."""
-        said = self._settings.others.webhook
-        if said is None:
+        webhook = self._settings.others.webhook
+        if webhook is None:
             return None
         from apiserver.api.types.authentication import TokenReview
         from apiserver.authentication.tokens.token_reviewers import WebhookTokens
         from apiserver.webhooks.reviewers import Reviewer
         from kubedra.kubeconfig.reader import read_kubeconfig
 
-        where = read_kubeconfig(said.kubeconfig)
+        where = read_kubeconfig(webhook.kubeconfig)
         reviewer = Reviewer(self._webhooks, where, "authentication.k8s.io", TokenReview)
-        return WebhookTokens(reviewer, said.version, said.ttl)
+        return WebhookTokens(reviewer, webhook.version, webhook.ttl)
 
     async def follow_keys(self) -> None:
         """Keep the keys of service accounts up to date until cancelled."""

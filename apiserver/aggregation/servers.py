@@ -209,8 +209,8 @@ class RemoteServers:
         try:
             status = (await self._client.get(remote, place, remote.path, "application/json")).status
         except Exception as error:  # noqa: BLE001 - on any error the server is unavailable
-            said = str(error) or type(error).__name__
-            text = f'failing or missing response from {url}: Get "{url}": {said}'
+            reason = str(error) or type(error).__name__
+            text = f'failing or missing response from {url}: Get "{url}": {reason}'
             return Verdict("False", "FailedDiscoveryCheck", text)
         if 200 <= status < 300:
             return _PASSED

@@ -143,9 +143,9 @@ class Authenticator:
             return user
         peer = request.peer
         if peer is not None:
-            named = self._of_peer(request, peer)
-            if named is not None:
-                return named
+            token_file = self._of_peer(request, peer)
+            if token_file is not None:
+                return token_file
         token = _bearer(request)
         if token:
             user = (await self.identify(token, self.audiences)).user
@@ -168,18 +168,23 @@ class Authenticator:
 
     async def identify(self, token: str, audiences: tuple[str, ...] = ()) -> AuthenticationResult:
         """Return the owner of a token. Tokens of the file are for this server's audiences."""
-        wanted = audiences or self.audiences
+        request_audiences = audiences or self.audiences
         user = self._tokens.get(token) if self._tokens is not None else None
         if user is not None:
-            good_for = tuple(audience for audience in wanted if audience in self.audiences)
+            good_for = tuple(audience for audience in request_audiences if audience in self.audiences)
             return (
                 AuthenticationResult(user, good_for)
                 if good_for
                 else AuthenticationResult(None, (), "invalid bearer token")
             )
         errors: list[str] = []
-        for look in (self._of_account, self._of_bootstrap, self._of_issuer, self._of_webhook):
-            found = await look(token, wanted)
+        for identify_token in (
+            self._identify_account,
+            self._identify_bootstrap,
+            self._identify_by_issuer,
+            self._identify_by_webhook,
+        ):
+            found = await identify_token(token, request_audiences)
             if found is None:
                 continue
             if found.user is not None:
@@ -188,35 +193,35 @@ class Authenticator:
         text = f"[{', '.join(errors)}]" if len(errors) > 1 else "".join(errors)
         return AuthenticationResult(None, (), text or "invalid bearer token")
 
-    async def _of_account(self, token: str, wanted: tuple[str, ...]) -> AuthenticationResult | None:
+    async def _identify_account(self, token: str, request_audiences: tuple[str, ...]) -> AuthenticationResult | None:
         try:
-            return await self._accounts.identify(token, wanted)
+            return await self._accounts.identify(token, request_audiences)
         except TokenError as error:
             return AuthenticationResult(None, (), str(error))
 
-    async def _of_bootstrap(self, token: str, wanted: tuple[str, ...]) -> AuthenticationResult | None:
+    async def _identify_bootstrap(self, token: str, request_audiences: tuple[str, ...]) -> AuthenticationResult | None:
         user = self._bootstrap.identify(token) if self._bootstrap is not None else None
-        return None if user is None else self._for_us(user, wanted)
+        return None if user is None else self._build_identified(user, request_audiences)
 
-    async def _of_issuer(self, token: str, wanted: tuple[str, ...]) -> AuthenticationResult | None:
+    async def _identify_by_issuer(self, token: str, request_audiences: tuple[str, ...]) -> AuthenticationResult | None:
         for issuer in self.issuers:
             try:
                 user = await issuer.identify(token)
             except ValueError as error:
                 return AuthenticationResult(None, (), str(error))
             if user is not None:
-                return self._for_us(user, wanted)
+                return self._build_identified(user, request_audiences)
         return None
 
-    async def _of_webhook(self, token: str, wanted: tuple[str, ...]) -> AuthenticationResult | None:
+    async def _identify_by_webhook(self, token: str, request_audiences: tuple[str, ...]) -> AuthenticationResult | None:
         if self._webhook is None:
             return None
-        found = await self._webhook.identify(token, wanted, self.audiences)
+        found = await self._webhook.identify(token, request_audiences, self.audiences)
         return found if found.user is None else AuthenticationResult(_add_authenticated_group(found.user), found.audiences)
 
-    def _for_us(self, user: User, wanted: tuple[str, ...]) -> AuthenticationResult:
+    def _build_identified(self, user: User, request_audiences: tuple[str, ...]) -> AuthenticationResult:
         """Identify the owner of a token without audiences of its own: it is valid for this server's audiences."""
-        good_for = tuple(audience for audience in wanted if audience in self.audiences)
+        good_for = tuple(audience for audience in request_audiences if audience in self.audiences)
         return AuthenticationResult(_add_authenticated_group(user), good_for) if good_for else AuthenticationResult(None)
 
     def configure(self, found: Authenticators) -> None:

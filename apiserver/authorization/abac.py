@@ -145,15 +145,15 @@ def _build_policy(spec: Json) -> Policy:
     )  # fmt: skip
 
 
-def _convert_v0(said: Policy) -> Policy:
+def _convert_v0(policy: Policy) -> Policy:
     """Convert a policy without apiVersion: unset fields match everything, and "*" means every authenticated user."""
-    everybody = not (said.user or said.group) or "*" in (said.user, said.group)
+    everybody = not (policy.user or policy.group) or "*" in (policy.user, policy.group)
     return Policy(
-        "" if everybody else said.user,
-        "system:authenticated" if everybody else said.group,
-        said.readonly,
+        "" if everybody else policy.user,
+        "system:authenticated" if everybody else policy.group,
+        policy.readonly,
         "*",
-        said.resource or "*",
-        said.namespace or "*",
-        "" if said.namespace or said.resource else "*",
+        policy.resource or "*",
+        policy.namespace or "*",
+        "" if policy.namespace or policy.resource else "*",
     )

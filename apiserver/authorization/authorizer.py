@@ -122,13 +122,13 @@ class _Opinions:
 
     def add(self, opinion: Opinion) -> Decision | None:
         """Return the decision if this opinion decides."""
-        verdict, said = opinion
-        failed = isinstance(said, Failure)
+        verdict, reason = opinion
+        failed = isinstance(reason, Failure)
         if failed:
-            self._errors.append(str(said))
-        elif said:
-            self._reasons.append(said)
-        return None if verdict is None else Decision(verdict, "" if failed else said, not verdict, self._error)
+            self._errors.append(str(reason))
+        elif reason:
+            self._reasons.append(reason)
+        return None if verdict is None else Decision(verdict, "" if failed else reason, not verdict, self._error)
 
     def refusal(self) -> Decision:
         """Return the decision if no authorizer decides."""
@@ -187,7 +187,7 @@ class Authorizer:
 
             return NodeAuthorizer(self._stores, self._features, node_rules(self._features))
         if mode == "ABAC":
-            assert self._policies is not None, "settings hold this"
+            assert self._policies is not None, "webhook authorizers have settings"
             return self._policies
         if mode == "Webhook":
             return self._build_webhook(configured)
@@ -198,11 +198,11 @@ class Authorizer:
         from apiserver.webhooks.reviewers import Reviewer
         from kubedra.kubeconfig.reader import read_kubeconfig
 
-        said = configured.webhook
-        assert said is not None, "settings hold this"
-        where = read_kubeconfig(said.kubeconfig)
+        webhook = configured.webhook
+        assert webhook is not None, "webhook authorizers have settings"
+        where = read_kubeconfig(webhook.kubeconfig)
         reviewer = Reviewer(self._webhooks, where, "authorization.k8s.io", SubjectAccessReview)
-        return WebhookAuthorizer(configured.name, reviewer, said.asking, said.conditions, self._counted)
+        return WebhookAuthorizer(configured.name, reviewer, webhook.call_settings, webhook.conditions, self._counted)
 
     def families(self) -> list[Family]:
         """Return the metric families of the webhooks."""

@@ -38,13 +38,13 @@ async def ensure_policy(registry: Registry, features: Features, user: User) -> i
 
     `user` must be allowed everything.
     """
-    wanted = policy(features)
+    desired = policy(features)
     changes: list[tuple[Store, Json, Json | None]] = []
     for plural, objects, changed in (
-        ("clusterroles", wanted.cluster_roles, _updated_role),
-        ("clusterrolebindings", wanted.cluster_bindings, _updated_binding),
-        ("roles", wanted.roles, _updated_role),
-        ("rolebindings", wanted.bindings, _updated_binding),
+        ("clusterroles", desired.cluster_roles, _updated_role),
+        ("clusterrolebindings", desired.cluster_bindings, _updated_binding),
+        ("roles", desired.roles, _updated_role),
+        ("rolebindings", desired.bindings, _updated_binding),
     ):
         changes += _changes(registry.stores[GROUP, plural], objects, changed)
     for start in range(0, len(changes), _AT_ONCE):
@@ -68,19 +68,19 @@ def _changes(
     return found
 
 
-def _updated_role(wanted: Json, old: Json) -> Json | None:
+def _updated_role(desired: Json, old: Json) -> Json | None:
     """Return the stored role with its missing rights added, or None if it lacks none."""
-    if wanted.get("aggregationRule"):
-        return None if old.get("aggregationRule") else {**old, "aggregationRule": wanted["aggregationRule"]}
+    if desired.get("aggregationRule"):
+        return None if old.get("aggregationRule") else {**old, "aggregationRule": desired["aggregationRule"]}
     rules = old.get("rules") or []
-    missing = [] if rules == wanted["rules"] else missing_rights(rules, wanted["rules"])
+    missing = [] if rules == desired["rules"] else missing_rights(rules, desired["rules"])
     return {**old, "rules": rules + missing} if missing else None
 
 
-def _updated_binding(wanted: Json, old: Json) -> Json | None:
+def _updated_binding(desired: Json, old: Json) -> Json | None:
     subjects = old.get("subjects") or []
     missing = [
-        subject for subject in wanted["subjects"] if not any(_is_same_reference(subject, known) for known in subjects)
+        subject for subject in desired["subjects"] if not any(_is_same_reference(subject, known) for known in subjects)
     ]
     return {**old, "subjects": subjects + missing} if missing else None
 

@@ -37,7 +37,7 @@ class WebhookSettings(NamedTuple):
     """The settings of one webhook authorizer."""
 
     kubeconfig: Path
-    asking: WebhookCallSettings
+    call_settings: WebhookCallSettings
     conditions: tuple[Condition, ...] = ()
 
 
@@ -98,9 +98,9 @@ class _Reader:
             self.errors.append(required(Where("authorizers"), "at least one authorization mode must be defined"))
         types: set[str] = set()
         names: set[str] = set()
-        for index, said in enumerate(authorizers):
+        for index, spec in enumerate(authorizers):
             where = Where("authorizers")[index]
-            type_ = said.get("type", "")
+            type_ = spec.get("type", "")
             if not type_:
                 self.errors.append(required(where / "type"))
             elif type_ not in MODES:
@@ -109,8 +109,8 @@ class _Reader:
                 self.errors.append(duplicate(where / "type", type_))
             else:
                 types.add(type_)
-                self._name(where / "name", said.get("name", ""), names)
-                yield AuthorizerConfig(type_, said.get("name", ""), self._webhook(where, type_, said.get("webhook")))
+                self._name(where / "name", spec.get("name", ""), names)
+                yield AuthorizerConfig(type_, spec.get("name", ""), self._webhook(where, type_, spec.get("webhook")))
 
     def _name(self, where: Where, name: str, names: set[str]) -> None:
         if not name:
@@ -121,37 +121,37 @@ class _Reader:
             self.errors.append(invalid(where, name, f"authorizer name is invalid: {', '.join(problems)}"))
         names.add(name)
 
-    def _webhook(self, where: Where, type_: str, said: Json | None) -> WebhookSettings | None:
+    def _webhook(self, where: Where, type_: str, spec: Json | None) -> WebhookSettings | None:
         if type_ != "Webhook":
-            if said is not None:
+            if spec is not None:
                 self.errors.append(invalid(where / "webhook", "non-null", "may only be specified when type=Webhook"))
             return None
-        if said is None:
+        if spec is None:
             self.errors.append(required(where / "webhook", "required when type=Webhook"))
             return None
-        timeout = self._seconds(where / "timeout", said.get("timeout"), 0.0, _LONGEST)
-        allowed = self._seconds(where / "authorizedTTL", said.get("authorizedTTL"), 300.0)
-        others = self._seconds(where / "unauthorizedTTL", said.get("unauthorizedTTL"), 30.0)
-        version = said.get("subjectAccessReviewVersion", "")
+        timeout = self._seconds(where / "timeout", spec.get("timeout"), 0.0, _LONGEST)
+        allowed = self._seconds(where / "authorizedTTL", spec.get("authorizedTTL"), 300.0)
+        others = self._seconds(where / "unauthorizedTTL", spec.get("unauthorizedTTL"), 30.0)
+        version = spec.get("subjectAccessReviewVersion", "")
         self._one_of(where / "subjectAccessReviewVersion", version, ("v1", "v1beta1"))
-        conditions = said.get("matchConditions") or []
-        seen = said.get("matchConditionSubjectAccessReviewVersion", "")
+        conditions = spec.get("matchConditions") or []
+        seen = spec.get("matchConditionSubjectAccessReviewVersion", "")
         if seen or conditions:
             text = "required if match conditions are specified"
             self._one_of(where / "matchConditionSubjectAccessReviewVersion", seen, ("v1",), text)
-        policy = said.get("failurePolicy", "")
+        policy = spec.get("failurePolicy", "")
         self._one_of(where / "failurePolicy", policy, ("NoOpinion", "Deny"))
-        kubeconfig = self._connection(where / "connectionInfo", said.get("connectionInfo") or {})
+        kubeconfig = self._connection(where / "connectionInfo", spec.get("connectionInfo") or {})
         compiled = self._conditions(where / "matchConditions", conditions)
-        asking = WebhookCallSettings(
+        call_settings = WebhookCallSettings(
             version,
             timeout,
-            allowed if said.get("cacheAuthorizedRequests") is not False else 0.0,
-            others if said.get("cacheUnauthorizedRequests") is not False else 0.0,
+            allowed if spec.get("cacheAuthorizedRequests") is not False else 0.0,
+            others if spec.get("cacheUnauthorizedRequests") is not False else 0.0,
             policy == "Deny",
             self._features.enabled("AuthorizeWithSelectors"),
         )
-        return WebhookSettings(Path(kubeconfig), asking, compiled)
+        return WebhookSettings(Path(kubeconfig), call_settings, compiled)
 
     def _seconds(self, where: Where, text: str | None, default: float, most: float | None = None) -> float:
         problem = go_duration_problem(text) if text else ""
@@ -176,8 +176,8 @@ class _Reader:
         elif value not in values:
             self.errors.append(not_supported(where, value, values))
 
-    def _connection(self, where: Where, said: Json) -> str:
-        type_, file = said.get("type", ""), said.get("kubeConfigFile")
+    def _connection(self, where: Where, spec: Json) -> str:
+        type_, file = spec.get("type", ""), spec.get("kubeConfigFile")
         place = where / "kubeConfigFile"
         if not type_:
             self.errors.append(required(where / "type"))
@@ -206,8 +206,8 @@ class _Reader:
             self.errors.append(too_many(where, len(conditions), _MOST_CONDITIONS))
             return ()
         found: dict[str, Condition] = {}
-        for index, said in enumerate(conditions):
-            place, source = where[index] / "expression", said.get("expression", "")
+        for index, spec in enumerate(conditions):
+            place, source = where[index] / "expression", spec.get("expression", "")
             if not source.strip():
                 self.errors.append(required(place))
             elif source in found:

@@ -18,9 +18,11 @@ def url_matches(pattern: str, path: str) -> bool:
     return pattern == path or (pattern.endswith("*") and path.startswith(pattern.rstrip("*")))
 
 
-def missing_rights(held: list[Json], wanted: Iterable[Json]) -> list[Json]:
-    """Return the rights in `wanted` and not in `held`, as one rule per resource with all its verbs."""
-    return _compact(part for rule in wanted for part in _parts(rule) if not any(_covers(owner, part) for owner in held))
+def missing_rights(held: list[Json], required: Iterable[Json]) -> list[Json]:
+    """Return the rights in `required` and not in `held`, as one rule per resource with all its verbs."""
+    return _compact(
+        part for rule in required for part in _parts(rule) if not any(_covers(owner, part) for owner in held)
+    )
 
 
 def _parts(rule: Json) -> Iterator[Json]:
@@ -40,9 +42,9 @@ def _parts(rule: Json) -> Iterator[Json]:
             yield {"nonResourceURLs": [url], "verbs": [verb]}
 
 
-def _includes(owned: list[str] | None, wanted: list[str] | None) -> bool:
+def _includes(owned: list[str] | None, required: list[str] | None) -> bool:
     owned = owned or []
-    return "*" in owned or all(item in owned for item in wanted or ())
+    return "*" in owned or all(item in owned for item in required or ())
 
 
 def _covers(owner: Json, part: Json) -> bool:

@@ -73,7 +73,7 @@ class DecisionMetrics:
             f"{start}match_condition_evaluation_errors_total", "Evaluation errors of match conditions.", both
         )
         results = ("name", "result")
-        self._asked = Counter(f"{start}webhook_evaluations_total", "Calls of webhooks.", results)
+        self._calls = Counter(f"{start}webhook_evaluations_total", "Calls of webhooks.", results)
         self._open = Counter(
             f"{start}webhook_evaluations_fail_open_total",
             "Failed calls with failurePolicy NoOpinion.",
@@ -81,7 +81,7 @@ class DecisionMetrics:
         )
         self._took = Histogram(f"{start}webhook_duration_seconds", "Latency of webhook calls.", results, _BUCKETS)
         self.families: list[Family] = [
-            self._decisions, self._exclusions, self._errors, self._asked, self._open, self._took,
+            self._decisions, self._exclusions, self._errors, self._calls, self._open, self._took,
         ]  # fmt: skip
 
     def record_decision(self, name: str, *, allowed: bool) -> None:
@@ -94,7 +94,7 @@ class DecisionMetrics:
         self._errors.sample(name, "Webhook").value += 1
 
     def record_call(self, name: str, result: str, seconds: float, *, opened: bool = False) -> None:
-        self._asked.sample(name, result).value += 1
+        self._calls.sample(name, result).value += 1
         self._took.sample(name, result).observe(seconds)
         if opened:
             self._open.sample(name, result).value += 1
@@ -147,12 +147,12 @@ class WebhookAuthorizer:
         self,
         name: str,
         reviewer: Reviewer,
-        asking: WebhookCallSettings,
+        settings: WebhookCallSettings,
         conditions: Sequence[Condition],
         metrics: DecisionMetrics,
     ) -> None:
         self.name = name
-        self._reviewer, self._asking, self._conditions, self._metrics = reviewer, asking, tuple(conditions), metrics
+        self._reviewer, self._settings, self._conditions, self._metrics = reviewer, settings, tuple(conditions), metrics
         self._known: OrderedDict[bytes, tuple[datetime, Json]] = OrderedDict()
 
     async def opinion(self, user: User, question: Question) -> Opinion:
@@ -184,7 +184,7 @@ class WebhookAuthorizer:
             "name": question.name,
         }
         found: Json = {key: value for key, value in attributes.items() if value}
-        if self._asking.selectors:
+        if self._settings.selectors:
             for field, requirements in (
                 ("fieldSelector", _field_requirements(question.selector)),
                 ("labelSelector", _label_requirements(question.labels)),
@@ -198,7 +198,7 @@ class WebhookAuthorizer:
         return await self._judge(user, attributes, attributes, len(path))
 
     async def _judge(self, user: User, attributes: Json, sent: Json, size: int) -> Opinion:
-        failing: bool | None = False if self._asking.denies else None
+        failing: bool | None = False if self._settings.denies else None
         try:
             if not self._matches(user, attributes):
                 self._metrics.record_exclusion(self.name)
@@ -217,7 +217,7 @@ class WebhookAuthorizer:
         return (True if outcome.get("allowed") else None), reason
 
     def _spec(self, user: User, sent: Json) -> Json:
-        groups = "group" if self._asking.version == "v1beta1" else "groups"
+        groups = "group" if self._settings.version == "v1beta1" else "groups"
         extra = {key: list(values) for key, values in user.extra.items()}
         about = {"user": user.name, groups: list(user.groups), "extra": extra, "uid": user.uid}
         return {**sent, **{key: value for key, value in about.items() if value}}
@@ -256,15 +256,15 @@ class WebhookAuthorizer:
         return await self._ask(spec, key, size)
 
     async def _ask(self, spec: Json, key: bytes, size: int) -> Json | WebhookError:
-        asking, elapsed = self._asking, stopwatch()
+        settings, elapsed = self._settings, stopwatch()
         try:
-            outcome = await self._reviewer.review(asking.version, {"metadata": {}, "spec": spec}, asking.seconds)
+            outcome = await self._reviewer.review(settings.version, {"metadata": {}, "spec": spec}, settings.seconds)
         except WebhookError as error:
             late = error.code == 504 or "deadline exceeded" in str(error)
-            self._metrics.record_call(self.name, "timeout" if late else "error", elapsed(), opened=not asking.denies)
+            self._metrics.record_call(self.name, "timeout" if late else "error", elapsed(), opened=not settings.denies)
             return error
         self._metrics.record_call(self.name, "success", elapsed())
-        lasts = asking.authorized_ttl if outcome.get("allowed") else asking.unauthorized_ttl
+        lasts = settings.authorized_ttl if outcome.get("allowed") else settings.unauthorized_ttl
         if lasts and size < _LARGE:
             self._known[key] = now() + timedelta(seconds=lasts), outcome
             if len(self._known) > _MOST:

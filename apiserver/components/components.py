@@ -35,7 +35,7 @@ async def in_process(make: Make, chain: HandlerChain, _: Coalescer) -> RunningCo
     return make(InProcess(chain, ADMIN, TransportError))
 
 
-def build_factory(settings: Settings, files: Files, names: Sequence[str], say: Callable[[str], object]) -> Make:
+def build_factory(settings: Settings, files: Files, names: Sequence[str], log_line: Callable[[str], object]) -> Make:
     """Return a factory of the components that the flags name. The factory raises SettingsError."""
 
     def make(transport: Transport) -> Manager:
@@ -43,7 +43,7 @@ def build_factory(settings: Settings, files: Files, names: Sequence[str], say: C
         from controllers.manager.manager import Manager
         from controllers.runtime.client import Client
 
-        options = _options(settings, files, say)
+        options = _options(settings, files, log_line)
         try:
             return Manager(Client(transport, release=options.emulated_version), options, names)
         except CheckpointError as error:
@@ -52,7 +52,7 @@ def build_factory(settings: Settings, files: Files, names: Sequence[str], say: C
     return make
 
 
-def _options(settings: Settings, files: Files, say: Callable[[str], object]) -> Options:
+def _options(settings: Settings, files: Files, log_line: Callable[[str], object]) -> Options:
     """Build the components' options from the flags. Raise SettingsError."""
     from apiserver.http.kubelet.sockets import KUBELETS
     from controllers.options.options import Options, PluginDirs, Processes
@@ -80,11 +80,11 @@ def _options(settings: Settings, files: Files, say: Callable[[str], object]) -> 
         plugin_dirs=PluginDirs(plugins=plugins, registry=registry) if plugins and registry else None,
         emulated_version=features.release,
         gates=features.settings,
-        scheduler=_scheduler_configuration(settings, say),
+        scheduler=_scheduler_configuration(settings, log_line),
     )
 
 
-def _scheduler_configuration(settings: Settings, say: Callable[[str], object]) -> Configuration | None:
+def _scheduler_configuration(settings: Settings, log_line: Callable[[str], object]) -> Configuration | None:
     """Load the scheduler configuration of `--config`. Raise SettingsError."""
     path = settings.scheduler_config
     if path is None:
@@ -96,5 +96,5 @@ def _scheduler_configuration(settings: Settings, say: Callable[[str], object]) -
     except (ValueError, OSError) as error:
         raise SettingsError(f"--config: {error}") from error
     if found.process is not None:
-        say(f"{path}: clientConnection and leaderElection are for a scheduler in a process of its own")
+        log_line(f"{path}: clientConnection and leaderElection are for a scheduler in a process of its own")
     return found

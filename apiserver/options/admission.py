@@ -120,10 +120,10 @@ def read_admission(path: Path | None, features: Features) -> AdmissionSettings:
             elif name == "EventRateLimit":
                 event_limits = read_event_limits(text)
             elif name in _WEBHOOKS:
-                said = read_configuration(text, _WEBHOOK_KINDS).obj
-                if said.get("kubeConfigFile"):
-                    credentials[name] = read_credentials(path.parent / said["kubeConfigFile"])
-                manifests |= _manifests(name, said, features)
+                spec = read_configuration(text, _WEBHOOK_KINDS).obj
+                if spec.get("kubeConfigFile"):
+                    credentials[name] = read_credentials(path.parent / spec["kubeConfigFile"])
+                manifests |= _manifests(name, spec, features)
             elif name in _POLICIES:
                 manifests |= _manifests(name, read_configuration(text, _POLICY_KINDS[name]).obj, features)
             else:
@@ -133,9 +133,9 @@ def read_admission(path: Path | None, features: Features) -> AdmissionSettings:
     return AdmissionSettings(pod_security, limited, event_limits, credentials, manifests, tuple(ignored_configurations))
 
 
-def _manifests(plugin: str, said: Json, features: Features) -> dict[str, Manifests]:
+def _manifests(plugin: str, spec: Json, features: Features) -> dict[str, Manifests]:
     """Return the manifests to read, by the plugin's name. Raise ValueError."""
-    text = said.get("staticManifestsDir", "")
+    text = spec.get("staticManifestsDir", "")
     if not text:
         return {}
     # Imported only here: most servers read no manifests.

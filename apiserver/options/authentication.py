@@ -52,9 +52,9 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
     add_table(group, _FLAGS, repeated=True)
 
 
-def read_identity(given: argparse.Namespace, features: Features, *, tls: bool) -> IdentitySettings:
+def read_identity(args: argparse.Namespace, features: Features, *, tls: bool) -> IdentitySettings:
     """Parse the identity flags. Raise ValueError naming the bad flag, in one line."""
-    values = values_of(given, _FLAGS)
+    values = values_of(args, _FLAGS)
     for name, found in values.items():
         if name.endswith("-file"):
             for path in found:
@@ -65,7 +65,7 @@ def read_identity(given: argparse.Namespace, features: Features, *, tls: bool) -
     if (client_ca or proxy) and not tls:
         flag = "--client-ca-file" if client_ca else "--requestheader-client-ca-file"
         raise ValueError(f"{flag} needs --tls or --tls-cert-file: clients send certificates only over https")
-    anonymous = None if given.anonymous_auth is None else given.anonymous_auth == "true"
+    anonymous = None if args.anonymous_auth is None else args.anonymous_auth == "true"
     return IdentitySettings(client_ca, proxy, anonymous, _accounts(values, features))
 
 
@@ -114,8 +114,8 @@ def _accounts(values: dict[str, list[str]], features: Features) -> AccountKeys:
     )
 
 
-def _parse_lifetime(flag: str, given: list[str]) -> int:
-    life = int(seconds(flag, given[-1])) if given else 0
+def _parse_lifetime(flag: str, args: list[str]) -> int:
+    life = int(seconds(flag, args[-1])) if args else 0
     if life and not _SHORTEST <= life <= _LONGEST:
-        raise ValueError(f"--{flag} {given[-1]}: must be between 1 hour and 2^32 seconds")
+        raise ValueError(f"--{flag} {args[-1]}: must be between 1 hour and 2^32 seconds")
     return life

@@ -69,13 +69,13 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
     add_table(group, _FLAGS, repeated=False)
 
 
-def read_access(given: argparse.Namespace, features: Features) -> AccessSettings:
+def read_access(args: argparse.Namespace, features: Features) -> AccessSettings:
     """Parse the authorization flags. Raise ValueError, in one line."""
-    values = values_of(given, _FLAGS)
+    values = values_of(args, _FLAGS)
     policies = _policies(values["authorization-policy-file"])
     file = values["authorization-config"]
     if file:
-        if given.authorization_mode or any(said for name, said in values.items() if "webhook" in name):
+        if args.authorization_mode or any(said for name, said in values.items() if "webhook" in name):
             raise ValueError(
                 "--authorization-config can not be specified when --authorization-mode or --authorization-webhook-*"
                 " flags are defined"
@@ -89,7 +89,7 @@ def read_access(given: argparse.Namespace, features: Features) -> AccessSettings
         if policies is None and "ABAC" in {each.type for each in authorizers}:
             raise ValueError("ABAC needs --authorization-policy-file")
         return AccessSettings(authorizers, policies, Path(file).absolute())
-    modes = tuple(mode.strip() for mode in given.authorization_mode.split(",") if mode.strip()) or ("AlwaysAllow",)
+    modes = tuple(mode.strip() for mode in args.authorization_mode.split(",") if mode.strip()) or ("AlwaysAllow",)
     _check_modes(modes, values)
     webhook = _webhook(values, features) if "Webhook" in modes else None
     return AccessSettings(of_modes(modes, webhook), policies)
@@ -131,7 +131,7 @@ def _webhook(values: dict[str, str], features: Features) -> WebhookSettings:
         seconds(f"{start}cache-{name}-ttl", values[f"{start}cache-{name}-ttl"] or default)
         for name, default in (("authorized", _ALLOWED_FOR), ("unauthorized", _OTHERS_FOR))
     ]
-    asking = WebhookCallSettings(
+    call_settings = WebhookCallSettings(
         version, _TIMEOUT, lasting[0], lasting[1], False, features.enabled("AuthorizeWithSelectors")
     )
-    return WebhookSettings(Path(values[f"{start}config-file"]).absolute(), asking)
+    return WebhookSettings(Path(values[f"{start}config-file"]).absolute(), call_settings)

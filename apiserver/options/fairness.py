@@ -30,16 +30,16 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
 
 
-def read_traffic(given: argparse.Namespace) -> TrafficSettings:
+def read_traffic(args: argparse.Namespace) -> TrafficSettings:
     """Parse the concurrency flags. Raise ValueError naming the bad flag, in one line."""
     most = {
-        "--max-requests-inflight": given.max_requests_inflight,
-        "--max-mutating-requests-inflight": given.max_mutating_requests_inflight,
+        "--max-requests-inflight": args.max_requests_inflight,
+        "--max-mutating-requests-inflight": args.max_mutating_requests_inflight,
     }
     for flag, number in most.items():
         if number < 0:
             raise ValueError(f"{flag} can not be negative value")
-    if given.enable_priority_and_fairness == "false":
+    if args.enable_priority_and_fairness == "false":
         return TrafficSettings(0)
     if not sum(most.values()):
         raise ValueError(f"{' and '.join(most)} are both 0: set at least one of them to share out seats")

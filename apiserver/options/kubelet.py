@@ -27,15 +27,15 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
 
 
-def read_kubelets(given: argparse.Namespace) -> KubeletSettings:
+def read_kubelets(args: argparse.Namespace) -> KubeletSettings:
     """Parse the kubelet flags. Raise ValueError naming the bad flag, in one line."""
-    authority, certificate, key = (getattr(given, name.replace("-", "_")) for name, _ in _FILES)
+    authority, certificate, key = (getattr(args, name.replace("-", "_")) for name, _ in _FILES)
     for (name, _), file in zip(_FILES, (authority, certificate, key), strict=True):
         if file is not None and not file.is_file():
             raise ValueError(f"--{name} {file}: no such file")
     if (certificate is None) != (key is None):
         raise ValueError("--kubelet-client-certificate and --kubelet-client-key must be set together")
-    kinds = tuple(filter(None, (kind.strip() for kind in given.kubelet_preferred_address_types.split(","))))
+    kinds = tuple(filter(None, (kind.strip() for kind in args.kubelet_preferred_address_types.split(","))))
     unknown = next((kind for kind in kinds if kind not in ADDRESS_TYPES), "")
     if unknown or not kinds:
         flag = "--kubelet-preferred-address-types"

@@ -39,23 +39,23 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
 
 
-def read_metrics(given: argparse.Namespace) -> MetricSettings:
+def read_metrics(args: argparse.Namespace) -> MetricSettings:
     """Parse the metrics flags. Raise ValueError naming the bad flag, in one line."""
-    version = given.show_hidden_metrics_for_version
+    version = args.show_hidden_metrics_for_version
     if version not in ("", "1.35"):  # of the binary, not of the emulated release
         raise ValueError(
             f"--show-hidden-metrics-for-version {version}: must be omitted or have the value '1.35'; only the previous"
             " minor version is allowed"
         )
-    disabled = frozenset(name for text in given.disabled_metrics for name in text.split(",") if name)
+    disabled = frozenset(name for text in args.disabled_metrics for name in text.split(",") if name)
     for name in disabled:
         if not re.fullmatch(_METRIC, name):
             raise ValueError(f"--disabled-metrics {name}: not the name of a metric")
-    mapping = _of_flags(given.allow_metric_labels)
-    if given.allow_metric_labels_manifest is not None:
+    mapping = _of_flags(args.allow_metric_labels)
+    if args.allow_metric_labels_manifest is not None:
         if mapping:
             raise ValueError("--allow-metric-labels and --allow-metric-labels-manifest: set only one of them")
-        mapping = _of_file(given.allow_metric_labels_manifest)
+        mapping = _of_file(args.allow_metric_labels_manifest)
     allowed: dict[str, dict[str, frozenset[str]]] = {}
     for key, values in mapping.items():
         metric, _, label = key.partition(",")
@@ -70,10 +70,10 @@ def _validate_labels(flag: str, mapping: Mapping[str, str]) -> Mapping[str, str]
     return mapping
 
 
-def _of_flags(given: list[str]) -> Mapping[str, str]:
+def _of_flags(args: list[str]) -> Mapping[str, str]:
     """Parse pairs of a key and its comma-separated values. Several pairs in one flag are quoted each."""
     flag, found = "--allow-metric-labels", {}
-    for text in given:
+    for text in args:
         one = text.count("=") == 1
         parts = [text.strip().strip('"')] if one else next(csv.reader([text]), [])
         for part in parts:

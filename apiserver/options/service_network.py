@@ -58,33 +58,33 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
         group.add_argument(f"--proxy-client-{name}-file", type=Path, metavar="FILE", help=text)
 
 
-def read_network(given: argparse.Namespace) -> NetworkSettings:
+def read_network(args: argparse.Namespace) -> NetworkSettings:
     """Parse the network flags. Raise ValueError naming the bad flag, in one line."""
-    advertise = given.advertise_address
+    advertise = args.advertise_address
     if advertise:
         try:
             ipaddress.ip_address(advertise)
         except ValueError:
             raise ValueError(f"--advertise-address {advertise}: not an IP address") from None
-    certificate, key = given.proxy_client_cert_file, given.proxy_client_key_file
+    certificate, key = args.proxy_client_cert_file, args.proxy_client_key_file
     if (certificate is None) != (key is None):
         raise ValueError("--proxy-client-cert-file and --proxy-client-key-file must be set together")
     for flag, file in (("--proxy-client-cert-file", certificate), ("--proxy-client-key-file", key)):
         if file is not None and not file.is_file():
             raise ValueError(f"{flag} {file}: no such file")
-    if given.min_request_timeout < 0:
+    if args.min_request_timeout < 0:
         raise ValueError("--min-request-timeout can not be negative value")
     shown = None if certificate is None or key is None else (certificate, key)
     return NetworkSettings(
-        _ranges(given.service_cluster_ip_range), _ports(given.service_node_port_range), advertise, shown,
-        _transport_security(given.strict_transport_security_directives),
-        float(given.min_request_timeout) or _FOR_EVER,
+        _ranges(args.service_cluster_ip_range), _ports(args.service_node_port_range), advertise, shown,
+        _transport_security(args.strict_transport_security_directives),
+        float(args.min_request_timeout) or _FOR_EVER,
     )  # fmt: skip
 
 
-def _transport_security(given: list[str]) -> str:
+def _transport_security(args: list[str]) -> str:
     flag = "--strict-transport-security-directives"
-    directives = [each for text in given for each in text.split(",")]
+    directives = [each for text in args for each in text.split(",")]
     for directive in directives:
         name, _, value = directive.partition("=")
         if directive not in ("includeSubDomains", "preload") and (name != "max-age" or "=" in value or not value):

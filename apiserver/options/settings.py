@@ -155,44 +155,44 @@ def _audit_policy(file: Path | None) -> Policy | None:
 
 def read(arguments: Sequence[str]) -> Settings:
     """Parse the flags into settings. Raise SettingsError; `--help` exits."""
-    given = parser().parse_args(arguments)
+    args = parser().parse_args(arguments)
     try:
-        features = Features(parse_release(given.emulated_version), parse_gates(",".join(given.feature_gates)))
-        tokens = read_tokens(given.token_auth_file) if given.token_auth_file else None
+        features = Features(parse_release(args.emulated_version), parse_gates(",".join(args.feature_gates)))
+        tokens = read_tokens(args.token_auth_file) if args.token_auth_file else None
     except FeatureError as error:
         flag = "--emulated-version" if isinstance(error, ReleaseError) else "--feature-gates"
         raise SettingsError(f"{flag}: {error}") from error
     except TokenFileError as error:
         raise SettingsError(str(error)) from error
     try:
-        https = given.tls or given.tls_cert_file is not None
-        identity, tls_options = read_identity(given, features, tls=https), read_tls(given, tls=https)
-        network = read_network(given)
-        access = read_access(given, features)
-        admission = read_admission(given.admission_control_config_file, features)
-        metrics, traffic, kubelets = read_metrics(given), read_traffic(given), read_kubelets(given)
-        tracing = read_tracing(given)
-        others = read_token_settings(given, features, identity.accounts.issuers or (ISSUER,))
-        service_addresses = parse_service_addresses(given.service_address)
-        compaction_interval = seconds("etcd-compaction-interval", given.etcd_compaction_interval)
-        event_ttl = seconds("event-ttl", given.event_ttl)
+        https = args.tls or args.tls_cert_file is not None
+        identity, tls_options = read_identity(args, features, tls=https), read_tls(args, tls=https)
+        network = read_network(args)
+        access = read_access(args, features)
+        admission = read_admission(args.admission_control_config_file, features)
+        metrics, traffic, kubelets = read_metrics(args), read_traffic(args), read_kubelets(args)
+        tracing = read_tracing(args)
+        others = read_token_settings(args, features, identity.accounts.issuers or (ISSUER,))
+        service_addresses = parse_service_addresses(args.service_address)
+        compaction_interval = seconds("etcd-compaction-interval", args.etcd_compaction_interval)
+        event_ttl = seconds("event-ttl", args.event_ttl)
     except ValueError as error:
         raise SettingsError(str(error)) from error
     if tokens is None and (identity.certificates or others.any):
         tokens = {}  # requests without valid credentials are anonymous
-    _check(given, tokens)
-    given.nodes = given.nodes or 0
-    given.devices = "gpu.example.com" if given.devices is None else given.devices
-    enable, disable = split_list(given.enable_admission_plugins), split_list(given.disable_admission_plugins)
+    _check(args, tokens)
+    args.nodes = args.nodes or 0
+    args.devices = "gpu.example.com" if args.devices is None else args.devices
+    enable, disable = split_list(args.enable_admission_plugins), split_list(args.disable_admission_plugins)
     if tokens is None and _NEEDS_TOKENS not in enable + disable:
         disable += (_NEEDS_TOKENS,)
     selected = select(enable, disable)
     _check_plugins(selected, conflicting(enable, disable), admission)
-    data_dir = given.data_dir.absolute()
-    plugin_dir = given.plugin_dir.absolute() if given.plugin_dir else None
+    data_dir = args.data_dir.absolute()
+    plugin_dir = args.plugin_dir.absolute() if args.plugin_dir else None
     return Settings(
         features=features,
-        runtime_config=parse_runtime_config(",".join(given.runtime_config)),
+        runtime_config=parse_runtime_config(",".join(args.runtime_config)),
         tokens=tokens,
         identity=identity,
         others=others,
@@ -205,56 +205,56 @@ def read(arguments: Sequence[str]) -> Settings:
         tracing=tracing,
         enable_plugins=enable,
         disable_plugins=disable,
-        port=given.port,
-        bind_address=given.bind_address,
-        accept_hosts=split_list(given.accept_hosts),
+        port=args.port,
+        bind_address=args.bind_address,
+        accept_hosts=split_list(args.accept_hosts),
         data_dir=data_dir,
-        storage=given.storage,
-        durability=given.durability,
-        kubeconfig=given.kubeconfig.absolute() if given.kubeconfig else data_dir / "kubeconfig",
-        tls_cert_file=given.tls_cert_file,
-        tls_key_file=given.tls_private_key_file,
-        tls_own=given.tls,
+        storage=args.storage,
+        durability=args.durability,
+        kubeconfig=args.kubeconfig.absolute() if args.kubeconfig else data_dir / "kubeconfig",
+        tls_cert_file=args.tls_cert_file,
+        tls_key_file=args.tls_private_key_file,
+        tls_own=args.tls,
         tls_options=tls_options,
-        controllers=_controllers(given),
-        components_apart=_runs_child_process(given),
-        scheduler_config=given.config.absolute() if given.config else None,
-        nodes=given.nodes,
-        devices=given.devices,
-        profile=_profile(given.profile),
-        storage_class=given.storage_class,
-        run=given.run,
-        cdi_dirs=tuple(path.absolute() for path in given.cdi_dir),
+        controllers=_controllers(args),
+        components_apart=_runs_child_process(args),
+        scheduler_config=args.config.absolute() if args.config else None,
+        nodes=args.nodes,
+        devices=args.devices,
+        profile=_profile(args.profile),
+        storage_class=args.storage_class,
+        run=args.run,
+        cdi_dirs=tuple(path.absolute() for path in args.cdi_dir),
         plugin_dir=plugin_dir,
-        registry_dir=(given.registry_dir or plugin_dir / "registry").absolute() if plugin_dir else None,
+        registry_dir=(args.registry_dir or plugin_dir / "registry").absolute() if plugin_dir else None,
         compaction_interval=compaction_interval,
         event_ttl=event_ttl,
-        announce=given.announce,
-        attached=given.attached,
-        logging_format=given.logging_format,
-        verbosity=given.v,
-        clock=_clock(given.clock),
+        announce=args.announce,
+        attached=args.attached,
+        logging_format=args.logging_format,
+        verbosity=args.v,
+        clock=_clock(args.clock),
         service_addresses=service_addresses,
-        seed=given.seed,
-        warn_dropped_fields=given.warn_dropped_fields,
-        request_log=given.request_log,
-        flags={name.replace("_", "-"): _format_flag(value) for name, value in vars(given).items()},
-        audit_policy=_audit_policy(given.audit_policy_file),
-        audit_log=given.audit_log_path,
-        warnings=tuple(_warnings(given, features, selected.missing, admission.ignored_configurations)),
+        seed=args.seed,
+        warn_dropped_fields=args.warn_dropped_fields,
+        request_log=args.request_log,
+        flags={name.replace("_", "-"): _format_flag(value) for name, value in vars(args).items()},
+        audit_policy=_audit_policy(args.audit_policy_file),
+        audit_log=args.audit_log_path,
+        warnings=tuple(_warnings(args, features, selected.missing, admission.ignored_configurations)),
     )
 
 
-def _controllers(given: argparse.Namespace) -> tuple[str, ...]:
+def _controllers(args: argparse.Namespace) -> tuple[str, ...]:
     """Return the names of --controllers; without the flag those that --nodes need."""
-    if given.controllers is None:
-        return _NODE_COMPONENTS if given.nodes else ()
-    return split_list([given.controllers]) if given.controllers != "none" else ()
+    if args.controllers is None:
+        return _NODE_COMPONENTS if args.nodes else ()
+    return split_list([args.controllers]) if args.controllers != "none" else ()
 
 
-def _runs_child_process(given: argparse.Namespace) -> bool:
+def _runs_child_process(args: argparse.Namespace) -> bool:
     """Return whether components get a child process: not with virtual time or a seed, which need one loop."""
-    return given.components_apart == "true" and _MAY_FORK and given.clock == "real" and given.seed is None
+    return args.components_apart == "true" and _MAY_FORK and args.clock == "real" and args.seed is None
 
 
 def _clock(text: str) -> datetime | None:
@@ -270,55 +270,55 @@ def _clock(text: str) -> datetime | None:
         raise SettingsError(f"--clock {text}: {start!r} is not a time; write it like 2026-01-01T00:00:00Z") from None
 
 
-def _profile(said: str) -> str:
+def _profile(profile: str) -> str:
     """Return the hardware profile of nodes. Raise SettingsError."""
-    if not said:
+    if not profile:
         return ""
     try:
-        return profiles.annotation_value(said)
+        return profiles.annotation_value(profile)
     except OSError as error:
-        raise SettingsError(f"--profile {said}: {error.strerror}") from error
+        raise SettingsError(f"--profile {profile}: {error.strerror}") from error
     except ValueError as error:
-        text = str(error).removeprefix(f"no profile {said!r}; ").removeprefix(f"{said}: ")
-        raise SettingsError(f"--profile {said}: {text}") from error
+        text = str(error).removeprefix(f"no profile {profile!r}; ").removeprefix(f"{profile}: ")
+        raise SettingsError(f"--profile {profile}: {text}") from error
 
 
-def _check(given: Any, tokens: Mapping[str, User] | None) -> None:
+def _check(args: Any, tokens: Mapping[str, User] | None) -> None:
     """Raise SettingsError for flags that contradict each other."""
-    if not 0 <= given.port <= 65535:
-        raise SettingsError(f"--port {given.port}: a port is between 0 and 65535")
-    if given.registry_dir is not None and given.plugin_dir is None:
+    if not 0 <= args.port <= 65535:
+        raise SettingsError(f"--port {args.port}: a port is between 0 and 65535")
+    if args.registry_dir is not None and args.plugin_dir is None:
         raise SettingsError("--registry-dir: needs --plugin-dir")
-    if given.plugin_dir is not None and not given.nodes:
+    if args.plugin_dir is not None and not args.nodes:
         raise SettingsError("--plugin-dir: needs --nodes, or use kubedra up")
-    if given.nodes is not None and given.nodes < 0:
-        raise SettingsError(f"--nodes {given.nodes}: cannot be negative")
-    for flag, hardware in (("--devices", given.devices), ("--profile", given.profile)):
-        if given.nodes is None and hardware not in (None, "", "none"):
+    if args.nodes is not None and args.nodes < 0:
+        raise SettingsError(f"--nodes {args.nodes}: cannot be negative")
+    for flag, hardware in (("--devices", args.devices), ("--profile", args.profile)):
+        if args.nodes is None and hardware not in (None, "", "none"):
             raise SettingsError(f"{flag} {hardware} needs --nodes, or use kubedra up")
-    if (given.tls_cert_file is None) != (given.tls_private_key_file is None):
+    if (args.tls_cert_file is None) != (args.tls_private_key_file is None):
         raise SettingsError("--tls-cert-file and --tls-private-key-file must be set together")
     for flag, file in (
-        ("--tls-cert-file", given.tls_cert_file),
-        ("--tls-private-key-file", given.tls_private_key_file),
+        ("--tls-cert-file", args.tls_cert_file),
+        ("--tls-private-key-file", args.tls_private_key_file),
     ):
         if file is not None and not file.is_file():
             raise SettingsError(f"{flag} {file}: no such file")
-    if given.storage not in ("sqlite", "memory") and not given.storage.startswith(("postgresql://", "postgres://")):
-        raise SettingsError(f"--storage {given.storage}: use sqlite, memory or a postgresql:// URL")
+    if args.storage not in ("sqlite", "memory") and not args.storage.startswith(("postgresql://", "postgres://")):
+        raise SettingsError(f"--storage {args.storage}: use sqlite, memory or a postgresql:// URL")
     try:
-        loopback = ipaddress.ip_address(given.bind_address).is_loopback
+        loopback = ipaddress.ip_address(args.bind_address).is_loopback
     except ValueError:
-        raise SettingsError(f"--bind-address {given.bind_address}: not an IP address") from None
-    if given.run and not loopback:
+        raise SettingsError(f"--bind-address {args.bind_address}: not an IP address") from None
+    if args.run and not loopback:
         raise SettingsError(
-            f"--run with --bind-address {given.bind_address}: use a loopback address: pods run commands here"
+            f"--run with --bind-address {args.bind_address}: use a loopback address: pods run commands here"
         )
-    if given.run and _clock(given.clock) is not None:
+    if args.run and _clock(args.clock) is not None:
         raise SettingsError("--run with --clock virtual: processes follow the system's clock")
     if not loopback and tokens is None:
         raise SettingsError(
-            f"--bind-address {given.bind_address}: access is open without --token-auth-file, so only loopback addresses"
+            f"--bind-address {args.bind_address}: access is open without --token-auth-file, so only loopback addresses"
             " may be served"
         )
 
@@ -340,7 +340,7 @@ def _check_plugins(selected: PluginSelection, both: Sequence[str], admission: Ad
 
 
 def _warnings(
-    given: argparse.Namespace, features: Features, missing: Sequence[str], ignored_configurations: Sequence[str]
+    args: argparse.Namespace, features: Features, missing: Sequence[str], ignored_configurations: Sequence[str]
 ) -> list[str]:
     """Return a warning for each flag without effect.
 
@@ -356,6 +356,6 @@ def _warnings(
             f"--admission-control-config-file: {', '.join(ignored_configurations)} cannot be configured"
             " (docs/fidelity.md)"
         )
-    if bool(given.audit_log_path) is not bool(given.audit_policy_file):
+    if bool(args.audit_log_path) is not bool(args.audit_policy_file):
         found.append("the audit log needs both --audit-policy-file and --audit-log-path: nothing is written")
     return found

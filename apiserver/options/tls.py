@@ -79,15 +79,15 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
 
 
-def read_tls(given: argparse.Namespace, *, tls: bool) -> TlsSettings:
+def read_tls(args: argparse.Namespace, *, tls: bool) -> TlsSettings:
     """Parse the TLS flags. Raise ValueError naming the bad flag, in one line."""
-    names, curves = _split_lists(given.tls_cipher_suites), _split_lists(given.tls_curve_preferences)
-    version = given.tls_min_version
-    for flag, said in (
+    names, curves = _split_lists(args.tls_cipher_suites), _split_lists(args.tls_curve_preferences)
+    version = args.tls_min_version
+    for flag, value in (
         ("cipher-suites", names), ("curve-preferences", curves), ("min-version", version),
-        ("sni-cert-key", given.tls_sni_cert_key),
+        ("sni-cert-key", args.tls_sni_cert_key),
     ):  # fmt: skip
-        if said and not tls:
+        if value and not tls:
             raise ValueError(f"--tls-{flag} needs --tls or --tls-cert-file")
     if version and version not in _VERSIONS:
         raise ValueError(f'--tls-min-version: unknown tls version "{version}"')
@@ -95,7 +95,7 @@ def read_tls(given: argparse.Namespace, *, tls: bool) -> TlsSettings:
     minimum = _VERSIONS.get(version, ssl.TLSVersion.TLSv1_2)
     if names and not suites:
         minimum = ssl.TLSVersion.TLSv1_3  # only suites of TLS 1.3
-    named = tuple(map(_parse_named_pair, given.tls_sni_cert_key))
+    named = tuple(map(_parse_named_pair, args.tls_sni_cert_key))
     return TlsSettings(suites, minimum, _curve(curves), any("RSA_WITH" in name for name in names), named)
 
 
@@ -125,8 +125,8 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def _split_lists(given: list[str]) -> list[str]:
-    return [name for text in given for name in text.strip("[]").split(",") if name]
+def _split_lists(args: list[str]) -> list[str]:
+    return [name for text in args for name in text.strip("[]").split(",") if name]
 
 
 def _suite(name: str) -> str:
@@ -140,13 +140,13 @@ def _suite(name: str) -> str:
     raise ValueError(f"--tls-cipher-suites: Cipher suite {name} not supported or doesn't exist")
 
 
-def _curve(given: list[str]) -> str:
+def _curve(args: list[str]) -> str:
     """Return the only allowed curve; "" for OpenSSL's defaults. Raise ValueError.
 
     Python can set one curve, but no list of curves.
     """
     flag, numbers = "--tls-curve-preferences", []
-    for text in given:
+    for text in args:
         try:
             number = int(text)
         except ValueError:

@@ -73,9 +73,9 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
 
 
-def read_token_settings(given: argparse.Namespace, features: Features, issuers: Collection[str]) -> TokenSettings:
+def read_token_settings(args: argparse.Namespace, features: Features, issuers: Collection[str]) -> TokenSettings:
     """Parse the token flags; `issuers` are those of this server's own tokens. Raise ValueError, in one line."""
-    values = values_of(given, _FLAGS)
+    values = values_of(args, _FLAGS)
     file = values["authentication-config"][-1:]
     if file and not features.enabled(_GATE):
         raise ValueError(f"set --feature-gates={_GATE}=true to use authentication-config file")
@@ -87,14 +87,14 @@ def read_token_settings(given: argparse.Namespace, features: Features, issuers: 
     authenticators = None
     if file:
         authenticators = _of_file(file[0], features, issuers)
-        if authenticators.anonymous is not None and given.anonymous_auth is not None:
+        if authenticators.anonymous is not None and args.anonymous_auth is not None:
             raise ValueError(
                 "anonymous: Forbidden: --anonymous-auth flag cannot be set when anonymous field is configured in"
                 " authentication configuration file"
             )
     elif oidc:
         authenticators = _of_flags(values, features, issuers)
-    bootstrap = given.enable_bootstrap_token_auth in _YES
+    bootstrap = args.enable_bootstrap_token_auth in _YES
     return TokenSettings(Path(file[0]).absolute() if file else None, authenticators, _webhook(values), bootstrap)
 
 
@@ -114,19 +114,19 @@ def _of_flags(values: dict[str, list[str]], features: Features, issuers: Collect
     from apiserver.authentication.oidc.configuration import build_authenticators
     from apiserver.authentication.oidc.signatures import ALGORITHMS
 
-    said = {name: found[-1] for name, found in values.items() if found}
-    claim, prefix = said.get("oidc-username-claim", "sub"), said.get("oidc-username-prefix", "")
+    flags = {name: found[-1] for name, found in values.items() if found}
+    claim, prefix = flags.get("oidc-username-claim", "sub"), flags.get("oidc-username-prefix", "")
     if not prefix and claim != "email":
-        prefix = f"{said['oidc-issuer-url']}#"
+        prefix = f"{flags['oidc-issuer-url']}#"
     mappings: Json = {"username": {"claim": claim, "prefix": "" if prefix == "-" else prefix}}
-    if said.get("oidc-groups-claim"):
-        mappings["groups"] = {"claim": said["oidc-groups-claim"], "prefix": said.get("oidc-groups-prefix", "")}
-    issuer: Json = {"url": said["oidc-issuer-url"], "audiences": [said["oidc-client-id"]]}
-    if said.get("oidc-ca-file"):
+    if flags.get("oidc-groups-claim"):
+        mappings["groups"] = {"claim": flags["oidc-groups-claim"], "prefix": flags.get("oidc-groups-prefix", "")}
+    issuer: Json = {"url": flags["oidc-issuer-url"], "audiences": [flags["oidc-client-id"]]}
+    if flags.get("oidc-ca-file"):
         try:
-            issuer["certificateAuthority"] = Path(said["oidc-ca-file"]).read_text()
+            issuer["certificateAuthority"] = Path(flags["oidc-ca-file"]).read_text()
         except (OSError, UnicodeDecodeError) as error:
-            raise ValueError(f"--oidc-ca-file {said['oidc-ca-file']}: {error}") from error
+            raise ValueError(f"--oidc-ca-file {flags['oidc-ca-file']}: {error}") from error
     required = []
     for each in values["oidc-required-claim"]:
         name, equals, value = each.partition("=")

@@ -47,13 +47,13 @@ def add_flags(group: argparse._ArgumentGroup) -> None:
     )  # fmt: skip
 
 
-def read_tracing(given: argparse.Namespace) -> TracingSettings | None:
+def read_tracing(args: argparse.Namespace) -> TracingSettings | None:
     """Parse the tracing flags. Raise ValueError naming the bad flag, in one line."""
-    if given.egress_selector_config_file is not None:
-        _check_egress(_read("--egress-selector-config-file", given.egress_selector_config_file, _EGRESS))
-    if given.tracing_config_file is None:
+    if args.egress_selector_config_file is not None:
+        _check_egress(_read("--egress-selector-config-file", args.egress_selector_config_file, _EGRESS))
+    if args.tracing_config_file is None:
         return None
-    found = _read("--tracing-config-file", given.tracing_config_file, _TRACING)
+    found = _read("--tracing-config-file", args.tracing_config_file, _TRACING)
     errors = []
     rate = found.get("samplingRatePerMillion") or 0
     if rate < 0:
@@ -63,7 +63,7 @@ def read_tracing(given: argparse.Namespace) -> TracingSettings | None:
         errors.append(invalid(Field("samplingRatePerMillion"), rate, text))
     endpoint = _endpoint(found.get("endpoint") or "localhost:4317", errors)
     if errors:
-        raise ValueError(f"--tracing-config-file {given.tracing_config_file}: {aggregate(errors)}")
+        raise ValueError(f"--tracing-config-file {args.tracing_config_file}: {aggregate(errors)}")
     return TracingSettings(endpoint, rate)
 
 

@@ -26,9 +26,9 @@ def add_table(group: argparse._ArgumentGroup, table: FlagTable, *, repeated: boo
             group.add_argument(f"--{name}", default="", metavar=metavar, help=text)
 
 
-def values_of(given: argparse.Namespace, table: FlagTable) -> dict[str, Any]:
+def values_of(args: argparse.Namespace, table: FlagTable) -> dict[str, Any]:
     """Return the values of a table's flags, by name."""
-    return {name: getattr(given, name.replace("-", "_")) for name, _, _ in table}
+    return {name: getattr(args, name.replace("-", "_")) for name, _, _ in table}
 
 
 def split_list(values: Iterable[str]) -> tuple[str, ...]:

@@ -114,20 +114,20 @@ class Webhooks:
             WebhookError: Its text follows "failed to call webhook: ". It ends with `timed_out` if there is no response
                 within `seconds`.
         """
-        shown = f"{target.url}{'&' if '?' in target.url else '?'}timeout={math.ceil(seconds)}s"
+        url = f"{target.url}{'&' if '?' in target.url else '?'}timeout={math.ceil(seconds)}s"
         if "httpx" not in sys.modules:
             await asyncio.to_thread(import_module, "httpx")
         try:
             with outside(), timers(Timer.MACHINE):
                 async with asyncio.timeout(seconds):
-                    answer = await self._post(target, shown, body)
+                    answer = await self._post(target, url, body)
         except TimeoutError:
-            raise WebhookError(f'Post "{shown}": {timed_out}') from None
+            raise WebhookError(f'Post "{url}": {timed_out}') from None
         if (error := response_error(*answer)) is not None:
             raise error
         return answer
 
-    async def _post(self, target: Target, shown: str, body: bytes) -> Answer:
+    async def _post(self, target: Target, url: str, body: bytes) -> Answer:
         import httpx
 
         host, port = target.host, target.port
@@ -135,13 +135,13 @@ class Webhooks:
             try:
                 host, port = resolve(self._services, target.service, self._exists)
             except LookupError as error:
-                raise WebhookError(f'Post "{shown}": {error.args[0]}') from None
-        parts = urlsplit(shown)
+                raise WebhookError(f'Post "{url}": {error.args[0]}') from None
+        parts = urlsplit(url)
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
             shows = await self._tokens.headers(target.credentials)
         except (OSError, ValueError) as error:
-            raise WebhookError(f'Post "{shown}": the token of this server cannot be read: {error}') from None
+            raise WebhookError(f'Post "{url}": the token of this server cannot be read: {error}') from None
         request = httpx.Request(
             "POST",
             f"{parts.scheme}://{place}{parts.path}?{parts.query}",
@@ -159,7 +159,7 @@ class Webhooks:
             return await self._send(self._pool(target), request)
         except (httpx.TransportError, OSError, ssl.SSLError) as error:
             text = await _failure_text(error, target, host, port, place)
-            raise WebhookError(f'Post "{shown}": {text}') from None
+            raise WebhookError(f'Post "{url}": {text}') from None
 
     async def _send(self, pool: httpx.AsyncHTTPTransport, request: httpx.Request) -> Answer:
         import httpx

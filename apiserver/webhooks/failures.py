@@ -60,25 +60,25 @@ def response_error(code: int, content_type: str, body: bytes) -> WebhookError | 
                 return WebhookError(status.get("message", ""), status.get("code", code))
     except DecodeError:
         pass
-    said = "unknown"
+    body_text = "unknown"
     if not content_type or content_type.partition(";")[0].strip().lower().startswith("text/"):
-        said = body[:_SHOWN].decode(errors="replace").strip()
-    return WebhookError(answer_text(code, said), code)
+        body_text = body[:_SHOWN].decode(errors="replace").strip()
+    return WebhookError(answer_text(code, body_text), code)
 
 
-def answer_text(code: int, said: str) -> str:
-    """Return client-go's text for an unsuccessful response; `said` is its body."""
+def answer_text(code: int, body_text: str) -> str:
+    """Return client-go's text for an unsuccessful response; `body_text` is its body."""
     if code in (403, 415):
-        return said
+        return body_text
     if code == 406:
         return (
             "the server was unable to respond with a content type that the client supports"
-            if said in ("", "unknown")
-            else said
+            if body_text in ("", "unknown")
+            else body_text
         )
     text = _TEXTS.get(code)
     if text is None and code >= 500:
-        return f"an error on the server ({go_quote(said)}) has prevented the request from succeeding"
+        return f"an error on the server ({go_quote(body_text)}) has prevented the request from succeeding"
     return text or f"the server responded with the status code {code} but did not return more information"
 
 
@@ -122,8 +122,8 @@ def _describe_certificate_error(error: ssl.SSLCertVerificationError) -> str:
     return f"x509: {error.verify_message}"
 
 
-def format_name_mismatch(wanted: str, names: list[str]) -> str:
+def format_name_mismatch(host: str, names: list[str]) -> str:
     """Return the text for a certificate that is valid for other names than the expected one."""
     if not names:
-        return f"x509: certificate is not valid for any names, but wanted to match {wanted}"
-    return f"x509: certificate is valid for {', '.join(names)}, not {wanted}"
+        return f"x509: certificate is not valid for any names, but wanted to match {host}"
+    return f"x509: certificate is valid for {', '.join(names)}, not {host}"

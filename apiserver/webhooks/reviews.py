@@ -27,10 +27,10 @@ class Review(NamedTuple):
         return f"{self.api_version or '/'}, Kind={self.kind}"
 
 
-def read_review(answer: Answer, reviews: Mapping[str, Struct], wanted: str) -> Review:
+def read_review(answer: Answer, reviews: Mapping[str, Struct], request_version: str) -> Review:
     """Decode the review in a response. Raise WebhookError.
 
-    `reviews` are the types by apiVersion; `wanted` is the apiVersion of the request.
+    `reviews` are the types by apiVersion; `request_version` is the apiVersion of the request.
     """
     if not answer.body:
         raise WebhookError(f"0-length response with status code: {answer.code} and content type: {answer.content_type}")
@@ -39,14 +39,14 @@ def read_review(answer: Answer, reviews: Mapping[str, Struct], wanted: str) -> R
     try:
         body = loads(answer.body, "application/json" if like_json else "application/yaml")
     except DecodeError as error:
-        said = "couldn't get version/kind; json parse error: " if like_json else ""
-        raise WebhookError(f"{said}{error}") from None
+        prefix = "couldn't get version/kind; json parse error: " if like_json else ""
+        raise WebhookError(f"{prefix}{error}") from None
     try:
         version, kind = interpret(body)
-        expected = reviews[wanted]
-        found = reviews.get(version or wanted)
+        expected = reviews[request_version]
+        found = reviews.get(version or request_version)
         if found is None or (kind and kind != expected.kind):
-            shown = version or wanted
+            shown = version or request_version
             raise WebhookError(f'no kind "{kind or expected.kind}" is registered for version "{shown}" in scheme')
         response = decode(found, body.value if body.value is not None else {}, body).obj.get("response")
     except DecodeError as error:

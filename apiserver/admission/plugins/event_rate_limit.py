@@ -70,9 +70,9 @@ def read_event_limits(text: bytes) -> tuple[Json, ...]:
 class _Limit:
     """One limit: the tokens of each key and the time of their count. The least recently used keys are evicted."""
 
-    def __init__(self, said: Json) -> None:
-        self._type, self._rate, self._most = said["type"], float(said["qps"]), float(said["burst"])
-        self._keys, self._size = _KEYS[self._type], said.get("cacheSize") or _REMEMBERED
+    def __init__(self, spec: Json) -> None:
+        self._type, self._rate, self._most = spec["type"], float(spec["qps"]), float(spec["burst"])
+        self._keys, self._size = _KEYS[self._type], spec.get("cacheSize") or _REMEMBERED
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def problem(self, attributes: Attributes) -> str:

@@ -64,15 +64,15 @@ class PodSecurityConfiguration(NamedTuple):
 
 def read_pod_security(text: bytes) -> PodSecurityConfiguration:
     """Read a configuration file. Raise ConfigurationError."""
-    said = read_configuration(text, _KINDS).obj
+    spec = read_configuration(text, _KINDS).obj
     errors: list[FieldError] = []
-    defaults = said.get("defaults") or {}
+    defaults = spec.get("defaults") or {}
     found = {}
     for mode in ("enforce", "warn", "audit"):
         level, version = defaults.get(mode) or "privileged", defaults.get(f"{mode}-version") or "latest"
         where = Where("defaults")
         found[mode] = standard_of(level, version, where / mode, where / f"{mode}-version", "restricted", errors)
-    exempt = said.get("exemptions") or {}
+    exempt = spec.get("exemptions") or {}
     for name, check in (("namespaces", dns_label), ("runtimeClasses", dns_subdomain), ("usernames", _check_username)):
         values = exempt.get(name) or []
         for index, value in enumerate(values):

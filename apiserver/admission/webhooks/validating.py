@@ -65,20 +65,20 @@ class ValidatingAdmissionWebhook(Plugin):
                 found = views[scope] = View(self._caller.registry, attributes, scope)
             return found
 
-        asked = [
+        targets = [
             (one.hook, view(scope))
             for one in concerned
             if (scope := await self._caller.find_scope(one, attributes, view)) is not None
         ]
-        if asked:
-            for _, seen in asked:
+        if targets:
+            for _, seen in targets:
                 seen.precompute()
-            await self._call_all(asked)
+            await self._call_all(targets)
 
     @on_loop
-    async def _call_all(self, asked: list[tuple[Hook, View]]) -> None:
+    async def _call_all(self, targets: list[tuple[Hook, View]]) -> None:
         """Await all calls, then raise the first refusal in order."""
-        calls = (self._caller.call(hook, view, _accept) for hook, view in asked)
+        calls = (self._caller.call(hook, view, _accept) for hook, view in targets)
         for outcome in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome

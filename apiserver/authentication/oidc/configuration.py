@@ -72,12 +72,12 @@ def read_again(
 
 
 def build_authenticators(
-    said: Json, features: Features, disallowed: Collection[str] = (), algorithms: Collection[str] = ALGORITHMS
+    spec: Json, features: Features, disallowed: Collection[str] = (), algorithms: Collection[str] = ALGORITHMS
 ) -> Authenticators:
     """Build the authenticators of a configuration. Raise ConfigurationError."""
     reader = _Reader(features, frozenset(disallowed), tuple(algorithms))
-    issuers = reader.issuers(said.get("jwt") or [])
-    anonymous = reader.anonymous(said.get("anonymous"))
+    issuers = reader.issuers(spec.get("jwt") or [])
+    anonymous = reader.anonymous(spec.get("anonymous"))
     if reader.errors:
         raise ConfigurationError.of(reader.errors)
     return Authenticators(issuers, anonymous)
@@ -90,28 +90,28 @@ class _Reader:
         self._features, self._disallowed, self._algorithms = features, disallowed, algorithms
         self.errors: list[FieldError] = []
 
-    def anonymous(self, said: Json | None) -> Anonymous | None:
-        if said is None:
+    def anonymous(self, spec: Json | None) -> Anonymous | None:
+        if spec is None:
             return None
         if not self._features.enabled("AnonymousAuthConfigurableEndpoints"):
             text = "anonymous is not supported when AnonymousAuthConfigurableEndpoints feature gate is disabled"
             self.errors.append(forbidden(Where("anonymous"), text))
-        paths = [each.get("path", "") for each in said.get("conditions") or ()]
-        if paths and not said.get("enabled"):
+        paths = [each.get("path", "") for each in spec.get("conditions") or ()]
+        if paths and not spec.get("enabled"):
             text = "enabled should be set to true when conditions are defined"
             shown = [{"Path": path} for path in paths]
             self.errors.append(invalid(Where("anonymous") / "conditions", shown, text))
-        return Anonymous(bool(said.get("enabled")), frozenset(paths))
+        return Anonymous(bool(spec.get("enabled")), frozenset(paths))
 
-    def issuers(self, said: list[Json]) -> tuple[JwtAuthenticator, ...]:
+    def issuers(self, spec: list[Json]) -> tuple[JwtAuthenticator, ...]:
         root = Where("jwt")
-        if len(said) > _MOST:
-            self.errors.append(too_many(root, len(said), _MOST))
+        if len(spec) > _MOST:
+            self.errors.append(too_many(root, len(spec), _MOST))
             return ()
         urls: set[str] = set()
         discoveries: set[str] = set()
         found = []
-        for index, each in enumerate(said):
+        for index, each in enumerate(spec):
             made = self._issuer(root[index], each)
             issuer = each.get("issuer") or {}
             url, discovery = issuer.get("url", ""), issuer.get("discoveryURL") or ""
@@ -125,8 +125,8 @@ class _Reader:
                 found.append(made)
         return tuple(found)
 
-    def _issuer(self, where: Where, said: Json) -> JwtAuthenticator | None:
-        before, issuer = len(self.errors), said.get("issuer") or {}
+    def _issuer(self, where: Where, spec: Json) -> JwtAuthenticator | None:
+        before, issuer = len(self.errors), spec.get("issuer") or {}
         place, url, discovery = where / "issuer", issuer.get("url", ""), issuer.get("discoveryURL") or ""
         if not url:
             self.errors.append(required(place / "url"))
@@ -146,7 +146,7 @@ class _Reader:
             text = "data does not contain any valid RSA or ECDSA certificates"
             self.errors.append(invalid(place / "certificateAuthority", "<omitted>", text))
         self._egress(place / "egressSelectorType", issuer.get("egressSelectorType", ""))
-        mapping = self._mapping(where, said)
+        mapping = self._mapping(where, spec)
         if provider is None or mapping is None or len(self.errors) > before:
             return None
         return JwtAuthenticator(provider, audiences, self._algorithms, mapping)
@@ -190,15 +190,15 @@ class _Reader:
         if type_ and type_ not in ("controlplane", "cluster"):
             self.errors.append(invalid(where, type_, "egress selector must be either controlplane or cluster"))
 
-    def _mapping(self, where: Where, said: Json) -> Mapping | None:
-        required_claims, rules = self._claim_rules(where / "claimValidationRules", said.get("claimValidationRules"))
-        mappings, place = said.get("claimMappings") or {}, where / "claimMappings"
+    def _mapping(self, where: Where, spec: Json) -> Mapping | None:
+        required_claims, rules = self._claim_rules(where / "claimValidationRules", spec.get("claimValidationRules"))
+        mappings, place = spec.get("claimMappings") or {}, where / "claimMappings"
         username = self._parse_prefixed(place / "username", mappings.get("username") or {}, needed=True)
         groups = self._parse_prefixed(place / "groups", mappings.get("groups") or {})
         uid = self._uid(place / "uid", mappings.get("uid") or {})
         extra = self._extra(place / "extra", mappings.get("extra") or [])
         self._email(place / "username" / "expression", username, (*rules, *(each for _, each in extra)))
-        user_rules = self._user_rules(where / "userValidationRules", said.get("userValidationRules") or [])
+        user_rules = self._user_rules(where / "userValidationRules", spec.get("userValidationRules") or [])
         if username is None or groups is None or uid is None:
             return None
         return Mapping(
@@ -206,10 +206,10 @@ class _Reader:
             rules=tuple(rules), user_rules=tuple(user_rules),
         )  # fmt: skip
 
-    def _claim_rules(self, where: Where, said: list[Json] | None) -> tuple[list[ClaimRule], list[Expression]]:
+    def _claim_rules(self, where: Where, spec: list[Json] | None) -> tuple[list[ClaimRule], list[Expression]]:
         claims: dict[str, ClaimRule] = {}
         expressions: dict[str, Expression | None] = {}
-        for index, rule in enumerate(said or ()):
+        for index, rule in enumerate(spec or ()):
             place, claim, source = where[index], rule.get("claim", ""), rule.get("expression", "")
             if claim and source:
                 self.errors.append(invalid(place, claim, _BOTH))
@@ -233,9 +233,9 @@ class _Reader:
                 self.errors.append(required(place, "claim or expression is required"))
         return list(claims.values()), [each for each in expressions.values() if each is not None]
 
-    def _user_rules(self, where: Where, said: list[Json]) -> list[Expression]:
+    def _user_rules(self, where: Where, spec: list[Json]) -> list[Expression]:
         found: dict[str, Expression | None] = {}
-        for index, rule in enumerate(said):
+        for index, rule in enumerate(spec):
             place, source = where[index] / "expression", rule.get("expression", "")
             if not source:
                 self.errors.append(required(place))
@@ -245,8 +245,8 @@ class _Reader:
                 found[source] = self._rule(place, source, languages()[1], rule.get("message", ""))
         return [each for each in found.values() if each is not None]
 
-    def _parse_prefixed(self, where: Where, said: Json, *, needed: bool = False) -> ClaimMapping | None:
-        claim, prefix, source = said.get("claim", ""), said.get("prefix"), said.get("expression", "")
+    def _parse_prefixed(self, where: Where, spec: Json, *, needed: bool = False) -> ClaimMapping | None:
+        claim, prefix, source = spec.get("claim", ""), spec.get("prefix"), spec.get("expression", "")
         expression = None
         if claim and source:
             self.errors.append(invalid(where, "", _BOTH))
@@ -263,17 +263,17 @@ class _Reader:
             self.errors.append(required(where, "claim or expression is required"))
         return ClaimMapping(claim, prefix or "", expression)
 
-    def _uid(self, where: Where, said: Json) -> ClaimMapping | None:
-        claim, source = said.get("claim", ""), said.get("expression", "")
+    def _uid(self, where: Where, spec: Json) -> ClaimMapping | None:
+        claim, source = spec.get("claim", ""), spec.get("expression", "")
         if claim and source:
             self.errors.append(invalid(where, "", _BOTH))
             return None
         return ClaimMapping(claim, "", self._expression(where / "expression", source) if source else None)
 
-    def _extra(self, where: Where, said: list[Json]) -> list[tuple[str, Expression]]:
+    def _extra(self, where: Where, spec: list[Json]) -> list[tuple[str, Expression]]:
         found: dict[str, Expression] = {}
         seen: set[str] = set()
-        for index, each in enumerate(said):
+        for index, each in enumerate(spec):
             place, key, source = where[index], each.get("key", ""), each.get("valueExpression", "")
             self.errors += domain_prefixed_path(place / "key", key)
             if key != key.lower():

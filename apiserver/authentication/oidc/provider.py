@@ -151,9 +151,9 @@ class Provider:
 
 def _lasts(headers: Mapping[str, str]) -> float:
     """Return the freshness lifetime of a response in seconds (RFC 9111, 4.2.1); 0 if it sets none."""
-    said = headers.get("cache-control", "")
+    cache_control = headers.get("cache-control", "")
     for pattern in _LIFE.values():
-        if life := pattern.search(said):
+        if life := pattern.search(cache_control):
             return float(life[1])
     try:
         until, date = (parsedate_to_datetime(headers[name]) for name in ("expires", "date"))

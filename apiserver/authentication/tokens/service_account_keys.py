@@ -179,9 +179,9 @@ class StoreKeys(Keys):
     with the store's secret by older servers stay valid.
     """
 
-    def __init__(self, secret: bytes, kept: Callable[[], Awaitable[bytes]]) -> None:
-        """Set the sources: the shared secret, and `kept`, which returns the stored private key in PEM."""
-        self._secret, self._kept = SharedKey(secret), kept
+    def __init__(self, secret: bytes, load_stored: Callable[[], Awaitable[bytes]]) -> None:
+        """Set the sources: the shared secret, and `load_stored`, which returns the stored private key in PEM."""
+        self._secret, self._load_stored = SharedKey(secret), load_stored
         self._pair: KeyPairs | None = None
 
     async def token(self, claims: bytes) -> str:
@@ -201,7 +201,7 @@ class StoreKeys(Keys):
             return self._pair
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-        key: Any = load_pem_private_key(await self._kept(), None)
+        key: Any = load_pem_private_key(await self._load_stored(), None)
         self._pair = KeyPairs(key, [key])
         return self._pair
 

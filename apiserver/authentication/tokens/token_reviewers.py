@@ -44,12 +44,12 @@ class WebhookTokens:
         # Keys are digests, because a token under review may have megabytes.
         self._known: OrderedDict[tuple[bytes, tuple[str, ...]], tuple[datetime, Json]] = OrderedDict()
 
-    async def identify(self, token: str, wanted: tuple[str, ...], own: tuple[str, ...]) -> AuthenticationResult:
-        """Return the owner of a token for one of the `wanted` audiences.
+    async def identify(self, token: str, request_audiences: tuple[str, ...], own: tuple[str, ...]) -> AuthenticationResult:
+        """Return the owner of a token for one of the `request_audiences` audiences.
 
         `own` are this server's audiences; they count if the webhook returns none.
         """
-        key = hashlib.sha256(token.encode(errors="surrogatepass")).digest(), wanted
+        key = hashlib.sha256(token.encode(errors="surrogatepass")).digest(), request_audiences
         known = self._known.get(key)
         if known is not None and known[0] > now():
             status = known[1]
@@ -58,14 +58,16 @@ class WebhookTokens:
             if isinstance(found, WebhookError):
                 return AuthenticationResult(None, (), str(found))
             status = found
-        good_for = tuple(audience for audience in wanted if audience in (status.get("audiences") or own))
+        good_for = tuple(audience for audience in request_audiences if audience in (status.get("audiences") or own))
         if not good_for:
             return AuthenticationResult(None)
         if not status.get("authenticated"):
             return AuthenticationResult(None, (), status.get("error", ""))
-        said = status.get("user") or {}
-        extra = {key: tuple(values) for key, values in (said.get("extra") or {}).items()}
-        user = User(said.get("username", ""), said.get("uid", ""), tuple(said.get("groups") or ()), extra)
+        user_info = status.get("user") or {}
+        extra = {key: tuple(values) for key, values in (user_info.get("extra") or {}).items()}
+        user = User(
+            user_info.get("username", ""), user_info.get("uid", ""), tuple(user_info.get("groups") or ()), extra
+        )
         return AuthenticationResult(user, good_for)
 
     @on_loop

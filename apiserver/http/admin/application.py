@@ -21,7 +21,7 @@ def create_admin(operations: Operations) -> FastAPI:
     )
 
     async def administrator(request: Request) -> None:
-        problem = await operations.allowed(request.state.asked)
+        problem = await operations.allowed(request.state.kube_request)
         if problem:
             raise HTTPException(401 if problem == "Unauthorized" else 403, problem)
 

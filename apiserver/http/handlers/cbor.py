@@ -100,19 +100,19 @@ class Cbor:
                 what = f"the object provided is unrecognized (must be of type {kind}): {what} ({summary(body)})"
             raise bad_request(what) from None
 
-    async def _convert_response(self, answer: Response | Stream, wanted: list[Clause]) -> Response | Stream:
+    async def _convert_response(self, answer: Response | Stream, clauses: list[Clause]) -> Response | Stream:
         """Convert a JSON response to CBOR if the client prefers it."""
         if answer.content_type != JSON or answer.status == _SWITCHING:
             return answer
         if isinstance(answer, Stream):
-            if _first(wanted, None):
+            if _first(clauses, None):
                 answer.content_type, answer.chunks = _SEQUENCE, self._events(answer.chunks)
                 answer.objects = None
             return answer
         body = (
             await asyncio.to_thread(orjson.loads, answer.body) if len(answer.body) > LONG else orjson.loads(answer.body)
         )
-        if not _first(wanted, _shape_of(body)):
+        if not _first(clauses, _shape_of(body)):
             return answer
         answer.content_type, turn = CBOR, next(self._turns)
         long = len(answer.body) > LONG
@@ -159,9 +159,9 @@ def _shape_of(obj: Any) -> str:
     return ""
 
 
-def _first(wanted: list[Clause], shape: str | None) -> bool:
+def _first(clauses: list[Clause], shape: str | None) -> bool:
     """Return whether CBOR is preferred to all alternatives in JSON of a shape (None: any)."""
-    for clause in wanted:
+    for clause in clauses:
         if shape is None or clause.params.get("as", "") == shape:
             if clause.media == CBOR:
                 return True

@@ -124,15 +124,15 @@ def _build_error(error: BaseException, place: tuple[str, int], target: str) -> S
 
 async def _refusal(code: int, stream: Stream, pod: str) -> StatusError:
     """Convert a kubelet's error response to the client's error."""
-    said = b""
+    body = b""
     try:
         async for piece in stream.chunks:
-            said += piece
-            if len(said) >= _SHOWN:
+            body += piece
+            if len(body) >= _SHOWN:
                 break
     finally:
         await stream.close()
-    text = said[:_SHOWN].decode(errors="replace")
+    text = body[:_SHOWN].decode(errors="replace")
     if code == 500:
         return internal_error(text)
     if code == 400:

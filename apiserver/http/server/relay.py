@@ -83,6 +83,6 @@ def _scope(request: Request, raw_path: bytes, transport: asyncio.BaseTransport) 
         "query_string": request.query.encode("latin-1"),
         "server": server[:2] if isinstance(server, tuple) else None,
         "client": client[:2] if isinstance(client, tuple) else None,
-        "state": {"asked": request},
+        "state": {"kube_request": request},
         "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in request.headers.items()],
     }

@@ -52,10 +52,10 @@ class Filter(Model):
     def fits(self, record: RequestRecord) -> bool:
         info = record.info
         resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
-        wanted = (self.user, self.verb, self.resource, self.namespace, self.name)
+        query = (self.user, self.verb, self.resource, self.namespace, self.name)
         found = (record.user, info.verb, resource, info.namespace, info.name)
         return (
-            all(want in ("", given) for want, given in zip(wanted, found, strict=True))
+            all(want in ("", given) for want, given in zip(query, found, strict=True))
             and record.user_agent.startswith(self.user_agent)
             and self.code in (None, record.code)
         )
@@ -65,13 +65,13 @@ def create(operations: Operations) -> APIRouter:
     router = APIRouter(tags=["requests"])
 
     @router.get("/-/requests", summary="The latest requests and their responses, newest first")
-    async def requests(wanted: Annotated[Filter, Query()]) -> list[RecordedRequest]:
+    async def requests(query: Annotated[Filter, Query()]) -> list[RecordedRequest]:
         """Return the latest requests of all clients, including components in this server, except those below `/-/`.
 
         The server keeps a bounded number; `--request-log` writes all of them to a file.
         """
-        records = (record for record in operations.requests.latest() if wanted.fits(record))
-        return [RecordedRequest.model_validate(record.to_dict()) for record in islice(records, wanted.limit)]
+        records = (record for record in operations.requests.latest() if query.fits(record))
+        return [RecordedRequest.model_validate(record.to_dict()) for record in islice(records, query.limit)]
 
     @router.delete("/-/requests", status_code=204, summary="Delete all recorded requests")
     async def delete() -> None:
