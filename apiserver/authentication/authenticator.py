@@ -217,12 +217,16 @@ class Authenticator:
         if self._webhook is None:
             return None
         found = await self._webhook.identify(token, request_audiences, self.audiences)
-        return found if found.user is None else AuthenticationResult(_add_authenticated_group(found.user), found.audiences)
+        return (
+            found if found.user is None else AuthenticationResult(_add_authenticated_group(found.user), found.audiences)
+        )
 
     def _build_identified(self, user: User, request_audiences: tuple[str, ...]) -> AuthenticationResult:
         """Identify the owner of a token without audiences of its own: it is valid for this server's audiences."""
         good_for = tuple(audience for audience in request_audiences if audience in self.audiences)
-        return AuthenticationResult(_add_authenticated_group(user), good_for) if good_for else AuthenticationResult(None)
+        return (
+            AuthenticationResult(_add_authenticated_group(user), good_for) if good_for else AuthenticationResult(None)
+        )
 
     def configure(self, found: Authenticators) -> None:
         """Replace the issuers and the anonymous rule by those of an AuthenticationConfiguration."""

@@ -193,7 +193,7 @@ class Kept:
         self.client, self.told, self.error = RecordingClient(), FakeRecorder(), None
         self.client.refuses = {verb: given[:2] for verb, given in refuses.items()}
         details = next((given[2] for given in refuses.values() if len(given) > 2), None)
-        note = self.client._note
+        note = self.client._record
 
         def refusing(verb: str, kind: Kind, what: Any) -> Any:
             try:
@@ -201,7 +201,7 @@ class Kept:
             except StatusError as error:
                 raise StatusError(error.code, error.reason, str(error), details) from None
 
-        self.client._note = refusing  # type: ignore[method-assign]
+        self.client._record = refusing  # type: ignore[method-assign]
 
         async def scenario() -> None:
             informers = make_informers(SERVICES, *([service] if service else []))

@@ -249,7 +249,7 @@ class Written:
         self.error: StatusError | None = None
         self.writer = SliceWriter(self.client, "sub")  # type: ignore[arg-type]
         plan = Plan([slice_named("a"), slice_named("b")], [slice_named("c")], [slice_named("d"), slice_named("e")])
-        refuse = self.client._note
+        refuse = self.client._record
 
         def note(verb: str, kind: Kind, what: Any) -> Any:
             try:
@@ -257,7 +257,7 @@ class Written:
             except StatusError as error:
                 raise StatusError(error.code, error.reason, str(error), details) from None
 
-        self.client._note = note  # type: ignore[method-assign]
+        self.client._record = note  # type: ignore[method-assign]
 
         async def scenario() -> None:
             try:

@@ -90,9 +90,7 @@ def test_policies_in_files_are_asked_first_and_about_what_configures_admission_t
 
     async def main() -> None:
         async with running("memory", None, *flags) as (server, client):
-            followed = [
-                each for each in server._access.reloaded_files("host") if isinstance(each, ReloadedManifests)
-            ]
+            followed = [each for each in server._access.reloaded_files("host") if isinstance(each, ReloadedManifests)]
             assert len(followed) == 1, "the server looks at them again and again"
             assert await refused(client, MAPS, config_map("a")) == "by file"
             assert (

@@ -85,14 +85,14 @@ async def test_a_watch_of_a_server_that_goes_silent_breaks_soon_after_its_time(a
         client, loop = Client(RateLimitedTransport(transport, qps=50, burst=100)), asyncio.get_running_loop()
         begin = loop.time()
         with pytest.raises(TransportError, match="the answer has not ended after 11 seconds"):
-            await read(client.watch(PODS, lasting=timedelta(seconds=1)))
+            await read(client.watch(PODS, duration=timedelta(seconds=1)))
         assert loop.time() - begin == pytest.approx(11, abs=0.01)
 
 
 async def test_virtual_time_does_not_pass_for_the_end_of_a_watch() -> None:
     silent = Silent(HEAD)
     async with silent.running() as transport:
-        watch = Client(transport).watch(PODS, lasting=timedelta(seconds=1))
+        watch = Client(transport).watch(PODS, duration=timedelta(seconds=1))
         watching = asyncio.ensure_future(anext(watch))
         await silent.asked.wait()
         assert pending() == []

@@ -1,8 +1,8 @@
 """Long evaluations of expressions move from the event loop to a thread.
 
-`begin_here()` returns a meter for the current thread. On the event loop it raises `OffloadRequired` after 5 ms, and
-`aside(work)` repeats the work in the thread for long requests. So metered work must be safe to repeat. Short
-evaluations stay on the loop.
+`start_meter()` returns a meter for the current thread. On the event loop it raises `OffloadRequired` after 5 ms, and
+`evaluate_offloaded(work)` repeats the work in the thread for long requests. So metered work must be safe to repeat.
+Short evaluations stay on the loop.
 """
 
 from __future__ import annotations

@@ -9,7 +9,13 @@ import json
 from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from apiserver.admission.policies.deadline import Meter, OffloadRequired, evaluate_blocking, evaluate_offloaded, start_meter
+from apiserver.admission.policies.deadline import (
+    Meter,
+    OffloadRequired,
+    evaluate_blocking,
+    evaluate_offloaded,
+    start_meter,
+)
 from apiserver.admission.policies.expressions import (
     POLICY_BUDGET,
     Bindings,

@@ -44,7 +44,9 @@ class WebhookTokens:
         # Keys are digests, because a token under review may have megabytes.
         self._known: OrderedDict[tuple[bytes, tuple[str, ...]], tuple[datetime, Json]] = OrderedDict()
 
-    async def identify(self, token: str, request_audiences: tuple[str, ...], own: tuple[str, ...]) -> AuthenticationResult:
+    async def identify(
+        self, token: str, request_audiences: tuple[str, ...], own: tuple[str, ...]
+    ) -> AuthenticationResult:
         """Return the owner of a token for one of the `request_audiences` audiences.
 
         `own` are this server's audiences; they count if the webhook returns none.
