@@ -17,8 +17,9 @@ from base64 import b64decode
 from collections import OrderedDict
 from collections.abc import Callable
 from importlib import import_module
+from posixpath import normpath
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from apiserver.api.objects import Json
 from apiserver.runtime.clock import Timer, outside, timers
@@ -74,11 +75,16 @@ def target_of(config: Json) -> Target:
     service = config.get("service")
     if service is not None:
         of = Service(service["namespace"], service["name"], service.get("port") or HTTPS)
-        path = (service.get("path") or "").lstrip("/")
-        return Target(f"https://{of.host}:{of.port}/{path}", of.host, of.port, authority, of)
+        path = _request_path(service.get("path") or "")
+        return Target(f"https://{of.host}:{of.port}{path}", of.host, of.port, authority, of)
     parts = urlsplit(config["url"])
-    url = f"{parts.scheme}://{parts.netloc}{parts.path or '/'}"
+    url = f"{parts.scheme}://{parts.netloc}{_request_path(unquote(parts.path))}"
     return Target(url, parts.hostname or "", parts.port or HTTPS, authority, None)
+
+
+def _request_path(path: str) -> str:
+    """Return the path that is sent for a decoded one: without empty segments, dots and a final slash, encoded as by Go."""
+    return quote(normpath(f"/{path.lstrip('/')}"), safe="/$&+,:;=@")
 
 
 class Webhooks:
