@@ -166,7 +166,7 @@ def _containers(at: At) -> list[FieldError]:
         if container.get("lifecycle") is not None:
             errors += validate_lifecycle(here / "lifecycle", container["lifecycle"], facts, system)
         errors += validate_probes(here, container, facts) + validate_restart_policy(here, container)
-    return errors + _host_ports(path, spec["containers"]) + _host_network(spec, at.path)
+    return errors + _host_ports(path, spec["containers"]) + _host_network(spec, at.path, facts)
 
 
 def _host_ports(path: Path, listed: list[Json]) -> list[FieldError]:
@@ -182,7 +182,8 @@ def _host_ports(path: Path, listed: list[Json]) -> list[FieldError]:
     return errors
 
 
-def _host_network(spec: Json, root: Path) -> list[FieldError]:
+def _host_network(spec: Json, root: Path, facts: PodFacts) -> list[FieldError]:
+    """Require the container's own ports. In templates a missing one is allowed, because pods default it."""
     if not spec.get("hostNetwork"):
         return []
     detail = "must match `containerPort` when `hostNetwork` is true"
@@ -190,7 +191,7 @@ def _host_network(spec: Json, root: Path) -> list[FieldError]:
         invalid(((root / "containers")[index] / "ports")[position] / "hostPort", port.get("hostPort", 0), detail)
         for index, container in enumerate(spec["containers"])
         for position, port in enumerate(container.get("ports") or ())
-        if port.get("hostPort", 0) != port.get("containerPort", 0)
+        if (facts.metadata or port.get("hostPort", 0)) and port.get("hostPort", 0) != port.get("containerPort", 0)
     ]  # fmt: skip
 
 
