@@ -83,7 +83,7 @@ def target_of(config: Json) -> Target:
 
 
 def _request_path(path: str) -> str:
-    """Return the path that is sent for a decoded one: without empty segments, dots and a final slash, encoded as by Go."""
+    """Return the path that is sent: without empty segments, dots and a final slash, encoded as by Go."""
     return quote(normpath(f"/{path.lstrip('/')}"), safe="/$&+,:;=@")
 
 

@@ -33,7 +33,7 @@ class Socket:
         host, _, port = running.url.removeprefix("http://").partition(":")
         self._connection = socket.create_connection((host, int(port)), PATIENCE)
         sent = {
-            "Host": f"{host}:{port}", "Connection": "keep-alive, Upgrade", "Upgrade": "websocket",
+            "Host": "here", "Connection": "keep-alive, Upgrade", "Upgrade": "websocket",
             "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", **headers,
         }  # fmt: skip
         lines = "".join(f"{name}: {value}\r\n" for name, value in sent.items())

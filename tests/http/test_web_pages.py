@@ -59,7 +59,14 @@ def test_this_machines_names_and_names_of_one_label_are_served(wire: Wire, host:
     [
         {"Origin": "https://evil.example"},
         {"Origin": "null"},
+        {"Origin": "http://printer"},
+        {"Origin": "http://localhost"},
+        {"Origin": "http://127.0.0.1:3000"},
+        {"Origin": "chrome-extension://abcdefgh"},
+        {"Origin": "http://[::1"},
         {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "Cross-Site"},
+        {"Sec-Fetch-Site": "same-site"},
         {"Content-Type": "text/plain"},
         {"Content-Type": "application/x-www-form-urlencoded"},
         {"Content-Type": "multipart/form-data; boundary=x"},
@@ -73,16 +80,37 @@ def test_a_page_elsewhere_changes_nothing(wire: Wire, path: str, headers: dict[s
     assert status(wire, "GET", MAPS, **{**BROWSER, **headers}) == 200
 
 
-def test_a_page_of_this_machine_and_programs_change_what_they_like(wire: Wire) -> None:
-    assert status(wire, "POST", MAPS, BODY, **BROWSER, **JSON, Origin="http://localhost:3000") == 201
-    assert status(wire, "POST", MAPS, BODY, **BROWSER, **JSON, **{"Sec-Fetch-Site": "same-origin"}) == 201
+def test_the_servers_own_pages_and_programs_change_what_they_like(wire: Wire) -> None:
+    own = wire.url.rstrip("/")
+    assert status(wire, "POST", MAPS, BODY, **BROWSER, **JSON, Origin=own) == 201
+    assert status(wire, "POST", MAPS, BODY, **BROWSER, **JSON, Host="LOCALHOST:80", Origin="http://localhost") == 201
+    for site in ("same-origin", "Same-Origin", "none"):
+        assert status(wire, "POST", MAPS, BODY, **BROWSER, **JSON, **{"Sec-Fetch-Site": site}) == 201
     assert status(wire, "POST", MAPS, BODY) == 201
     assert status(wire, "POST", "/-/reset", User_Agent="curl/8.0") == 200
 
 
-def test_an_upgrade_from_a_page_elsewhere_is_a_change(wire: Wire) -> None:
-    fields = {"Upgrade": "websocket", "Connection": "Upgrade", "Origin": "https://evil.example"}
-    assert status(wire, "GET", f"{MAPS}/a", **fields) == 403
+def test_one_foreign_origin_of_two_is_enough(wire: Wire) -> None:
+    own = wire.url.rstrip("/")
+    for first, second in ((own, "https://evil.example"), ("https://evil.example", own)):
+        twice = {"Origin": f"{first}\r\nOrigin: {second}"}
+        assert status(wire, "POST", MAPS, BODY, **JSON, **twice) == 403
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "http://localhost:3000"}, 403),
+        ({"Origin": "http://printer"}, 403),
+        ({"Sec-Fetch-Site": "none"}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 404),
+        ({}, 404),
+    ],
+)
+def test_an_upgrade_is_a_change(wire: Wire, fields: dict[str, str], code: int) -> None:
+    upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", **fields}
+    assert status(wire, "GET", f"{MAPS}/a", **upgrade) == code
 
 
 def test_hosts_can_be_added(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ a page's own name that resolves to 127.0.0.1 (DNS rebinding) even reads the resp
 checks the origin of a request, so these are refused:
 
 * requests for a host that is neither this machine nor accepted by `--accept-hosts`
-* requests that may change something and come from a page elsewhere (Origin, Sec-Fetch-Site)
+* requests that may change something, upgrades among them, from a page of another origin (Origin, Sec-Fetch-Site): also
+  one on another port of this machine, because a command in a container may be one request away (`--run`)
 * bodies of a browser in a type that a plain form can send, or in none
 
 Programs are not affected: they send no Origin, and their configured address as Host.
@@ -24,6 +25,7 @@ from apiserver.request.messages import Request, Response
 
 __all__ = ["WebPages"]
 
+_PORTS: Final = {"http": 80, "https": 443}
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 #: Content types that a page may send anywhere without a preflight (Fetch: CORS-safelisted), and none.
 _FORMS: Final = frozenset({"", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
@@ -53,7 +55,7 @@ class WebPages:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        """Return whether a Host field or an origin's host is this machine's; cache positive results.
+        """Return whether a Host field is this machine's; cache positive results.
 
         A name of one label cannot be a page's own: outsiders cannot give it an address (it is a service of Docker
         Compose, or of /etc/hosts).
@@ -73,15 +75,30 @@ class WebPages:
 
     def _foreign(self, headers: Mapping[str, str]) -> str:
         """Return the refusal of a request that may change something; "" if it is accepted."""
-        if (origin := headers.get("origin")) and not ((host := urlsplit(origin).netloc) and self._is_ours(host)):
-            return f"it takes no changes from the web page {_quote(origin)}"
-        if headers.get("sec-fetch-site") == "cross-site":
-            return "it takes no changes from a web page of another site"
+        for origin in filter(None, headers.get("origin", "").split(", ")):
+            if not self._is_own_origin(origin, headers.get("host", "")):
+                return f"it takes no changes from the web page {_quote(origin)}; --accept-hosts adds hosts"
+        site = headers.get("sec-fetch-site", "same-origin").lower()
+        if site != "same-origin" and (site != "none" or "upgrade" in headers):
+            return "it takes no changes from a web page of another origin"
         if not headers.get("user-agent", "").startswith("Mozilla/"):
             return ""
         if headers.get("content-type", "").partition(";")[0].strip().lower() in _FORMS:
             return "it takes a browser's changes with a content type of their own alone, such as application/json"
         return ""
+
+    def _is_own_origin(self, origin: str, host: str) -> bool:
+        """Return whether an origin is the server that the request addresses, or a host of `--accept-hosts`."""
+        try:
+            page, server = urlsplit(origin), urlsplit(f"//{host}")
+            default = _PORTS.get(page.scheme)
+            if default is None or not page.hostname:
+                return False
+            if not self._accepted.isdisjoint(("*", page.hostname.rstrip("."))):
+                return True
+            return (page.hostname, page.port or default) == (server.hostname, server.port or default)
+        except ValueError:
+            return False
 
 
 def _name(host: str) -> str:
