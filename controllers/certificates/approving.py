@@ -33,7 +33,7 @@ class Approver(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers) -> None:
-        self._client = client.with_user_agent("certificate-controller")
+        self._client = client.for_controller("certificate-controller")
         self._requests = informers.of(SIGNING_REQUESTS, field_selector=f"spec.signerName={KUBELET_CLIENT}")
         self._controller = Controller(NAME, self.reconcile, workers=_WORKERS, queue="certificate")
         self._controller.follow(self._requests)

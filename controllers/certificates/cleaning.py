@@ -36,7 +36,7 @@ class Cleaner(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers) -> None:
-        self._client = client.with_user_agent("certificate-controller")
+        self._client = client.for_controller("certificate-controller")
         self._requests = informers.of(SIGNING_REQUESTS)
         self._controller = Controller(NAME, self.reconcile, queue="certificate_cleaner")
         self._controller.follow(self._requests)

@@ -34,7 +34,7 @@ class PodCleaner(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.with_user_agent("podcertificaterequestcleaner")
+        self._client = client.for_controller("podcertificaterequestcleaner")
         self._controller = Controller(NAME, self.reconcile, queue="podcertificaterequest_cleaner")
         if options.features.enabled(_GATE):
             self._requests = informers.of(POD_CERTIFICATE_REQUESTS)

@@ -40,7 +40,7 @@ class Signer(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client, self._options = client.with_user_agent("certificate-controller"), options.signing
+        self._client, self._options = client.for_controller("certificate-controller"), options.signing
         self._controller = Controller(NAME, self.reconcile, workers=_WORKERS, queue="certificate")
         self._signers = frozenset(signer for signer in SIGNERS if self._options.can_sign(signer))
         if self._signers:

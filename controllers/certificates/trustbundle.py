@@ -32,7 +32,7 @@ class TrustBundle(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.with_user_agent("kube-apiserver-serving-clustertrustbundle-publisher")
+        self._client = client.for_controller("kube-apiserver-serving-clustertrustbundle-publisher")
         self._anchors = options.root_ca
         digest = hashlib.sha256(self._anchors.encode()).hexdigest()[:24]
         self._name = f"{SIGNER.replace('/', ':')}:{digest}"

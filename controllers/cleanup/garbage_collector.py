@@ -62,7 +62,7 @@ class GarbageCollector(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.with_user_agent("generic-garbage-collector")
+        self._client = client.for_controller("generic-garbage-collector")
         self._informers = informers
         self._graph: dict[str, Node] = {}
         self._kinds: dict[tuple[str, str], Kind] = {}

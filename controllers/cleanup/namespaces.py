@@ -101,7 +101,7 @@ class Namespaces(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.with_user_agent("namespace-controller")
+        self._client = client.for_controller("namespace-controller")
         self._namespaces = informers.of(NAMESPACES)
         self._controller = Controller(NAME, self.reconcile, workers=options.workers(NAME))
         self._controller.follow(self._namespaces)

@@ -52,7 +52,7 @@ class PodGarbage(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.with_user_agent("pod-garbage-collector")
+        self._client = client.for_controller("pod-garbage-collector")
         self._threshold = options.terminated_pod_gc_threshold
         self._observed = options.features.enabled("PodObservedGenerationTracking")
         self._pods, self._nodes = informers.of(PODS), informers.of(NODES)

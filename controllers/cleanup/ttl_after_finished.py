@@ -30,7 +30,7 @@ class TtlAfterFinished(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.with_user_agent(NAME)
+        self._client = client.for_controller(NAME)
         self._jobs = informers.of(JOBS)
         self._controller = Controller(NAME, self.reconcile, workers=options.workers(NAME), queue="ttl_jobs_to_delete")
         self._controller.follow(self._jobs)

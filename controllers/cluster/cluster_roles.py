@@ -27,7 +27,7 @@ class ClusterRoles(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers) -> None:
-        self._client = client.with_user_agent(NAME)
+        self._client = client.for_controller(NAME)
         self._roles = informers.of(CLUSTER_ROLES)
         self._aggregated = self._roles.index(_INDEX, lambda role: ("yes",) if role.get("aggregationRule") else ())
         self._all = self._roles.index("every", lambda _: ("",))

@@ -35,7 +35,7 @@ class PolicyStatus(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.with_user_agent(NAME)
+        self._client = client.for_controller(NAME)
         self._policies = informers.of(VALIDATING_ADMISSION_POLICIES)
         self._controller = Controller(
             NAME, self.reconcile, workers=options.workers(NAME), queue="validatingadmissionpolicy-status"

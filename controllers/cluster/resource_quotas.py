@@ -36,7 +36,7 @@ class ResourceQuotas(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.with_user_agent("resourcequota-controller")
+        self._client = client.for_controller("resourcequota-controller")
         self._informers = informers
         self._quotas = informers.of(RESOURCE_QUOTAS)
         self._followed: set[Kind] = set()

@@ -39,7 +39,7 @@ class RootCertificates(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, root_ca: str) -> None:
-        self._client, self._data = client.with_user_agent("root-ca-cert-publisher"), {"ca.crt": root_ca}
+        self._client, self._data = client.for_controller("root-ca-cert-publisher"), {"ca.crt": root_ca}
         self._controller = Controller(NAME, self.reconcile, queue="root_ca_cert_publisher")
         self._syncs = Counter("root_ca_cert_publisher_sync_total", "Reconciled namespaces.", ("code",))
         self._durations = Histogram(

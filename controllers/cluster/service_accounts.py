@@ -23,7 +23,7 @@ class ServiceAccounts(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers) -> None:
-        self._client = client.with_user_agent("service-account-controller")
+        self._client = client.for_controller("service-account-controller")
         self._namespaces, self._accounts = informers.of(NAMESPACES), informers.of(SERVICE_ACCOUNTS)
         self._controller = Controller(NAME, self.reconcile)
         self._controller.follow(self._namespaces)

@@ -46,7 +46,7 @@ class ServiceRanges(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers) -> None:
-        self._client = client.with_user_agent("service-cidrs-controller")
+        self._client = client.for_controller("service-cidrs-controller")
         self._ranges, self._addresses = informers.of(SERVICE_CIDRS), informers.of(IP_ADDRESSES)
         self._controller = Controller(NAME, self.reconcile, queue="ipaddresses")
         self._controller.follow(self._ranges, lambda _: list(self._ranges.objects))

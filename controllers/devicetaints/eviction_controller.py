@@ -63,7 +63,7 @@ class DeviceTaintEviction(ControllerComponent):
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         features = options.features
         # Upstream's field manager is the program, not the controller.
-        self._client, self._enabled = client.with_user_agent("kube-controller-manager"), features.enabled(GATE)
+        self._client, self._enabled = client.for_controller(NAME), features.enabled(GATE)
         self._with_groups = features.enabled(GROUPS_GATE)
         self._recorder = CoreEventRecorder(self._client, NAME)
         self._for_workloads = features.enabled("DRAReservedForWorkloads")

@@ -43,7 +43,7 @@ class NodeLifecycle(ComponentOfSeveral):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.with_user_agent("node-controller")
+        self._client = client.for_controller("node-controller")
         self._nodes, self._pods = informers.of(NODES), informers.of(PODS)
         self._on_node = self._pods.index("node name", lambda pod: (pod["spec"].get("nodeName", ""),))
         self._recorder = CoreEventRecorder(self._client, "node-controller")

@@ -57,7 +57,7 @@ class TaintEviction(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.with_user_agent(NAME)
+        self._client = client.for_controller(NAME)
         self._observed = options.features.enabled("PodObservedGenerationTracking")
         self._compares = options.features.enabled(COMPARISON_GATE)
         self._recorder = CoreEventRecorder(self._client, NAME)

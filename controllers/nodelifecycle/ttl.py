@@ -36,7 +36,7 @@ class NodeTtl(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers) -> None:
-        self._client = client.with_user_agent(NAME)
+        self._client = client.for_controller(NAME)
         self._nodes = informers.of(NODES)
         self._count, self._step = 0, 0
         self._controller = Controller(NAME, self.reconcile, workers=_WORKERS, queue="ttlcontroller")

@@ -34,7 +34,7 @@ class Protection(ControllerComponent):
     ) -> None:
         """Create the controller. `adds` also adds the finalizer to existing objects without it."""
         self.name, self._enabled, self._adds = name, enabled, adds
-        self._client, self._kind, self._finalizer = client.with_user_agent(name), kind, finalizer
+        self._client, self._kind, self._finalizer = client.for_controller(name), kind, finalizer
         self._controller = Controller(name, self.reconcile, queue=queue)
         if enabled:
             self._objects = informers.of(kind)

@@ -40,7 +40,6 @@ from controllers.runtime.kinds import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES
 NAME = "resourceclaim-controller"
 #: Feature gate for claims of pod groups.
 GROUPS_GATE = "DRAWorkloadResourceClaims"
-_MANAGER = "ResourceClaimController"
 
 
 def build(client: Client, informers: Informers, options: Options) -> ResourceClaims:
@@ -54,7 +53,7 @@ class ResourceClaims(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.with_user_agent(_MANAGER)
+        self._client = client.for_controller("resource-claim-controller")
         features = options.features
         self._with_groups: bool = features.enabled(GROUPS_GATE)
         self._for_workloads: bool = features.enabled("DRAReservedForWorkloads")

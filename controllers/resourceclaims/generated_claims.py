@@ -24,6 +24,8 @@ __all__ = ["GeneratedClaims", "RecentObjects", "base_name", "generated_claim", "
 
 #: Maximum length of generateName: the server appends five characters, and a dash may precede them.
 _LONGEST_BASE = 57
+#: The field manager of statuses (upstream: pkg/controller/resourceclaim).
+FIELD_MANAGER = "ResourceClaimController"
 
 
 class RecentObjects(OrderedDict[str, Json]):
@@ -148,5 +150,20 @@ class GeneratedClaims:
         """Write claim names by entry to the owner's status."""
         meta = owner["metadata"]
         statuses = [{"name": entry, "resourceClaimName": name} for entry, name in names.items()]
-        body = {"metadata": {"uid": meta["uid"]}, "status": {"resourceClaimStatuses": statuses}}
-        await self._client.patch(kind, meta["name"], body, meta["namespace"], subresource="status", parse=False)
+        body = {
+            "apiVersion": self._client.at(kind).api_version,
+            "kind": kind.kind,
+            "metadata": {"name": meta["name"], "uid": meta["uid"]},
+            "status": {"resourceClaimStatuses": statuses},
+        }
+        await self._client.patch(
+            kind,
+            meta["name"],
+            body,
+            meta["namespace"],
+            type="apply",
+            subresource="status",
+            field_manager=FIELD_MANAGER,
+            force=True,
+            parse=False,
+        )

@@ -136,7 +136,7 @@ class PoolStatusRequests(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, *, enabled: bool) -> None:
-        self._client, self._enabled = client.with_user_agent(NAME), enabled
+        self._client, self._enabled = client.for_controller(NAME), enabled
         self._attempts: dict[str, int] = {}
         self._controller = Controller(NAME, self.reconcile)
         self._metrics = RequestMetrics()

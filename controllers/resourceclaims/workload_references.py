@@ -35,7 +35,7 @@ class WorkloadReferences(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, *, enabled: bool) -> None:
-        self._client, self._enabled = client.with_user_agent(NAME), enabled
+        self._client, self._enabled = client.for_controller(NAME), enabled
         self._controller = Controller(NAME, self.reconcile)
         if not enabled:
             return

@@ -75,6 +75,14 @@ class Client:
         """Return a client with another user agent on the same transport."""
         return Client(self.transport, user_agent, release=self.release)
 
+    def for_controller(self, name: str) -> Client:
+        """Return a client for one of kube-controller-manager's controllers, with a user agent of upstream's form.
+
+        Its beginning is the field manager of all controllers.
+        """
+        major, minor = self.release
+        return self.with_user_agent(f"kube-controller-manager/v{major}.{minor} (linux/amd64) kubernetes/{name}")
+
     def at(self, kind: Kind) -> Kind:
         """Return the kind in the version that the server serves."""
         return kind if self.release == NEWEST else at_release(kind, self.release)

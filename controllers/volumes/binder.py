@@ -65,7 +65,7 @@ class VolumeBinder(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.with_user_agent("persistent-volume-binder")
+        self._client = client.for_controller("persistent-volume-binder")
         self._attributes = options.features.enabled("VolumeAttributesClass")
         self._claims = Newest(informers.of(VOLUME_CLAIMS))
         self._volumes = Newest(informers.of(VOLUMES))

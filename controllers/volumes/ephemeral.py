@@ -32,7 +32,7 @@ class EphemeralVolumes(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.with_user_agent(NAME)
+        self._client = client.for_controller(NAME)
         self._pods, self._claims = informers.of(PODS), informers.of(VOLUME_CLAIMS)
         self._recorder = CoreEventRecorder(self._client, NAME)
         self._created = Counter("ephemeral_volume_controller_create_total", "Attempted creations of claims.")

@@ -63,7 +63,7 @@ class Provisioner(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.with_user_agent(NAME)
+        self._client = client.for_controller(NAME)
         self._class = options.storage_class
         self._claims, self._volumes = informers.of(VOLUME_CLAIMS), informers.of(VOLUMES)
         self._classes, self._nodes = informers.of(STORAGE_CLASSES), informers.of(NODES)

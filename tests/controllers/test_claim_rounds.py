@@ -107,7 +107,8 @@ def test_what_a_pod_lacks_is_made_of_the_template_and_told_in_its_status() -> No
         assert first[2] == generated_claim(P, PODS, "one", template(devices={"x": 1}))
         assert second[2]["metadata"]["annotations"] == {POD_CLAIM_NAME: "two"}
         names = [{"name": "one", "resourceClaimName": "p-one-x"}, {"name": "two", "resourceClaimName": "p-two-x"}]
-        body = {"metadata": {"uid": "p-uid"}, "status": {"resourceClaimStatuses": names}}
+        metadata = {"name": "p", "uid": "p-uid"}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {"resourceClaimStatuses": names}}
         assert status == ("patch/status", "Pod", ("p", body))
         assert [verb for verb, *_ in await world.look("pod:ns/p")] == ["patch/status"], "remembered until it is seen"
         world.has(claim("p-one-x") | {"metadata": {**claim("p-one-x")["metadata"], "uid": "p-one-"}})

@@ -32,6 +32,11 @@ class RecordingClient:
     def with_user_agent(self, _: str) -> RecordingClient:
         return self
 
+    for_controller = with_user_agent
+
+    def at(self, kind: Kind) -> Kind:
+        return kind
+
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Any:
         """Return an object of `there`. Raise NotFound without one."""
         if "get" in self.refuses:

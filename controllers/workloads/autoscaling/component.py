@@ -38,7 +38,7 @@ class Autoscalers(ControllerComponent):
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         self.options = options.autoscaler
-        self._client = client.with_user_agent("horizontal-pod-autoscaler")
+        self._client = client.for_controller("horizontal-pod-autoscaler")
         self._scalers, self._pods = informers.of(AUTOSCALERS), informers.of(PODS)
         self._pods_in = self._pods.index("namespace", lambda pod: (pod["metadata"]["namespace"],))
         self._recorder = CoreEventRecorder(self._client, "horizontal-pod-autoscaler")

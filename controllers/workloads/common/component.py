@@ -44,7 +44,7 @@ class Workload(ControllerComponent, ABC):
     ) -> None:
         """Create the component. `skips` is the prefix of upstream's stale-skip metric, if any."""
         self.name, self.kind = name, kind
-        self.client = client.with_user_agent(name)
+        self.client = client.for_controller(name)
         self.recorder = CoreEventRecorder(client, source)
         self._controller = Controller(name, self.reconcile, workers=options.workers(name), queue=queue)
         self._needed: dict[Kind, Informer] = {}

@@ -53,7 +53,7 @@ class CronJobs(ControllerComponent):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.with_user_agent(NAME)
+        self._client = client.for_controller(NAME)
         self._crons, self._jobs = informers.of(CRON_JOBS), informers.of(JOBS)
         self._of_cron = self._jobs.index("name of the controller", _controllers)
         self._recorder = CoreEventRecorder(self._client, NAME)

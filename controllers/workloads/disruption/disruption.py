@@ -58,7 +58,7 @@ class Disruption(ComponentOfSeveral):
     name = NAME
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        self._client = client.with_user_agent(NAME)
+        self._client = client.for_controller(NAME)
         self._observed = options.features.enabled("PodObservedGenerationTracking")
         self._budgets, self._pods = informers.of(DISRUPTION_BUDGETS), informers.of(PODS)
         namespace = lambda obj: (obj["metadata"]["namespace"],)  # noqa: E731
