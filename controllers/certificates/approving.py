@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.api.objects import Json
-from controllers.certificates.requests import condition, parse, with_condition
+from controllers.certificates.requests import RETRY_DELAYS, condition, parse, with_condition
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent, NotYetError
@@ -35,7 +35,9 @@ class Approver(ControllerComponent):
     def __init__(self, client: Client, informers: Informers) -> None:
         self._client = client.for_controller("certificate-controller")
         self._requests = informers.of(SIGNING_REQUESTS, field_selector=f"spec.signerName={KUBELET_CLIENT}")
-        self._controller = Controller(NAME, self.reconcile, workers=_WORKERS, queue="certificate")
+        self._controller = Controller(
+            NAME, self.reconcile, workers=_WORKERS, queue="certificate", retry_delays=RETRY_DELAYS
+        )
         self._controller.follow(self._requests)
 
     async def reconcile(self, name: str) -> None:

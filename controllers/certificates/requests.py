@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 from apiserver.api.credentials.certificates import RequestError, read_request
 from apiserver.api.objects import Json
 from controllers.runtime.controller import NotYetError
+from controllers.runtime.workqueue import RetryDelays
 
 if TYPE_CHECKING:
     from cryptography import x509
 
-__all__ = ["condition", "parse", "with_condition"]
+__all__ = ["RETRY_DELAYS", "condition", "parse", "with_condition"]
+
+#: Delays of failing requests.
+RETRY_DELAYS: Final = RetryDelays(timedelta(milliseconds=200), timedelta(seconds=1000))
 
 
 def condition(request: Json, kind: str) -> Json | None:

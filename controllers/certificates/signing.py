@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from apiserver.api.objects import Json
 from apiserver.runtime.clock import now
-from controllers.certificates.requests import condition, parse, with_condition
+from controllers.certificates.requests import RETRY_DELAYS, condition, parse, with_condition
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent, NotYetError
@@ -41,7 +41,9 @@ class Signer(ControllerComponent):
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         self._client, self._options = client.for_controller("certificate-controller"), options.signing
-        self._controller = Controller(NAME, self.reconcile, workers=_WORKERS, queue="certificate")
+        self._controller = Controller(
+            NAME, self.reconcile, workers=_WORKERS, queue="certificate", retry_delays=RETRY_DELAYS
+        )
         self._signers = frozenset(signer for signer in SIGNERS if self._options.can_sign(signer))
         if self._signers:
             self._requests = informers.of(SIGNING_REQUESTS)

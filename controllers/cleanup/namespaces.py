@@ -21,10 +21,12 @@ from controllers.runtime.discovery import served_kinds
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import NAMESPACES, PODS, Kind
 from controllers.runtime.times import go_time
+from controllers.runtime.workqueue import RetryDelays
 
 NAME = "namespace-controller"
 _FINALIZER = "kubernetes"
 _RETRY = timedelta(seconds=1)
+_RETRY_DELAYS: Final = RetryDelays(timedelta(milliseconds=5), timedelta(minutes=1))
 
 #: The conditions of a terminating namespace, with reason and message without problems.
 _HEALTHY: Final = {
@@ -103,7 +105,7 @@ class Namespaces(ControllerComponent):
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         self._client = client.for_controller("namespace-controller")
         self._namespaces = informers.of(NAMESPACES)
-        self._controller = Controller(NAME, self.reconcile, workers=options.workers(NAME))
+        self._controller = Controller(NAME, self.reconcile, workers=options.workers(NAME), retry_delays=_RETRY_DELAYS)
         self._controller.follow(self._namespaces)
 
     async def reconcile(self, name: str) -> timedelta | None:

@@ -28,11 +28,13 @@ from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import ENDPOINT_SLICES, ENDPOINTS, SERVICES, key_of
+from controllers.runtime.workqueue import RetryDelays
 from controllers.workloads.common.component import Workload
 from controllers.workloads.common.references import controller_reference
 from controllers.workloads.common.templates import pod_prefix
 
 NAME = "endpointslice-mirroring-controller"
+_RETRY_DELAYS: Final = RetryDelays(timedelta(seconds=1), timedelta(seconds=100))
 MANAGER: Final = "endpointslicemirroring-controller.k8s.io"
 #: Maximum number of mirrored addresses per subset.
 MOST: Final = 1000
@@ -54,7 +56,7 @@ class Mirroring(Workload):
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         super().__init__(
             NAME, client, informers, options, ENDPOINTS,
-            source="endpoint-slice-mirroring-controller", queue="endpoint_slice_mirroring",
+            source="endpoint-slice-mirroring-controller", queue="endpoint_slice_mirroring", retry_delays=_RETRY_DELAYS,
         )  # fmt: skip
         self._services = self.need(informers.of(SERVICES))
         self._slices = self.need(informers.of(ENDPOINT_SLICES))

@@ -31,9 +31,11 @@ from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import ENDPOINT_SLICES, NODES, PODS, SERVICES, Kind, key_of
+from controllers.runtime.workqueue import RetryDelays
 from controllers.workloads.common.component import Workload
 
 NAME = "endpointslice-controller"
+_RETRY_DELAYS: Final = RetryDelays(timedelta(seconds=1), timedelta(seconds=1000))
 MANAGER: Final = "endpointslice-controller.k8s.io"
 #: Delay that batches changes of slices.
 _BATCH: Final = timedelta(seconds=1)
@@ -52,8 +54,9 @@ class EndpointSlices(Workload):
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         super().__init__(
-            NAME, client, informers, options, SERVICES, source="endpoint-slice-controller", queue="endpoint_slice"
-        )
+            NAME, client, informers, options, SERVICES,
+            source="endpoint-slice-controller", queue="endpoint_slice", retry_delays=_RETRY_DELAYS,
+        )  # fmt: skip
         self._nodes = self.need(informers.of(NODES))
         self._slices = self.need(informers.of(ENDPOINT_SLICES))
         self._of_service = self._slices.index("service and manager", _service_and_manager)

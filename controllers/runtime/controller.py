@@ -23,7 +23,7 @@ from apiserver.api.objects import Json
 from apiserver.runtime.metrics import Family
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import key_of
-from controllers.runtime.workqueue import Workqueue
+from controllers.runtime.workqueue import DEFAULT, RetryDelays, Workqueue
 
 Reconcile = Callable[[str], Awaitable[timedelta | None]]
 log = logging.getLogger(__name__)
@@ -106,7 +106,9 @@ class ComponentOfSeveral:
 class Controller:
     """A queue, its workers, and the informers that feed it. `Informers` runs the informers."""
 
-    def __init__(self, name: str, reconcile: Reconcile, *, workers: int = 1, queue: str = "") -> None:
+    def __init__(
+        self, name: str, reconcile: Reconcile, *, workers: int = 1, queue: str = "", retry_delays: RetryDelays = DEFAULT
+    ) -> None:
         """Create a controller.
 
         Args:
@@ -114,9 +116,10 @@ class Controller:
             reconcile: The work for one key.
             workers: The number of keys reconciled concurrently.
             queue: The queue's name in metrics; the controller's name by default.
+            retry_delays: The delays of failing keys.
         """
         self.name = name
-        self.queue = Workqueue(name=queue or name)
+        self.queue = Workqueue(retry_delays, name=queue or name)
         self._reconcile = reconcile
         self._workers = workers
         self._informers: list[Informer] = []

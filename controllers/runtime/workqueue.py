@@ -4,7 +4,8 @@ Its invariant is about three sets: `order` (what to do next), `dirty` (needs wor
 `order` is in `dirty` and not in `processing`. A key that becomes dirty during its processing returns to `order`
 afterwards. So no key is processed twice concurrently, and no change is lost.
 
-Delays follow client-go: a waiting key keeps the earlier time; a failing key waits 5 ms, doubling to 1000 s.
+Delays follow client-go: a waiting key keeps the earlier time; a failing key waits for its backoff, by default 5 ms,
+doubling to 1000 s.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from datetime import timedelta
+from typing import NamedTuple
 
 from apiserver.runtime.clock import Timer, purpose
 from controllers.runtime.queuemetrics import QueueMetrics
@@ -21,17 +23,22 @@ class Resync(timedelta):
     """The delay before an upkeep pass, which no known deadline requires."""
 
 
+class RetryDelays(NamedTuple):
+    """Delays of a failing key: the first, and the bound of their doubling."""
+
+    base: timedelta
+    maximum: timedelta
+
+
+#: client-go's.
+DEFAULT = RetryDelays(timedelta(milliseconds=5), timedelta(seconds=1000))
+
+
 class Workqueue:
     """A queue that has each key at most once."""
 
-    def __init__(
-        self,
-        base: timedelta = timedelta(milliseconds=5),
-        maximum: timedelta = timedelta(seconds=1000),
-        *,
-        name: str = "",
-    ) -> None:
-        self._base, self._maximum = base, maximum
+    def __init__(self, retry_delays: RetryDelays = DEFAULT, *, name: str = "") -> None:
+        self._retry_delays = retry_delays
         self._order: deque[str] = deque()
         self._dirty: set[str] = set()
         self._processing: set[str] = set()
@@ -95,7 +102,8 @@ class Workqueue:
         self.metrics.retries.inc(self.metrics.name)
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        delay = self._maximum if failures > 30 else min(self._base * 2**failures, self._maximum)
+        base, maximum = self._retry_delays
+        delay = maximum if failures > 30 else min(base * 2**failures, maximum)
         self.add_after(key, delay)
 
     def forget(self, key: str) -> None:

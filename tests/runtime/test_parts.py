@@ -20,7 +20,7 @@ from controllers.runtime.kinds import NODES, PODS, VOLUMES, key_of, split_key
 from controllers.runtime.newest import Newest
 from controllers.runtime.times import go_time, micro_time, parse_time
 from controllers.runtime.transport import NoTransport
-from controllers.runtime.workqueue import Resync, Workqueue
+from controllers.runtime.workqueue import Resync, RetryDelays, Workqueue
 
 pytestmark = pytest.mark.integration
 
@@ -127,7 +127,7 @@ async def test_a_client_waits_longer_each_time_and_begins_anew_after_two_minutes
 
 
 async def test_failures_are_counted_until_they_are_forgotten_and_waits_end_at_the_limit() -> None:
-    queue = Workqueue(timedelta(seconds=1), timedelta(seconds=5))
+    queue = Workqueue(RetryDelays(timedelta(seconds=1), timedelta(seconds=5)))
     loop, begun = asyncio.get_running_loop(), asyncio.get_running_loop().time()
     waits = []
     assert queue.retries("a") == 0

@@ -18,7 +18,7 @@ from controllers.runtime.controller import Controller, ControllerComponent
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informer, Informers
 from controllers.runtime.kinds import Kind, key_of
-from controllers.runtime.workqueue import Resync
+from controllers.runtime.workqueue import DEFAULT, Resync, RetryDelays
 
 #: Retry interval of a stale owner. Usually the watch event of the write enqueues it earlier.
 _BEHIND = Resync(seconds=1)
@@ -41,12 +41,15 @@ class Workload(ControllerComponent, ABC):
         source: str,
         queue: str,
         skips: str = "",
+        retry_delays: RetryDelays = DEFAULT,
     ) -> None:
         """Create the component. `skips` is the prefix of upstream's stale-skip metric, if any."""
         self.name, self.kind = name, kind
         self.client = client.for_controller(name)
         self.recorder = CoreEventRecorder(client, source)
-        self._controller = Controller(name, self.reconcile, workers=options.workers(name), queue=queue)
+        self._controller = Controller(
+            name, self.reconcile, workers=options.workers(name), queue=queue, retry_delays=retry_delays
+        )
         self._needed: dict[Kind, Informer] = {}
         self._written: dict[str, dict[Kind, int]] = {}
         self._skips: Counter | None = None

@@ -27,7 +27,7 @@ from controllers.workloads.jobs.backoff import Record
 from controllers.workloads.jobs.gangs import GATE, Gangs
 from controllers.workloads.jobs.manager import Pods
 from controllers.workloads.jobs.metrics import JobMetrics
-from controllers.workloads.jobs.orphans import Orphans
+from controllers.workloads.jobs.orphans import RETRY_DELAYS, Orphans
 from controllers.workloads.jobs.reconcile import CONTROLLER_NAME, Gates, ReconcilePass
 from controllers.workloads.jobs.template import FINALIZER, has_finalizer
 from controllers.workloads.jobs.tracking import Tracker
@@ -50,7 +50,7 @@ class Jobs(Workload):
     """The job controller. Keys are those of Jobs."""
 
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
-        super().__init__(NAME, client, informers, options, JOBS, source=NAME, queue="job")
+        super().__init__(NAME, client, informers, options, JOBS, source=NAME, queue="job", retry_delays=RETRY_DELAYS)
         self._gates = Gates.of(options.features)
         self._job_metrics = JobMetrics()
         self._expectations = Expectations()

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import Final
+
 from apiserver.api.objects import Json
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import JOBS, key_of
+from controllers.runtime.workqueue import RetryDelays
 from controllers.workloads.common.references import controller_of
 from controllers.workloads.jobs.manager import remove_finalizer
 from controllers.workloads.jobs.reconcile import CONTROLLER_NAME
 from controllers.workloads.jobs.template import has_finalizer
 from controllers.workloads.jobs.verdict import is_over
+
+#: Delays after a refused write, such as a pod beyond its quota, of Jobs and of their pods.
+RETRY_DELAYS: Final = RetryDelays(timedelta(seconds=1), timedelta(minutes=1))
 
 
 class Orphans:
@@ -20,7 +27,7 @@ class Orphans:
     def __init__(self, client: Client, name: str, jobs: Informer, pods: Informer, *, managed_by: bool) -> None:
         """Create the queue. `managed_by` excludes the Jobs of other controllers."""
         self._client, self._jobs, self._pods, self._managed_by = client, jobs, pods, managed_by
-        self.controller = Controller(name, self.reconcile, queue="job_orphan_pod")
+        self.controller = Controller(name, self.reconcile, queue="job_orphan_pod", retry_delays=RETRY_DELAYS)
         self.controller.require(jobs)
         self.controller.require(pods)
 
