@@ -25,11 +25,11 @@ class Flaky(RecordingClient):
 
     away = 0
 
-    def _note(self, verb: str, kind: Any, what: Any) -> Any:
+    def _record(self, verb: str, kind: Any, what: Any) -> Any:
         if self.away:
             self.away -= 1
             raise TransportError("nobody is there")
-        return super()._note(verb, kind, deepcopy(what))  # A series goes on counting.
+        return super()._record(verb, kind, deepcopy(what))  # A series goes on counting.
 
 
 def played(
