@@ -104,10 +104,8 @@ class Kubelet:
     ) -> None:
         """Create a kubelet.
 
-        Args:
-            with_health: Adds the health of devices to container statuses; None if health is not reported.
-            pods: Returns the pods bound to the node.
-            certificates: None if pods have no certificates.
+        `with_health` adds the health of devices to container statuses, `pods` returns the pods bound to the node.
+        Without `certificates` pods have none.
         """
         self._admission = NodeAdmission(pods, host.comparing)
         self._host, self._recorder, self._with_health = host, recorder, with_health

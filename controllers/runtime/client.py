@@ -109,11 +109,9 @@ class Client:
         accept: str = "",
         parse: bool = True,
     ) -> Json:
-        """Send any request and return the parsed answer; `{}` if it has no body.
+        """Send any request and return the parsed answer; `{}` if it has no body, or without `parse`.
 
-        Args:
-            accept: The media types for the answer; JSON by default.
-            parse: False skips parsing the answer; the result is `{}`.
+        `accept` has the media types for the answer, by default JSON.
         """
         data = b"" if body is None else body if isinstance(body, bytes) else orjson.dumps(body)
         headers = self._typed[media_type] if body is not None else self._headers
@@ -242,10 +240,8 @@ class Client:
     ) -> AsyncGenerator[Batch, None]:
         """Yield events in batches as they arrive, until the server ends the watch. Use with `contextlib.aclosing`.
 
-        Args:
-            initial_events: Start with the present objects as ADDED, followed by a bookmark with the annotation
-                `k8s.io/initial-events-end`.
-            duration: The time after which the server is to end the watch.
+        With `initial_events` the present objects come first as ADDED, followed by a bookmark with the annotation
+        `k8s.io/initial-events-end`. The server ends the watch after `duration`.
 
         Raises:
             StatusError: An ERROR event or a refused watch; 410 means that the version is gone.

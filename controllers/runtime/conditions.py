@@ -19,8 +19,7 @@ def condition_of(obj: Json, type: str) -> Json | None:
 def with_condition(conditions: Iterable[Json], new: Json) -> list[Json]:
     """Return the conditions with one of them replaced or appended.
 
-    Args:
-        new: The whole condition. Its `lastTransitionTime` is used only if the status changes.
+    `new` is the whole condition. Its `lastTransitionTime` is used only if the status changes.
     """
     result, known = [], False
     for condition in conditions:
@@ -36,10 +35,7 @@ def with_condition(conditions: Iterable[Json], new: Json) -> list[Json]:
 def condition_patch(pod: Json, new: Json) -> Json:
     """Return the status patch that sets a condition; empty if it is already set.
 
-    The patch has only the changed keys and the order of the list.
-
-    Args:
-        new: The whole condition. Its `lastTransitionTime` is used only if the status changes.
+    The patch has only the changed keys and the order of the list. `new` is as for `with_condition`.
     """
     conditions = (pod.get("status") or {}).get("conditions") or []
     known = next((c for c in conditions if c["type"] == new["type"]), None)

@@ -100,10 +100,7 @@ class Connection(asyncio.Protocol):
         return self._status, Fields(self._headers), body[0] if len(body) == 1 else b"".join(body)
 
     async def open(self, request: bytes, deadline: float | None = None) -> tuple[int, Fields]:
-        """Send a request whose answer is read from `chunks`.
-
-        Args:
-            deadline: Seconds after which the answer must have ended.
+        """Send a request whose answer is read from `chunks`, and must have ended within `deadline` seconds.
 
         Raises:
             TransportError: The connection broke.

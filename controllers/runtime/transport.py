@@ -30,9 +30,8 @@ class Transport(Protocol):
     ) -> tuple[int, Headers, AsyncIterator[bytes]]:
         """Send one request; return its answer in chunks cut anywhere. Closing the iterator (aclose) ends it.
 
-        Args:
-            deadline: Seconds after which an unfinished stream raises TransportError. A transport without a network
-                ignores it: its connections cannot die unnoticed.
+        A stream that has not ended within `deadline` seconds raises TransportError. A transport without a network
+        ignores the deadline: its connections cannot die unnoticed.
         """
         ...
 

@@ -179,12 +179,9 @@ def find_volume(
 ) -> Json | None:
     """Return the volume for a claim, or None. Raise VolumeError.
 
-    A volume that names the claim comes first, then (unless `named_only`) the smallest available volume that fits.
-
-    Args:
-        attributes: Enables VolumeAttributesClasses.
-        node: The node that must be reachable.
-        taken: Names of volumes that are already assigned.
+    A volume that names the claim comes first, then (unless `named_only`) the smallest available volume that fits and is
+    not among the assigned ones (`taken`). It must be reachable from `node`.
+    `attributes` enables VolumeAttributesClasses.
     """
     if attributes_class(claim) and not attributes:
         raise VolumeError(

@@ -59,9 +59,10 @@ class CustomVersion(Version):
 def resource_of(
     definition: Json, webhooks: Webhooks, *, since: int, shared: bool, terminating: Callable[[], bool]
 ) -> Resource:
-    """Build the resource of a definition in hub form.
+    """Build the resource of a definition.
 
     Args:
+        definition: The definition in hub form.
         webhooks: Client for conversion webhooks, if the definition has one.
         since: The revision from which on rows have the definition's form.
         shared: Other servers may still write rows in an older form.

@@ -302,10 +302,8 @@ def hints_of(plugin: Plugin, uses_queueing_hints: bool = True) -> Hints:
     """Return the events that may change the plugin's verdict.
 
     They are the plugin's own hints, or follow from what it reads. A plugin with NODE_ADD gets NODE_TAINT as well: a
-    taint may have led an earlier plugin to reject the node when it was added.
-
-    Args:
-        uses_queueing_hints: The gate SchedulerQueueingHints. If it is off, each of these events wakes the pod.
+    taint may have led an earlier plugin to reject the node when it was added. Without the gate SchedulerQueueingHints
+    each of these events wakes the pod.
     """
     hints = plugin.hints if plugin.hints is not None else _derive_hints(plugin.reads)
     if ClusterEvent.NODE_ADD in hints and ClusterEvent.NODE_TAINT not in hints:

@@ -97,8 +97,7 @@ class Preemption:
     ) -> None:
         """Create the plugin.
 
-        Args:
-            for_groups: Preemption for a pod of a group is left to its whole group (gate WorkloadAwarePreemption).
+        With `for_groups`, preemption for a pod of a group is left to its whole group (gate WorkloadAwarePreemption).
         """
         self._for_groups = for_groups
         self._percentage, self._at_least = arguments.candidates_percentage, arguments.candidates_at_least

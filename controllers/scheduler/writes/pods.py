@@ -39,11 +39,7 @@ class PodWriter:
         self._client = client
 
     async def write_unscheduled(self, pod: Json, reason: str, message: str, nominated: str | None) -> None:
-        """Write why the pod is not scheduled.
-
-        Args:
-            nominated: The nominated node, "" for none; None leaves it unchanged.
-        """
+        """Write why the pod is not scheduled, and its nominated node: "" for none; None leaves it unchanged."""
         status = condition_patch(pod, unscheduled_condition(pod, reason, message, go_time(clock.now())))
         if nominated is not None and nominated != (pod.get("status") or {}).get("nominatedNodeName", ""):
             status["nominatedNodeName"] = nominated or None
