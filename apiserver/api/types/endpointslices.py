@@ -46,7 +46,7 @@ Endpoint = Struct("io.k8s.api.discovery.v1.Endpoint", lambda: (
     field("hints", 8, EndpointHints, pointer=True, doc="Zones and nodes that should send traffic to the endpoint."),
 ), doc="Endpoint is one destination of a service's traffic.")
 EndpointPort = Struct("io.k8s.api.discovery.v1.EndpointPort", lambda: (
-    field("name", 1, STRING, pointer=True, fills="",
+    field("name", 1, STRING, pointer=True, fills="", limits=Limits(format="dns-label", empty=False),
         doc="Name of the port: empty or a DNS label, unique in the slice; that of the service's port."),
     field("protocol", 2, Protocol, pointer=True, fills="TCP", doc="TCP (the default), UDP or SCTP."),
     field("port", 3, INT32, pointer=True, doc="Port number of the endpoints; all ports when not set."),

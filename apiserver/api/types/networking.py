@@ -103,7 +103,8 @@ IngressPortStatus = Struct("io.k8s.api.networking.v1.IngressPortStatus", lambda:
 ), doc="IngressPortStatus reports on a port of a load balancer.")
 IngressLoadBalancerIngress = Struct("io.k8s.api.networking.v1.IngressLoadBalancerIngress", lambda: (
     field("ip", 1, STRING, doc="Address of the load balancer, if it is known by address."),
-    field("hostname", 2, STRING, doc="DNS name of the load balancer, if it is known by name."),
+    field("hostname", 2, STRING, limits=Limits(format="host-name"),
+        doc="DNS name of the load balancer, if it is known by name."),
     field("ports", 4, ListOf(IngressPortStatus), doc="Report on each port."),
 ), doc="IngressLoadBalancerIngress is one address of a load balancer.")
 IngressLoadBalancerStatus = Struct("io.k8s.api.networking.v1.IngressLoadBalancerStatus", lambda: (

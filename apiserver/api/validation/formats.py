@@ -13,15 +13,16 @@ from typing import Final, NamedTuple
 from apiserver.api.errors.field_errors import FieldError, Named, Path, invalid, required, too_long
 from apiserver.api.values import names
 from apiserver.api.values.bounded_cache import remembered
-from apiserver.api.values.networks import legacy_ip
+from apiserver.api.values.networks import legacy_ip, parse_address
 
-__all__ = ["FORMATS", "Format", "driver_name", "no_backsteps"]
+__all__ = ["FORMATS", "NO_ADDRESS", "Format", "driver_name", "no_backsteps"]
 
 IDENTIFIER_LIMIT: Final = 32
 DRIVER_LIMIT: Final = 63
 #: domain, slash and identifier
 QUALIFIED_LIMIT: Final = DRIVER_LIMIT + 1 + IDENTIFIER_LIMIT
 _LABEL_LIMIT: Final = 63
+NO_ADDRESS: Final = "must be a DNS name, not an IP address"
 
 
 class Format(NamedTuple):
@@ -177,6 +178,12 @@ def _sysctl(path: Path, name: str) -> list[FieldError]:
     return [invalid(path, name, f"must have at most {_SYSCTL_LENGTH} characters and match regex {_SYSCTL}")]
 
 
+def _host_name(path: Path, value: str) -> list[FieldError]:
+    """Check a subdomain that is no IP address."""
+    errors = _invalid(path, value, names.dns_subdomain(value))
+    return errors if parse_address(value) is None else [*errors, invalid(path, value, NO_ADDRESS)]
+
+
 def _percent(path: Path, value: str) -> list[FieldError]:
     return [] if names.PERCENT.matches(value) else [invalid(path, Named(value), names.PERCENT.text)]
 
@@ -196,6 +203,7 @@ FORMATS: Final[dict[str, Format]] = {
     "env-var-name": _by(names.relaxed_env_var_name),
     "file-path": _format(_file_path),
     "fully-qualified-name": _format(_fully_qualified_name, QUALIFIED_LIMIT),
+    "host-name": _format(_host_name),
     "http-header-name": _by(names.http_header_name),
     "ip": _format(legacy_ip),
     "label-key": _by(names.label_key),

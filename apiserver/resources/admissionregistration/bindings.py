@@ -16,6 +16,7 @@ from apiserver.api.errors.field_errors import (
 from apiserver.api.objects import Json
 from apiserver.api.schema.language import Struct
 from apiserver.api.types.admissionregistration.policies import V1, V1ALPHA1, V1BETA1
+from apiserver.api.validation.items import each_unique
 from apiserver.api.values.names import dns_subdomain, path_segment
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Version, prerelease
@@ -70,21 +71,21 @@ def _reference_errors(path: Path, ref: Json | None) -> list[FieldError]:
 
 
 def _action_errors(path: Path, actions: list[str]) -> list[FieldError]:
+    if not actions:
+        return [required(path, "at least one validation action is required")]
     errors: list[FieldError] = []
-    seen: set[str] = set()
-    for index, action in enumerate(actions):
+    for at, action, is_repeated in each_unique(path, actions):
         if action not in _ACTIONS:
-            errors.append(not_supported(path[index], action, _ACTIONS))
-        if action in seen:
-            errors.append(duplicate(path[index], action))
-        seen.add(action)
-    if {"Deny", "Warn"} <= seen:
+            errors.append(not_supported(at, action, _ACTIONS))
+        if is_repeated:
+            errors.append(duplicate(at, action))
+    if {"Deny", "Warn"} <= set(actions):
         text = (
             "must not contain both Deny and Warn (repeating the same validation failure information in the API response"
             " and headers serves no purpose)"
         )
         errors.append(invalid(path, actions, text))
-    return errors or ([] if seen else [required(path, "at least one validation action is required")])
+    return errors
 
 
 class BindingStrategy(ConfigurationStrategy):

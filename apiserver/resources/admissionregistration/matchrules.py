@@ -19,7 +19,9 @@ from apiserver.api.errors.field_errors import (
     too_many,
 )
 from apiserver.api.objects import Json
-from apiserver.api.values.names import label_key, path_segment
+from apiserver.api.validation.formats import FORMATS
+from apiserver.api.validation.items import each_item, each_unique
+from apiserver.api.values.names import label_key
 from apiserver.resources.common.core_rules import validate_label_selector
 
 if TYPE_CHECKING:
@@ -67,13 +69,10 @@ def match_resources_errors(path: Path, match: Json) -> list[FieldError]:
 
 def _named_rule_errors(path: Path, rule: Json) -> list[FieldError]:
     errors: list[FieldError] = []
-    seen: set[str] = set()
-    for index, name in enumerate(rule.get("resourceNames") or ()):
-        at = (path / "resourceNames")[index]
-        errors += [invalid(at, name, text) for text in path_segment(name)]
-        if name in seen:
+    for at, name, is_repeated in each_unique(path / "resourceNames", rule.get("resourceNames")):
+        errors += FORMATS["path-segment"].errors(at, name)
+        if is_repeated:
             errors.append(duplicate(at, name))
-        seen.add(name)
     return errors + rule_errors(path, rule)
 
 
@@ -111,8 +110,7 @@ def _resources_errors(path: Path, resources: list[str]) -> list[FieldError]:
     of_resource: set[str] = set()  # x/*
     of_subresource: set[str] = set()  # */x
     plain = False
-    for index, text in enumerate(resources):
-        at = path[index]
+    for at, text in each_item(path, resources):
         if not text:
             errors.append(required(at))
             continue
@@ -151,13 +149,10 @@ def match_condition_errors(
     errors: list[FieldError] = []
     if len(conditions) > _MOST_CONDITIONS:
         errors.append(too_many(path, len(conditions), _MOST_CONDITIONS))
-    names: set[str] = set()
-    for index, condition in enumerate(conditions):
-        at, name = path[index], condition.get("name", "")
+    for at, condition, is_repeated in each_unique(path, conditions, "name"):
         errors += _condition_errors(at, condition, release, params=params, stored=stored)
-        if name and name in names:
-            errors.append(duplicate(at / "name", name))
-        names.add(name)
+        if is_repeated and condition.get("name"):
+            errors.append(duplicate(at / "name", condition["name"]))
     return errors
 
 

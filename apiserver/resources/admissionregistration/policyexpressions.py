@@ -13,6 +13,7 @@ from apiserver.api.errors.field_errors import FieldError, Path, duplicate, inval
 from apiserver.api.objects import Json
 from apiserver.api.types.admissionregistration.policies import V1
 from apiserver.api.validation.internal_values import internal
+from apiserver.api.validation.items import each_item, each_unique
 from apiserver.api.values.names import label_key
 from apiserver.cel.checking.schemas import RESERVED
 from apiserver.cel.engine import Compiled, Language
@@ -87,8 +88,7 @@ def _texts(items: Iterable[Json] | None, field: str) -> set[str]:
 
 def _variables(compiler: _Compiler, spec: Json, stored: set[str]) -> list[FieldError]:
     errors: list[FieldError] = []
-    for index, variable in enumerate(spec.get("variables") or ()):
-        at = (_SPEC / "variables")[index]
+    for at, variable in each_item(_SPEC / "variables", spec.get("variables")):
         name, expression = variable.get("name", ""), variable.get("expression", "")
         if not name.strip():
             errors.append(required(at / "name", "name is not specified"))
@@ -118,13 +118,10 @@ def validating_errors(release: Release, obj: Json, old: Json | None) -> list[Fie
         shown = [internal(V1.AuditAnnotation, item) for item in annotations]
         errors.append(invalid(path, shown, f"must not have more than {_MOST_ANNOTATIONS} auditAnnotations"))
     stored = _texts(before.get("auditAnnotations"), "valueExpression")
-    keys: set[str] = set()
-    for index, annotation in enumerate(annotations):
-        errors += _annotation_errors(compiler, path[index], obj["metadata"].get("name", ""), annotation, stored)
-        key = annotation.get("key", "")
-        if key in keys:
-            errors.append(duplicate(path[index] / "key", key))
-        keys.add(key)
+    for at, annotation, is_repeated in each_unique(path, annotations, "key"):
+        errors += _annotation_errors(compiler, at, obj["metadata"].get("name", ""), annotation, stored)
+        if is_repeated:
+            errors.append(duplicate(at / "key", annotation.get("key", "")))
     return errors
 
 

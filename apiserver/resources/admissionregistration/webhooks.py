@@ -14,6 +14,7 @@ from apiserver.api.types.admissionregistration.webhooks import (
     MutatingWebhookConfiguration,
     ValidatingWebhookConfiguration,
 )
+from apiserver.api.validation.items import each_unique
 from apiserver.api.values.names import fully_qualified_name
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Version
@@ -79,9 +80,7 @@ def _errors(ctx: Context, webhooks: list[Json], old: list[Json] | None) -> list[
     kept = [item.get("matchConditions") for item in old] if old is not None else None
     same_conditions = [item.get("matchConditions") for item in webhooks] == kept
     errors: list[FieldError] = []
-    seen: set[str] = set()
-    for index, webhook in enumerate(webhooks):
-        at, name = _WEBHOOKS[index], webhook.get("name", "")
+    for at, webhook, is_repeated in each_unique(_WEBHOOKS, webhooks, "name"):
         errors += _webhook_errors(at, webhook, strictness)
         if not same_conditions:
             errors += match_condition_errors(
@@ -96,9 +95,8 @@ def _errors(ctx: Context, webhooks: list[Json], old: list[Json] | None) -> list[
             f"must specify one of {', '.join(_REVIEWS)}",
             recognized=strictness.recognized,
         )
-        if strictness.unique and name and name in seen:
-            errors.append(duplicate(at / "name", name))
-        seen.add(name)
+        if strictness.unique and is_repeated and webhook.get("name"):
+            errors.append(duplicate(at / "name", webhook["name"]))
     return errors
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from apiserver.api.errors.field_errors import FieldError, Named, Path, duplicate, invalid, required
 from apiserver.api.objects import Json
 from apiserver.api.types.storageversions import StorageVersion
+from apiserver.api.validation.items import each_item, each_unique
 from apiserver.api.values.names import dns1035_label, dns_subdomain, label_key
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.metadata import keep_metadata_for_status
@@ -45,8 +46,9 @@ def _api_version(text: str) -> str:
 
 
 def _versions(path: Path, versions: list[str]) -> Errors:
-    problems = ((path[index], version, _api_version(version)) for index, version in enumerate(versions))
-    return [invalid(at, version, problem) for at, version, problem in problems if problem]
+    return [
+        invalid(at, version, problem) for at, version in each_item(path, versions) if (problem := _api_version(version))
+    ]
 
 
 def _server(path: Path, server: Json) -> Errors:
@@ -59,8 +61,7 @@ def _server(path: Path, server: Json) -> Errors:
     if encoding not in decodable:
         text = f"decodableVersions must include encodingVersion {encoding}"
         errors.append(invalid(path / "decodableVersions", server.get("decodableVersions"), text))
-    for index, version in enumerate(server.get("servedVersions") or ()):
-        at = (path / "servedVersions")[index]
+    for at, version in each_item(path / "servedVersions", server.get("servedVersions")):
         if problem := _api_version(version):
             errors.append(invalid(at, version, problem))
         if version not in decodable:
@@ -105,12 +106,10 @@ def _conditions(conditions: list[Json]) -> Errors:
 
 def _status(status: Json) -> Errors:
     errors: Errors = []
-    seen: set[str] = set()
-    for index, server in enumerate(status.get("storageVersions") or ()):
-        path, name = (_STATUS / "storageVersions")[index], server.get("apiServerID", "")
-        if name in seen:
-            errors.append(duplicate(path / "apiServerID", Named(name)))
-        seen.add(name)
+    servers = status.get("storageVersions")
+    for path, server, is_repeated in each_unique(_STATUS / "storageVersions", servers, "apiServerID"):
+        if is_repeated:
+            errors.append(duplicate(path / "apiServerID", Named(server.get("apiServerID", ""))))
         errors += _server(path, server)
     return errors + _common(status) + _conditions(status.get("conditions") or [])
 

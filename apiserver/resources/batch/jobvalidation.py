@@ -34,6 +34,7 @@ from apiserver.api.types.batch import JobSpec, PodFailurePolicyOnExitCodesRequir
 from apiserver.api.types.meta import LabelSelector
 from apiserver.api.validation.compile import At
 from apiserver.api.validation.internal_values import internal
+from apiserver.api.validation.items import each_unique
 from apiserver.api.values.names import dns_label, domain_prefixed_path
 from apiserver.resources.batch.indexes import IndexesError, count_indexes
 from apiserver.resources.common.core_rules import RULES
@@ -207,13 +208,11 @@ RULES.set(
 def _exit_codes(at: At) -> list[FieldError]:
     """Require ascending values without duplicates."""
     errors, path, values = at.field("values"), at.path / "values", at.value["values"]
-    seen: set[int] = set()
-    for index, value in enumerate(values):
+    for here, value, is_repeated in each_unique(path, values):
         if at.value.get("operator") == "In" and value == 0:
-            errors.append(invalid(path[index], value, "must not be 0 for the In operator"))
-        if value in seen:
-            errors.append(duplicate(path[index], value))
-        seen.add(value)
+            errors.append(invalid(here, value, "must not be 0 for the In operator"))
+        if is_repeated:
+            errors.append(duplicate(here, value))
     if values != sorted(values):
         errors.append(invalid(path, values, "must be ordered"))
     return errors

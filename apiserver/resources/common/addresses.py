@@ -6,10 +6,42 @@ apimachinery/pkg/util/validation (ip.go).
 
 from __future__ import annotations
 
-from apiserver.api.errors.field_errors import FieldError, Path, go_quote, invalid
-from apiserver.api.values.networks import is_plain_ipv4, parse_address, parse_interface
+from typing import Final
 
-__all__ = ["address_warnings", "reachable", "subnet_warnings"]
+from apiserver.api.errors.field_errors import FieldError, Path, go_quote, invalid
+from apiserver.api.features.gates import Features
+from apiserver.api.objects import Json
+from apiserver.api.schema.language import Struct
+from apiserver.api.validation.items import each_item
+from apiserver.api.values.networks import is_plain_ipv4, legacy_ip, parse_address, parse_interface
+from apiserver.resources.common.core_rules import RULES
+
+__all__ = [
+    "BALANCER_ADDRESSES",
+    "address_warnings",
+    "balancer_addresses",
+    "reachable",
+    "subnet_warnings",
+    "validate_balancer_addresses",
+]
+
+BALANCER_ADDRESSES: Final = Path("status") / "loadBalancer" / "ingress"
+
+
+def balancer_addresses(obj: Json) -> list[Json]:
+    """Return the load balancer's addresses in the status of a service or an ingress."""
+    return ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
+
+
+def validate_balancer_addresses(kind: Struct, obj: Json, old: Json, features: Features) -> list[FieldError]:
+    """Validate the load balancer's addresses by their type. Stored addresses may stay as they are."""
+    known = {item.get("ip") for item in balancer_addresses(old)}
+    errors: list[FieldError] = []
+    for path, item in each_item(BALANCER_ADDRESSES, balancer_addresses(obj)):
+        if item.get("ip") and item["ip"] not in known:
+            errors += legacy_ip(path / "ip", item["ip"], features.enabled("StrictIPCIDRValidation"))
+        errors += RULES.of(kind).errors(path, item)
+    return errors
 
 
 def reachable(path: Path, text: str) -> list[FieldError]:

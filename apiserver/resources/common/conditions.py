@@ -15,6 +15,7 @@ from apiserver.api.errors.field_errors import (
     too_long,
 )
 from apiserver.api.objects import Json
+from apiserver.api.validation.items import each_unique
 from apiserver.api.values.names import NamePattern, label_key
 
 __all__ = ["validate_conditions"]
@@ -37,13 +38,10 @@ _REASON: Final = NamePattern(
 
 def validate_conditions(path: Path, conditions: list[Json] | None) -> list[FieldError]:
     errors: list[FieldError] = []
-    seen: set[str] = set()
-    for index, condition in enumerate(conditions or ()):
-        at = path[index]
+    for at, condition, is_repeated in each_unique(path, conditions, "type"):
         kind = condition.get("type", "")
-        if kind in seen:
+        if is_repeated:
             errors.append(duplicate(at / "type", kind))
-        seen.add(kind)
         errors += _condition(at, condition, kind)
     return errors
 

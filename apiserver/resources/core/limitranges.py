@@ -13,6 +13,7 @@ from uuid import UUID, uuid5
 from apiserver.api.errors.field_errors import FieldError, Named, Path, duplicate, forbidden, invalid, required
 from apiserver.api.objects import Json
 from apiserver.api.types.core.quotas import LimitRange
+from apiserver.api.validation.items import each_unique
 from apiserver.api.values.names import label_key
 from apiserver.api.values.quantity import Quantity
 from apiserver.registry.definition.context import Context
@@ -157,13 +158,11 @@ class LimitRangeStrategy(Strategy):
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         errors: list[FieldError] = []
-        seen: set[str] = set()
-        for index, limit in enumerate(obj["spec"].get("limits") or ()):
-            path, kind = _LIMITS[index], limit.get("type", "")
+        for path, limit, is_repeated in each_unique(_LIMITS, obj["spec"].get("limits"), "type"):
+            kind = limit.get("type", "")
             errors += _type(path / "type", kind)
-            if kind in seen:
+            if is_repeated:
                 errors.append(duplicate(path / "type", Named(kind)))
-            seen.add(kind)
             errors += _limit(path, limit)
         return errors
 

@@ -20,6 +20,7 @@ from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.types.core.nodes import Node, NodeSpec
 from apiserver.api.types.core.scheduling import Taint
 from apiserver.api.validation.changes import changes
+from apiserver.api.validation.items import each_unique
 from apiserver.api.values.names import NamePattern, label_value
 from apiserver.api.values.networks import cidr_family, legacy_cidr
 from apiserver.registry.definition.context import Context
@@ -74,22 +75,19 @@ RULES.set(Taint, by_rules=("key", "effect"))
 def _taints(taints: list[Json]) -> list[FieldError]:
     """Validate the taints. The path is metadata.taints, as upstream's is."""
     errors: list[FieldError] = []
-    seen: set[tuple[str, str]] = set()
-    for index, taint in enumerate(taints):
-        path = (_METADATA / "taints")[index]
+    for path, taint, is_repeated in each_unique(_METADATA / "taints", taints, "key", "effect"):
         key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
         here = RULES.of(Taint).at(path, taint)
         errors += here.field("key")
         if texts := label_value(value):
             errors.append(invalid(path / "value", value, ";".join(texts)))
         errors += here.field("effect")
-        if (effect, key) in seen:
+        if is_repeated:
             shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
             twice = duplicate(path, shown)
             errors.append(
                 FieldError(twice.reason, twice.field, f"{twice.body}: taints must be unique by key and effect pair")
             )
-        seen.add((effect, key))
     return errors
 
 
@@ -170,13 +168,12 @@ class NodeStrategy(Strategy):
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         spec, status, before = obj["spec"], obj.get("status") or {}, old["spec"]
         errors = _amounts(status) + _declared_features(status.get("declaredFeatures") or [])
-        seen: list[Json] = []
-        for index, address in enumerate(status.get("addresses") or ()):
-            if address in seen:
-                errors.append(
-                    duplicate((_STATUS / "addresses")[index], {"Type": address["type"], "Address": address["address"]})
-                )
-            seen.append(address)
+        addresses = status.get("addresses")
+        errors += [
+            duplicate(at, {"Type": address["type"], "Address": address["address"]})
+            for at, address, is_repeated in each_unique(_STATUS / "addresses", addresses, "type", "address")
+            if is_repeated
+        ]
         errors += _ONCE.errors(_SPEC, spec, before)
         errors += _taints(spec["taints"]) if spec.get("taints") else []
         return errors + _NEVER.errors(_SPEC, spec, before)

@@ -22,6 +22,7 @@ from apiserver.api.features.gates import Features
 from apiserver.api.objects import Json
 from apiserver.api.types.apiextensions import CustomResourceDefinitionVersion
 from apiserver.api.validation.internal_values import internal
+from apiserver.api.validation.items import each_item
 from apiserver.api.values.names import dns1035_label, dns_subdomain
 from apiserver.resources.customresources.conversion_rules import bundle_errors, conversion_errors
 from apiserver.resources.customresources.fieldpaths import FieldPathError, field_path
@@ -303,8 +304,8 @@ def _selectable(fields: list[Json], schema: Json | None, at: Path, old: Json | N
         return [invalid(at, "", text)]
     errors: list[FieldError] = []
     seen: set[str] = set()
-    for index, item in enumerate(fields):
-        place, text = at[index] / "jsonPath", item.get("jsonPath", "")
+    for here, item in each_item(at, fields):
+        place, text = here / "jsonPath", item.get("jsonPath", "")
         if not text:
             errors.append(required(place))
             continue

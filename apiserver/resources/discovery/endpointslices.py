@@ -9,22 +9,21 @@ from typing import Any, Final
 
 from apiserver.api.errors.field_errors import (
     FieldError,
-    Named,
     Path,
     duplicate,
     invalid,
-    not_supported,
-    required,
     too_many,
 )
 from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.schema.language import ListOf
+from apiserver.api.schema.markers import Required
 from apiserver.api.types.endpointslices import Endpoint, EndpointHints, EndpointPort, EndpointSlice
 from apiserver.api.validation.changes import changes
 from apiserver.api.validation.compile import At, most_items
-from apiserver.api.values.names import dns_label, dns_subdomain, fully_qualified_domain_name, label_value
+from apiserver.api.validation.items import each_item, each_unique
+from apiserver.api.values.names import dns_subdomain, fully_qualified_domain_name, label_value
 from apiserver.api.values.networks import canonical_ip, ip_family, legacy_ip
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Version
@@ -34,7 +33,6 @@ from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.template_metadata import validate_labels
 
-_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _SHOWN: Final = 3
 _TOPOLOGY_LIMIT: Final = 16
 _ZONE: Final = "topology.kubernetes.io/zone"
@@ -49,17 +47,15 @@ _CHANGES: Final = changes(EndpointSlice)
 def _addresses(at: At) -> list[FieldError]:
     """Validate addresses. `env` is the address type and whether notations of addresses are strict."""
     (kind, strict), path, errors = at.env, at.path / "addresses", at.field("addresses")
-    for index, address in enumerate(at.value.get("addresses") or ()):
+    for here, address in each_item(path, at.value.get("addresses")):
         if kind == "FQDN":
-            errors += fully_qualified_domain_name(path[index], address)
+            errors += fully_qualified_domain_name(here, address)
         elif kind in ("IPv4", "IPv6"):
-            wrong = legacy_ip(path[index], address, strict) if kind == "IPv4" else canonical_ip(path[index], address)
-            if not wrong and ip_family(address) != int(kind[-1]):
-                wrong = [invalid(path, address, f"must be an {kind} address")]
-                wrong += reachable(path[index], address)
-            elif not wrong:
-                wrong = reachable(path[index], address)
+            wrong = legacy_ip(here, address, strict) if kind == "IPv4" else canonical_ip(here, address)
             errors += wrong
+            if not wrong and ip_family(address) != int(kind[-1]):
+                errors.append(invalid(path, address, f"must be an {kind} address"))
+            errors += [] if wrong else reachable(here, address)
     return errors
 
 
@@ -71,13 +67,11 @@ def _topology(at: At) -> list[FieldError]:
 
 def _names_once(path: Path, items: list[Json], check: Any) -> list[FieldError]:
     errors: list[FieldError] = []
-    seen: set[str] = set()
-    for index, item in enumerate(items):
-        at, name = path[index] / "name", item.get("name", "")
-        if name in seen:
-            errors.append(duplicate(at, name))
-        seen.add(name)
-        errors += [invalid(at, name, text) for text in check(name)]
+    for at, item, is_repeated in each_unique(path, items, "name"):
+        name = item.get("name", "")
+        if is_repeated:
+            errors.append(duplicate(at / "name", name))
+        errors += [invalid(at / "name", name, text) for text in check(name)]
     return errors
 
 
@@ -97,23 +91,17 @@ def _ports(ports: list[Json]) -> list[FieldError]:
     if len(ports) > most:
         return [too_many(path, len(ports), most)]
     errors: list[FieldError] = []
-    names: set[str] = set()
-    for index, port in enumerate(ports):
-        at, name, protocol = path[index], port.get("name", ""), port.get("protocol")
-        errors += [invalid(at / "name", name, text) for text in dns_label(name)] if name else []
-        if name in names:
+    for at, port, is_repeated in each_unique(path, ports, "name"):
+        checks, name = RULES.of(EndpointPort), port.get("name", "")
+        errors += checks.at(at, port).field("name")
+        if is_repeated:
             errors.append(duplicate(at / "name", name))
-        names.add(name)
-        if protocol is None:
-            errors.append(required(at / "protocol"))
-        elif protocol not in _PROTOCOLS:
-            errors.append(not_supported(at / "protocol", Named(protocol), _PROTOCOLS))
-        errors += RULES.of(EndpointPort).errors(at, port)
+        errors += checks.errors(at, port)
     return errors
 
 
 RULES.set(EndpointHints, _hints, by_rules=("forZones", "forNodes"))
-RULES.set(EndpointPort, "appProtocol", by_rules=("protocol",))
+RULES.set(EndpointPort, Required("protocol"), "protocol", "appProtocol", by_rules=("name",))
 RULES.set(Endpoint, _addresses, "nodeName", _topology, "hostname", "hints", by_rules=("addresses",))
 RULES.set(EndpointSlice, "addressType", "endpoints", by_rules=("ports",))
 

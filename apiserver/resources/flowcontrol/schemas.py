@@ -11,6 +11,7 @@ from apiserver.api.schema.markers import Invalid, Required, differs, equals, kno
 from apiserver.api.types.flowcontrol import FlowSchema, FlowSchemaSpec, NonResourcePolicyRule, ResourcePolicyRule
 from apiserver.api.validation.compile import At
 from apiserver.api.validation.internal_values import internal
+from apiserver.api.validation.items import each_unique
 from apiserver.api.values.names import dns_label
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
@@ -146,14 +147,13 @@ class FlowControlStrategy(Strategy):
 
     def _status(self, obj: Json) -> Errors:
         errors: Errors = []
-        seen: set[str] = set()
-        for index, condition in enumerate((obj.get("status") or {}).get("conditions") or ()):
-            kind, path = condition.get("type", ""), _CONDITIONS[index] / "type"
-            if kind in seen:
-                errors.append(duplicate(path, Named(kind)))
-            seen.add(kind)
+        conditions = (obj.get("status") or {}).get("conditions")
+        for path, condition, is_repeated in each_unique(_CONDITIONS, conditions, "type"):
+            kind = condition.get("type", "")
+            if is_repeated:
+                errors.append(duplicate(path / "type", Named(kind)))
             if not kind:
-                errors.append(required(path))
+                errors.append(required(path / "type"))
         return errors
 
 

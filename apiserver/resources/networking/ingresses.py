@@ -8,25 +8,31 @@ from apiserver.api.errors.field_errors import FieldError, Named, Path, invalid, 
 from apiserver.api.helpers.ingress_classes import CLASS_ANNOTATION
 from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
-from apiserver.api.types.networking import Ingress, IngressSpec
+from apiserver.api.types.networking import Ingress, IngressLoadBalancerIngress, IngressSpec
+from apiserver.api.validation.formats import NO_ADDRESS
+from apiserver.api.validation.items import each_item
 from apiserver.api.values.names import dns1035_label, dns_label, dns_subdomain, port_name, wildcard_subdomain
-from apiserver.api.values.networks import legacy_ip, parse_address
+from apiserver.api.values.networks import parse_address
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
 from apiserver.registry.definition.strategy import Strategy
-from apiserver.resources.common.addresses import address_warnings
+from apiserver.resources.common.addresses import (
+    BALANCER_ADDRESSES,
+    address_warnings,
+    balancer_addresses,
+    validate_balancer_addresses,
+)
 from apiserver.resources.common.columns import name_and_age
+from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.networking.references import reference
 
 __all__ = ["INGRESSES"]
 
 
 _SPEC: Final = Path("spec")
-_LOAD_BALANCER: Final = Path("status") / "loadBalancer" / "ingress"
 _PATH_TYPES: Final = ("Exact", "ImplementationSpecific", "Prefix")
 _NOT_IN_PATHS: Final = ("//", "/./", "/../", "%2f", "%2F")
 _NOT_AT_THE_END: Final = ("/..", "/.")
-_NO_ADDRESS: Final = "must be a DNS name, not an IP address"
 _SHOWN: Final = 3
 
 
@@ -87,7 +93,7 @@ class _Rules:
         errors: list[FieldError] = []
         if host:
             if parse_address(host) is not None:
-                errors.append(invalid(path / "host", host, _NO_ADDRESS))
+                errors.append(invalid(path / "host", host, NO_ADDRESS))
             errors += _host(path / "host", host)
         return errors if "*" in host and self._odd_wildcards else errors + self._paths(path, rule)
 
@@ -144,6 +150,9 @@ def _relaxed(backend: Json) -> bool:
     return not dns_label(name) and bool(dns1035_label(name))
 
 
+RULES.set(IngressLoadBalancerIngress, "hostname", by_rules=("ports",))
+
+
 class IngressStrategy(Strategy):
     reset_fields = ("status",)
     status_reset_fields = ("spec",)
@@ -172,18 +181,7 @@ class IngressStrategy(Strategy):
         return _Rules(old, _relaxed_names(ctx)).errors(obj["spec"])
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        known = {item.get("ip") for item in _ingress(old)}
-        strict = ctx.features.enabled("StrictIPCIDRValidation")
-        errors: list[FieldError] = []
-        for index, item in enumerate(_ingress(obj)):
-            path, ip, host = _LOAD_BALANCER[index], item.get("ip", ""), item.get("hostname", "")
-            if ip and ip not in known:
-                errors += legacy_ip(path / "ip", ip, strict)
-            if host:
-                errors += [invalid(path / "hostname", host, text) for text in dns_subdomain(host)]
-                if parse_address(host) is not None:
-                    errors.append(invalid(path / "hostname", host, _NO_ADDRESS))
-        return errors
+        return validate_balancer_addresses(IngressLoadBalancerIngress, obj, old, ctx.features)
 
     def warnings_on_create(self, ctx: Context, obj: Json) -> list[str]:
         annotated = CLASS_ANNOTATION in (obj["metadata"].get("annotations") or {})
@@ -196,17 +194,13 @@ class IngressStrategy(Strategy):
             return []
         return [
             text
-            for index, item in enumerate(_ingress(obj))
-            for text in address_warnings(_LOAD_BALANCER[index], item.get("ip", ""))
+            for path, item in each_item(BALANCER_ADDRESSES, balancer_addresses(obj))
+            for text in address_warnings(path, item.get("ip", ""))
         ]
 
 
 def _relaxed_names(ctx: Context) -> bool:
     return ctx.features.enabled("RelaxedServiceNameValidation")
-
-
-def _ingress(obj: Json) -> list[Json]:
-    return ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
 
 
 def _class_cell(obj: Json) -> str:
@@ -226,7 +220,7 @@ def _hosts_cell(obj: Json) -> str:
 
 
 def _address_cell(obj: Json) -> str:
-    return ",".join(sorted({item.get("ip") or item.get("hostname", "") for item in _ingress(obj)} - {""}))
+    return ",".join(sorted({item.get("ip") or item.get("hostname", "") for item in balancer_addresses(obj)} - {""}))
 
 
 INGRESSES: Final = Resource(

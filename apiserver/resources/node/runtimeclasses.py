@@ -14,6 +14,7 @@ from apiserver.api.types.core.scheduling import Toleration
 from apiserver.api.types.node import RuntimeClass
 from apiserver.api.validation.changes import changes
 from apiserver.api.validation.internal_values import internal
+from apiserver.api.validation.items import each_unique
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Version
 from apiserver.registry.definition.strategy import Strategy
@@ -27,7 +28,6 @@ from apiserver.resources.pods.warnings import OLD_LABELS
 
 _CHANGES: Final = changes(RuntimeClass)
 _SCHEDULING: Final = Path("scheduling")
-_IDENTITY: Final = ("key", "operator", "value", "effect")
 
 
 def default(obj: Json, now: datetime) -> None:
@@ -40,13 +40,11 @@ def _scheduling(scheduling: Json) -> list[FieldError]:
     tolerations, path = scheduling.get("tolerations") or [], _SCHEDULING / "tolerations"
     errors = validate_labels(scheduling.get("nodeSelector") or {}, _SCHEDULING / "nodeSelector")
     errors += validate_tolerations(path, tolerations)
-    seen: set[tuple[str, ...]] = set()
-    for index, toleration in enumerate(tolerations):
-        identity = tuple(toleration.get(field, "") for field in _IDENTITY)
-        if identity in seen:
-            errors.append(duplicate(path[index], internal(Toleration, toleration)))
-        seen.add(identity)
-    return errors
+    return errors + [
+        duplicate(at, internal(Toleration, toleration))
+        for at, toleration, is_repeated in each_unique(path, tolerations, "key", "operator", "value", "effect")
+        if is_repeated
+    ]
 
 
 RULES.set(RuntimeClass, by_rules=("handler", "scheduling"))

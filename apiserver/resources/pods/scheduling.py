@@ -26,7 +26,8 @@ from apiserver.api.types.core.scheduling import (
 )
 from apiserver.api.validation.compile import At
 from apiserver.api.validation.formats import FORMATS
-from apiserver.api.values.names import label_key, label_value
+from apiserver.api.validation.items import each_unique
+from apiserver.api.values.names import label_value
 from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.node_selectors import validate_node_selector, validate_node_selector_term
 
@@ -94,13 +95,11 @@ def validate_tolerations(path: Path, tolerations: list[Json], env: PodFacts | No
 
 def validate_gates(path: Path, gates: list[Json]) -> list[FieldError]:
     errors: list[FieldError] = []
-    seen: set[str] = set()
-    for index, gate in enumerate(gates):
+    for at, gate, is_repeated in each_unique(path, gates, "name"):
         name = gate.get("name", "")
-        errors += [invalid(path[index], name, text) for text in label_key(name)]
-        if name in seen:
-            errors.append(duplicate(path[index], name))
-        seen.add(name)
+        errors += FORMATS["label-key"].errors(at, name)
+        if is_repeated:
+            errors.append(duplicate(at, name))
     return errors
 
 

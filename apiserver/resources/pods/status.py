@@ -15,18 +15,19 @@ from apiserver.api.errors.field_errors import (
     forbidden,
     internal,
     invalid,
-    not_supported,
     required,
-    too_long,
 )
 from apiserver.api.helpers.pod_lifecycle import may_restart
 from apiserver.api.objects import Json
+from apiserver.api.types.core.container_statuses import LinuxContainerUser, ResourceHealth
 from apiserver.api.types.core.pods import PodStatus
 from apiserver.api.validation.changes import changes
+from apiserver.api.validation.items import each_item, each_unique
 from apiserver.api.values.bounded_cache import remembered
 from apiserver.api.values.names import dns_label, dns_subdomain, label_key
 from apiserver.api.values.networks import ip_family, legacy_ip
 from apiserver.api.values.quantity import Quantity
+from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.resource_names import is_native
 from apiserver.resources.pods.updates import annotation_updates
 
@@ -39,8 +40,7 @@ __all__ = ["validate_pod_status_update"]
 _CHANGES: Final = changes(PodStatus)
 _STATUS: Final = Path("status")
 _SYSTEM_CONDITIONS: Final = frozenset({"PodScheduled", "Ready", "Initialized"})
-_HEALTH: Final = ("Healthy", "Unhealthy", "Unknown")
-_MESSAGE_LIMIT: Final = 1024
+_MAPPING: Final = ("containerName", "resourceName", "requestName")
 _STATE: Final = "may not be transitioned to non-terminated state"
 _MAPPED: Final = (
     "must match the extended resource name of an entry in spec.initContainers.resources.requests or"
@@ -115,14 +115,13 @@ def _transitions(spec: Json, status: Json, before: Json) -> list[FieldError]:
 
 def _claim_statuses(statuses: list[Json], claims: list[Json]) -> list[FieldError]:
     errors: list[FieldError] = []
-    known, seen = {claim.get("name", "") for claim in claims}, set()
-    for index, status in enumerate(statuses):
-        path, name = (_STATUS / "resourceClaimStatuses")[index], status.get("name", "")
+    known = {claim.get("name", "") for claim in claims}
+    for path, status, is_repeated in each_unique(_STATUS / "resourceClaimStatuses", statuses, "name"):
+        name = status.get("name", "")
         if name not in known:
             errors.append(invalid(path / "name", name, "must match the name of an entry in `spec.resourceClaims`"))
-        if name in seen:
+        if is_repeated:
             errors.append(duplicate(path / "name", name))
-        seen.add(name)
         claim = status.get("resourceClaimName")
         if claim is not None:
             errors += [invalid(path / "resourceClaimName", claim, text) for text in dns_subdomain(claim)]
@@ -134,10 +133,8 @@ def _extended(status: Json, spec: Json) -> list[FieldError]:
     mappings = status.get("requestMappings") or []
     errors = [] if mappings else [required(path / "requestMappings", "at least one request mapping is required")]
     declared = {c.get("name", ""): c for c in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))}
-    seen: set[tuple[str, str, str]] = set()
-    for index, mapping in enumerate(mappings):
-        at = (path / "requestMappings")[index]
-        key = mapping.get("containerName", ""), mapping.get("resourceName", ""), mapping.get("requestName", "")
+    for at, mapping, is_repeated in each_unique(path / "requestMappings", mappings, *_MAPPING):
+        key = [mapping.get(field, "") for field in _MAPPING]
         container = declared.get(key[0])
         if container is None:
             detail = "must match the name of an entry in spec.initContainers.name or spec.containers.name"
@@ -145,12 +142,8 @@ def _extended(status: Json, spec: Json) -> list[FieldError]:
         elif key[1] not in ((container.get("resources") or {}).get("requests") or {}):
             errors.append(invalid(at / "resourceName", key[1], _MAPPED))
         errors += [invalid(path / "requestName", key[2], text) for text in dns_label(key[2])]
-        if key in seen:
-            errors += [
-                duplicate(at / field, value)
-                for field, value in zip(("containerName", "resourceName", "requestName"), key, strict=True)
-            ]
-        seen.add(key)
+        if is_repeated:
+            errors += [duplicate(at / field, value) for field, value in zip(_MAPPING, key, strict=True)]
     name = status.get("resourceClaimName", "")
     at = path / "resourceClaimName"
     return errors + ([invalid(at, name, text) for text in dns_subdomain(name)] if name else [required(at)])
@@ -162,8 +155,9 @@ def _node_allocatable(status: Json, spec: Json) -> list[FieldError]:
         c.get("resourceClaimName")
         for c in (*(spec.get("resourceClaims") or ()), *(status.get("resourceClaimStatuses") or ()))
     }
-    for index, claim in enumerate(status.get("nodeAllocatableResourceClaimStatuses") or ()):
-        path, name = (_STATUS / "nodeAllocatableResourceClaimStatuses")[index], claim.get("resourceClaimName", "")
+    reported = status.get("nodeAllocatableResourceClaimStatuses")
+    for path, claim in each_item(_STATUS / "nodeAllocatableResourceClaimStatuses", reported):
+        name = claim.get("resourceClaimName", "")
         if not name:
             errors.append(required(path / "resourceClaimName", "must not be empty"))
         if name not in referenced:
@@ -220,24 +214,12 @@ def _users(status: Json, spec: Json) -> list[FieldError]:
     errors: list[FieldError] = []
     windows = (spec.get("os") or {}).get("name") == "windows"
     for field in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
-        for index, state in enumerate(status.get(field) or ()):
-            user = (state.get("user") or {}).get("linux")
-            if user is None:
-                continue
-            path = (_STATUS / field)[index] / "user" / "linux"
-            if windows:
+        for at, state in each_item(_STATUS / field, status.get(field)):
+            user, path = (state.get("user") or {}).get("linux"), at / "user" / "linux"
+            if user is not None and windows:
                 errors.append(forbidden(path, "cannot be set for a windows pod"))
-                continue
-            numbers = [(path / name, user.get(name, 0)) for name in ("uid", "gid")]
-            numbers += [
-                ((path / "supplementalGroups")[place], number)
-                for place, number in enumerate(user.get("supplementalGroups") or ())
-            ]
-            errors += [
-                invalid(at, number, "must be between 0 and 2147483647, inclusive")
-                for at, number in numbers
-                if not 0 <= number < 1 << 31
-            ]
+            elif user is not None:
+                errors += RULES.of(LinuxContainerUser).errors(path, user)
     return errors
 
 
@@ -246,15 +228,14 @@ def _health(status: Json, spec: Json) -> list[FieldError]:
     errors: list[FieldError] = []
     for field, listed in (("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")):
         declared = {container.get("name", ""): container for container in spec.get(listed) or ()}
-        for index, state in enumerate(status.get(field) or ()):
-            for position, resource in enumerate(state.get("allocatedResourcesStatus") or ()):
-                path = ((_STATUS / field)[index] / "allocatedResourcesStatus")[position]
+        for at, state in each_item(_STATUS / field, status.get(field)):
+            for path, resource in each_item(at / "allocatedResourcesStatus", state.get("allocatedResourcesStatus")):
                 errors += _resource_health(path, resource, declared.get(state.get("name", "")))
-    for index, state in enumerate(status.get("ephemeralContainerStatuses") or ()):
-        if state.get("allocatedResourcesStatus"):
-            path = (_STATUS / "ephemeralContainerStatuses")[index] / "allocatedResourcesStatus"
-            errors.append(forbidden(path, "must not be specified in container status"))
-    return errors
+    return errors + [
+        forbidden(at / "allocatedResourcesStatus", "must not be specified in container status")
+        for at, state in each_item(_STATUS / "ephemeralContainerStatuses", status.get("ephemeralContainerStatuses"))
+        if state.get("allocatedResourcesStatus")
+    ]
 
 
 def _resource_health(path: Path, resource: Json, container: Json | None) -> list[FieldError]:
@@ -269,21 +250,8 @@ def _resource_health(path: Path, resource: Json, container: Json | None) -> list
                 errors.append(invalid(path / "name", Named(name), _CLAIM_HEALTH))
         elif name not in (resources.get("requests") or {}):
             errors.append(invalid(path / "name", Named(name), "must match one of the container's resource requests"))
-    seen: set[str] = set()
-    for index, health in enumerate(resource.get("resources") or ()):
-        at, value, message, identity = (
-            (path / "resources")[index],
-            health.get("health", ""),
-            health.get("message"),
-            health.get("resourceID", ""),
-        )
-        if value not in _HEALTH:
-            errors.append(not_supported(at / "health", Named(value), _HEALTH))
-        if message == "":
-            errors.append(required(at / "message", "must be non-empty if specified"))
-        elif message is not None and len(message.encode()) > _MESSAGE_LIMIT:
-            errors.append(too_long(at / "message", _MESSAGE_LIMIT))
-        if identity in seen:
-            errors.append(duplicate(at / "resourceID", Named(identity)))
-        seen.add(identity)
+    for at, health, is_repeated in each_unique(path / "resources", resource.get("resources"), "resourceID"):
+        errors += RULES.of(ResourceHealth).errors(at, health)
+        if is_repeated:
+            errors.append(duplicate(at / "resourceID", Named(health.get("resourceID", ""))))
     return errors

@@ -25,6 +25,7 @@ from apiserver.api.types.core.containers import EphemeralContainer
 from apiserver.api.types.core.pods import HostAlias, PodDNSConfig, PodOS, PodResourceClaim, PodSchedulingGroup, PodSpec
 from apiserver.api.types.core.security import PodSecurityContext
 from apiserver.api.validation.compile import At, known_values
+from apiserver.api.validation.items import each_item, each_unique
 from apiserver.api.values.networks import legacy_ip
 from apiserver.api.values.quantity import Quantity
 from apiserver.resources.common.core_rules import RULES
@@ -81,12 +82,13 @@ def validate_pod(ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
     metadata, spec = obj["metadata"], obj["spec"]
     errors = validate_pod_annotations(metadata.get("annotations") or {}, spec)
     errors += validate_pod_spec(spec, metadata, gates=pod_gates(ctx, None if old is None else old["spec"]))
-    for index, volume in enumerate(spec.get("volumes") or ()):
-        if not spec.get("serviceAccountName"):
-            for position, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
-                if source.get("serviceAccountToken") is not None:
-                    at = ((_SPEC / "volumes")[index] / "projected" / "sources")[position] / "serviceAccountToken"
-                    errors.append(forbidden(at, "must not be specified when serviceAccountName is not set"))
+    if not spec.get("serviceAccountName"):
+        errors += [
+            forbidden(at / "serviceAccountToken", "must not be specified when serviceAccountName is not set")
+            for path, volume in each_item(_SPEC / "volumes", spec.get("volumes"))
+            for at, source in each_item(path / "projected" / "sources", (volume.get("projected") or {}).get("sources"))
+            if source.get("serviceAccountToken") is not None
+        ]
     for field in ("containers", "initContainers"):
         errors += _images(_SPEC / field, spec.get(field) or ())
     if old is None:
@@ -155,14 +157,11 @@ def _containers(at: At) -> list[FieldError]:
         return at.field("containers")
     spec, facts, path = at.value, at.env, at.path / "containers"
     errors: list[FieldError] = []
-    names: set[str] = set()
     system = (spec.get("os") or {}).get("name", "")
-    for index, container in enumerate(spec["containers"]):
-        here = path[index]
+    for here, container, is_repeated in each_unique(path, spec["containers"], "name"):
         errors += validate_container(here, container, facts)
-        if container.get("name", "") in names:
+        if is_repeated:
             errors.append(duplicate(here / "name", container["name"]))
-        names.add(container.get("name", ""))
         if container.get("lifecycle") is not None:
             errors += validate_lifecycle(here / "lifecycle", container["lifecycle"], facts, system)
         errors += validate_probes(here, container, facts) + validate_restart_policy(here, container)
@@ -172,12 +171,12 @@ def _containers(at: At) -> list[FieldError]:
 def _host_ports(path: Path, listed: list[Json]) -> list[FieldError]:
     errors: list[FieldError] = []
     taken: set[str] = set()
-    for index, container in enumerate(listed):
-        for position, port in enumerate(container.get("ports") or ()):
+    for here, container in each_item(path, listed):
+        for at, port in each_item(here / "ports", container.get("ports")):
             if port.get("hostPort"):
                 shown = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{port['hostPort']}"
                 if shown in taken:
-                    errors.append(duplicate((path[index] / "ports")[position] / "hostPort", shown))
+                    errors.append(duplicate(at / "hostPort", shown))
                 taken.add(shown)
     return errors
 
@@ -200,8 +199,7 @@ def _init_containers(at: At) -> list[FieldError]:
     errors: list[FieldError] = []
     names = {container.get("name", "") for container in spec.get("containers") or ()}
     system = (spec.get("os") or {}).get("name", "")
-    for index, container in enumerate(spec.get("initContainers") or ()):
-        here = path[index]
+    for here, container in each_item(path, spec.get("initContainers")):
         errors += validate_container(here, container, facts) + validate_restart_policy(here, container, init=True)
         if container.get("name", "") in names:
             errors.append(duplicate(here / "name", container.get("name", "")))
@@ -217,12 +215,10 @@ def _init_containers(at: At) -> list[FieldError]:
             for field in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
             if container.get(field) is not None
         ]
-        for position, policy in enumerate(container.get("resizePolicy") or ()):
+        for policy_path, policy in each_item(here / "resizePolicy", container.get("resizePolicy")):
             if policy.get("restartPolicy") == "RestartContainer":
                 detail = "must not be set to 'RestartContainer' for non-sidecar initContainers"
-                errors.append(
-                    invalid((here / "resizePolicy")[position] / "restartPolicy", Named("RestartContainer"), detail)
-                )
+                errors.append(invalid(policy_path / "restartPolicy", Named("RestartContainer"), detail))
     return errors
 
 
@@ -231,8 +227,7 @@ def _ephemeral_containers(at: At) -> list[FieldError]:
     errors: list[FieldError] = []
     others = {container.get("name", "") for container in containers(spec, ephemeral=False)}
     names = set(others)
-    for index, container in enumerate(spec.get("ephemeralContainers") or ()):
-        here = path[index]
+    for here, container in each_item(path, spec.get("ephemeralContainers")):
         errors += validate_container(here, container, facts, EphemeralContainer)
         if container.get("name", "") in names:
             errors.append(duplicate(here / "name", container.get("name", "")))
@@ -240,18 +235,17 @@ def _ephemeral_containers(at: At) -> list[FieldError]:
         target = container.get("targetContainerName", "")
         if target and target not in others:
             errors.append(not_found(here / "targetContainerName", target))
-        said = [
-            field
+        errors += [
+            forbidden(here / field, _EPHEMERAL)
             for field in _EPHEMERAL_FORBIDDEN
             if (container.get(field) if field == "resources" else container.get(field) is not None)
         ]
-        errors += [forbidden(here / field, _EPHEMERAL) for field in said]
-        for position, mount in enumerate(container.get("volumeMounts") or ()):
-            errors += [
-                forbidden((here / "volumeMounts")[position] / field, _EPHEMERAL)
-                for field in ("subPath", "subPathExpr")
-                if mount.get(field)
-            ]
+        errors += [
+            forbidden(mount_path / field, _EPHEMERAL)
+            for mount_path, mount in each_item(here / "volumeMounts", container.get("volumeMounts"))
+            for field in ("subPath", "subPathExpr")
+            if mount.get(field)
+        ]
     return errors
 
 
@@ -287,21 +281,16 @@ def _pod_resources(at: At) -> list[FieldError]:
 
 
 def _resource_claims(at: At) -> list[FieldError]:
+    claims, checks = at.value.get("resourceClaims"), RULES.of(PodResourceClaim)
+    if MIRROR in (at.env.metadata.get("annotations") or {}):
+        return [forbidden(Path("[]"), "static pods do not support resource claims") for _ in claims or ()]
     errors: list[FieldError] = []
-    names: set[str] = set()
-    mirror = MIRROR in (at.env.metadata.get("annotations") or {})
-    for index, claim in enumerate(at.value.get("resourceClaims") or ()):
-        if mirror:
-            errors.append(forbidden(Path("[]"), "static pods do not support resource claims"))
-            continue
-        here = RULES.of(PodResourceClaim).at((at.path / "resourceClaims")[index], claim)
-        name = claim.get("name", "")
-        if name in names:
-            errors.append(duplicate(here.path / "name", name))
+    for path, claim, is_repeated in each_unique(at.path / "resourceClaims", claims, "name"):
+        if is_repeated and claim.get("name"):
+            errors.append(duplicate(path / "name", claim["name"]))
         else:
-            errors += here.field("name")
-            names.update([name] if name else [])
-        errors += RULES.of(PodResourceClaim).errors(here.path, claim)
+            errors += checks.at(path, claim).field("name")
+        errors += checks.errors(path, claim)
     return errors
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.api.errors.field_errors import (
     FieldError,
@@ -11,14 +11,24 @@ from apiserver.api.errors.field_errors import (
     duplicate,
     forbidden,
     invalid,
-    not_supported,
     required,
 )
 from apiserver.api.features.gates import Features
 from apiserver.api.objects import Json
-from apiserver.api.values.names import dns_label, dns_subdomain, label_key, port_name
-from apiserver.api.values.networks import legacy_cidr, legacy_ip, parse_address
-from apiserver.resources.common.addresses import reachable
+from apiserver.api.schema.markers import Enum, Forbidden, If, Invalid, Required, differs, equals, is_set, knows
+from apiserver.api.types.core.services import LoadBalancerIngress, ServicePort, ServiceSpec
+from apiserver.api.validation.compile import At
+from apiserver.api.validation.formats import FORMATS
+from apiserver.api.validation.internal_values import internal
+from apiserver.api.validation.items import each_item, each_unique
+from apiserver.api.values.networks import legacy_cidr, legacy_ip
+from apiserver.resources.common.addresses import (
+    BALANCER_ADDRESSES,
+    balancer_addresses,
+    reachable,
+    validate_balancer_addresses,
+)
+from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.template_metadata import validate_labels
 from apiserver.resources.services.familyrules import address_errors
 from apiserver.resources.services.shape import externally_accessible, is_headless, needs_health_check
@@ -29,37 +39,31 @@ Errors = list[FieldError]
 
 _SPEC: Final = Path("spec")
 _ANNOTATIONS: Final = Path("metadata") / "annotations"
-_INGRESS: Final = Path("status") / "loadBalancer" / "ingress"
-_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
-_AFFINITY_LIMIT: Final = 86400
 _HINTS: Final = "service.kubernetes.io/topology-aware-hints"
 _MODE: Final = "service.kubernetes.io/topology-mode"
 _RANGES: Final = "service.beta.kubernetes.io/load-balancer-source-ranges"
 _FOR_BALANCERS: Final = "may only be used when `type` is 'LoadBalancer'"
 _SET: Final = "may not change once set"
+_PREFERS: Final = is_set("trafficDistribution")
+
+
+class _Env(NamedTuple):
+    """The service, the stored one, and the features of the server."""
+
+    obj: Json
+    old: Json | None
+    features: Features
+
+    @property
+    def strict(self) -> bool:
+        return self.features.enabled("StrictIPCIDRValidation")
 
 
 def validate_service(obj: Json, old: Json | None, features: Features) -> Errors:
     """Validate a service. Stored addresses and ranges may stay as they are."""
-    spec, strict = obj["spec"], features.enabled("StrictIPCIDRValidation")
+    errors = _topology(obj["metadata"].get("annotations") or {})
     before = {} if old is None else old["spec"]
-    errors = _topology(obj["metadata"].get("annotations") or {}) + _type_rules(spec)
-    errors += _ports(spec.get("ports") or [])
-    errors += validate_labels(spec.get("selector") or {}, _SPEC / "selector")
-    errors += _affinity(spec) + address_errors(spec, before, strict)
-    for index, address in enumerate(spec.get("externalIPs") or ()):
-        at = (_SPEC / "externalIPs")[index]
-        known = address in (before.get("externalIPs") or ())
-        errors += ([] if known else legacy_ip(at, address, strict)) or reachable(at, address)
-    errors += _kind(spec) + _node_ports(spec) + _repeated_ports(spec)
-    errors += _source_ranges(obj, old, strict)
-    if spec.get("type") == "LoadBalancer":
-        if spec.get("allocateLoadBalancerNodePorts") is None:
-            errors.append(required(Path("allocateLoadBalancerNodePorts")))
-    elif spec.get("allocateLoadBalancerNodePorts") is not None:
-        errors.append(forbidden(_SPEC / "allocateLoadBalancerNodePorts", _FOR_BALANCERS))
-    return errors + _balancer_class(spec) + _traffic(spec, features)
+    return errors + RULES.of(ServiceSpec).errors(_SPEC, obj["spec"], _Env(obj, old, features), before)
 
 
 def validate_change(obj: Json, old: Json) -> Errors:
@@ -72,7 +76,8 @@ def validate_change(obj: Json, old: Json) -> Errors:
     balancers = spec.get("type") == before.get("type") == "LoadBalancer"
     if balancers and spec.get("loadBalancerClass") != before.get("loadBalancerClass"):
         errors.append(invalid(_SPEC / "loadBalancerClass", spec.get("loadBalancerClass"), _SET))
-    errors += _balancer_class(spec)
+    if spec.get("loadBalancerClass") is not None:
+        errors += _balancer_class(RULES.of(ServiceSpec).at(_SPEC, spec))
     if (
         needs_health_check(before)
         and needs_health_check(spec)
@@ -131,115 +136,74 @@ def _topology(annotations: Json) -> Errors:
     return [invalid(_ANNOTATIONS.key(_MODE), mode, f"must match annotations[{_HINTS}] when both are specified")]
 
 
-def _type_rules(spec: Json) -> Errors:
-    kind, headless = spec.get("type", ""), is_headless(spec)
+def _headless(at: At) -> Errors:
+    kind = at.value.get("type", "")
+    if kind not in ("LoadBalancer", "NodePort") or not is_headless(at.value):
+        return []
+    return [invalid((at.path / "clusterIPs")[0], "None", f"may not be set to 'None' for {kind} services")]
+
+
+def _external_name(at: At) -> Errors:
+    name, path = at.value.get("externalName", "").removesuffix("."), at.path / "externalName"
+    return FORMATS["subdomain"].errors(path, name) if name else [required(path)]
+
+
+def _ports(at: At) -> Errors:
     errors: Errors = []
-    if not spec.get("ports") and kind != "ExternalName" and not headless:
-        errors.append(required(_SPEC / "ports"))
-    if headless and kind in ("LoadBalancer", "NodePort"):
-        errors.append(invalid((_SPEC / "clusterIPs")[0], "None", f"may not be set to 'None' for {kind} services"))
-    if kind == "ExternalName":
-        errors += [
-            forbidden(_SPEC / name, "may not be set for ExternalName services")
-            for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy")
-            if spec.get(name)
-        ]
-        name = spec.get("externalName", "").removesuffix(".")
-        if not name:
-            errors.append(required(_SPEC / "externalName"))
-        errors += [invalid(_SPEC / "externalName", name, text) for text in (dns_subdomain(name) if name else ())]
-    return errors
-
-
-def _kind(spec: Json) -> Errors:
-    kind = spec.get("type", "")
-    if not kind:
-        return [required(_SPEC / "type")]
-    return [] if kind in _TYPES else [not_supported(_SPEC / "type", Named(kind), _TYPES)]
-
-
-def _number(path: Path, number: int) -> Errors:
-    return [] if 1 <= number <= 65535 else [invalid(path, number, "must be between 1 and 65535, inclusive")]
-
-
-def _ports(ports: list[Json]) -> Errors:
-    errors: Errors = []
-    names: set[str] = set()
-    for index, port in enumerate(ports):
-        path = (_SPEC / "ports")[index]
-        name, protocol, target = port.get("name", ""), port.get("protocol", ""), port.get("targetPort")
+    ports = at.value["ports"]
+    for path, port, is_repeated in each_unique(at.path / "ports", ports, "name"):
+        here, name = RULES.of(ServicePort).at(path, port), port.get("name", "")
         if not name:
             errors += [required(path / "name")] if len(ports) > 1 else []
         else:
-            errors += [invalid(path / "name", name, text) for text in dns_label(name)]
-            errors += [duplicate(path / "name", name)] if name in names else []
-            names.add(name)
-        errors += _number(path / "port", port.get("port", 0))
-        if not protocol:
-            errors.append(required(path / "protocol"))
-        elif protocol not in _PROTOCOLS:
-            errors.append(not_supported(path / "protocol", Named(protocol), _PROTOCOLS))
-        if isinstance(target, int):
-            errors += _number(path / "targetPort", target)
-        elif isinstance(target, str):
-            errors += [invalid(path / "targetPort", target, text) for text in port_name(target)]
-        spoken = port.get("appProtocol")
-        if spoken is not None:
-            errors += [invalid(path / "appProtocol", spoken, text) for text in label_key(spoken)]
+            errors += here.field("name")
+            errors += [duplicate(path / "name", name)] if is_repeated else []
+        errors += here.fields("port", "protocol", "targetPort", "appProtocol")
     return errors
 
 
-def _node_ports(spec: Json) -> Errors:
+def _node_ports(at: At) -> Errors:
+    ports = [
+        each
+        for each in each_unique(at.path / "ports", at.value["ports"], "protocol", "nodePort")
+        if each[1].get("nodePort")
+    ]
+    text = "may not be used when `type` is 'ClusterIP'"
+    errors = [forbidden(path / "nodePort", text) for path, _, _ in ports if at.value.get("type") == "ClusterIP"]
+    return errors + [duplicate(path / "nodePort", port["nodePort"]) for path, port, is_repeated in ports if is_repeated]
+
+
+def _repeated_ports(at: At) -> Errors:
+    """Reject repeated ports. The error shows only the fields that identify a port."""
+    return [
+        duplicate(
+            path,
+            internal(ServicePort, {"protocol": port.get("protocol", ""), "port": port.get("port", 0), "targetPort": 0}),
+        )
+        for path, port, is_repeated in each_unique(at.path / "ports", at.value["ports"], "protocol", "port")
+        if is_repeated
+    ]
+
+
+def _selector(at: At) -> Errors:
+    return validate_labels(at.value["selector"], at.path / "selector")
+
+
+def _addresses(at: At) -> Errors:
+    return address_errors(at.value, at.old or {}, at.env.strict)
+
+
+def _external_ips(at: At) -> Errors:
     errors: Errors = []
-    ports = [(port, (_SPEC / "ports")[index] / "nodePort") for index, port in enumerate(spec.get("ports") or ())]
-    if spec.get("type") == "ClusterIP":
-        text = "may not be used when `type` is 'ClusterIP'"
-        errors += [forbidden(path, text) for port, path in ports if port.get("nodePort")]
-    seen: set[tuple[str, int]] = set()
-    for port, path in ports:
-        number = port.get("nodePort", 0)
-        if not number:
-            continue
-        key = port.get("protocol", ""), number
-        if key in seen:
-            errors.append(duplicate(path, number))
-        seen.add(key)
+    stored = (at.old or {}).get("externalIPs") or ()
+    for path, address in each_item(at.path / "externalIPs", at.value["externalIPs"]):
+        errors += ([] if address in stored else legacy_ip(path, address, at.env.strict)) or reachable(path, address)
     return errors
 
 
-def _repeated_ports(spec: Json) -> Errors:
-    errors: Errors = []
-    seen: set[tuple[str, int]] = set()
-    for index, port in enumerate(spec.get("ports") or ()):
-        key = port.get("protocol", ""), port.get("port", 0)
-        if key in seen:
-            errors.append(duplicate((_SPEC / "ports")[index], _internal_port(*key)))
-        seen.add(key)
-    return errors
-
-
-def _internal_port(protocol: str, number: int) -> Json:
-    """Return a repeated port as the error shows it: only the fields that identify it."""
-    return {"Name": "", "Protocol": protocol, "AppProtocol": None, "Port": number, "TargetPort": 0, "NodePort": 0}
-
-
-def _affinity(spec: Json) -> Errors:
-    affinity, path = spec.get("sessionAffinity", ""), _SPEC / "sessionAffinity"
-    if not affinity:
-        return [required(path)]
-    if affinity not in ("ClientIP", "None"):
-        return [not_supported(path, Named(affinity), ("ClientIP", "None"))]
-    if affinity != "ClientIP":
-        return []
-    seconds = spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"]
-    if 0 < seconds <= _AFFINITY_LIMIT:
-        return []
-    at = _SPEC / "sessionAffinityConfig" / "clientIP" / "timeoutSeconds"
-    return [invalid(at, seconds, f"must be greater than 0 and less than {_AFFINITY_LIMIT}")]
-
-
-def _source_ranges(obj: Json, old: Json | None, strict: bool) -> Errors:
+def _source_ranges(at: At) -> Errors:
     """Validate the source ranges. The field's path is capitalized, as upstream's is."""
+    (obj, old, _), strict = at.env, at.env.strict
     spec, ranges = obj["spec"], obj["spec"].get("loadBalancerSourceRanges")
     balancer = spec.get("type") == "LoadBalancer"
     if ranges:
@@ -260,65 +224,88 @@ def _source_ranges(obj: Json, old: Json | None, strict: bool) -> Errors:
     return errors
 
 
-def _balancer_class(spec: Json) -> Errors:
-    name, path = spec.get("loadBalancerClass"), _SPEC / "loadBalancerClass"
-    if name is None:
+def _node_port_allocation(at: At) -> Errors:
+    """Validate the choice whether node ports are allocated. Upstream's path of a missing one has no parent."""
+    name, for_balancer = "allocateLoadBalancerNodePorts", at.value.get("type") == "LoadBalancer"
+    if for_balancer is (at.value.get(name) is not None):
         return []
-    if spec.get("type") != "LoadBalancer":
-        return [forbidden(path, _FOR_BALANCERS)]
-    return [invalid(path, name, text) for text in label_key(name)]
+    return [required(Path(name)) if for_balancer else forbidden(at.path / name, _FOR_BALANCERS)]
 
 
-def _policy(path: Path, value: str | None, needed: bool) -> Errors:
-    if value is None:
-        return [required(path)] if needed else []
-    return [] if value in ("Cluster", "Local") else [not_supported(path, Named(value), ("Cluster", "Local"))]
-
-
-def _traffic(spec: Json, features: Features) -> Errors:
-    external, path = spec.get("externalTrafficPolicy"), _SPEC / "externalTrafficPolicy"
-    if externally_accessible(spec):
-        errors = _policy(path, external or None, needed=True)
-    else:
-        text = "may only be set for externally-accessible services"
-        errors = [invalid(path, Named(external), text)] if external else []
-    port, path = spec.get("healthCheckNodePort", 0), _SPEC / "healthCheckNodePort"
-    if not needs_health_check(spec):
-        text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
-        errors += [invalid(path, port, text)] if port else []
-    else:
-        errors += _number(path, port) if port else [required(path)]
-    needed = spec.get("type") in ("NodePort", "LoadBalancer", "ClusterIP")
-    errors += _policy(_SPEC / "internalTrafficPolicy", spec.get("internalTrafficPolicy"), needed)
-    preferred = spec.get("trafficDistribution")
-    known = ["PreferClose"]
-    if features.enabled("PreferSameTrafficDistribution"):
-        known += ["PreferSameZone", "PreferSameNode"]
-    if preferred is not None and preferred not in known:
-        errors.append(not_supported(_SPEC / "trafficDistribution", preferred, known))
-    return errors
+def _balancer_class(at: At) -> Errors:
+    if at.value.get("type") == "LoadBalancer":
+        return at.field("loadBalancerClass")
+    return [forbidden(at.path / "loadBalancerClass", _FOR_BALANCERS)]
 
 
 def validate_status(obj: Json, old: Json, features: Features) -> Errors:
     """Validate the addresses of a load balancer."""
-    ingress = ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
-    if ingress and obj["spec"].get("type") != "LoadBalancer":
-        return [forbidden(_INGRESS, "may only be used when `spec.type` is 'LoadBalancer'")]
-    known = {item.get("ip") for item in ((old.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()}
-    strict = features.enabled("StrictIPCIDRValidation")
-    errors: Errors = []
-    for index, item in enumerate(ingress):
-        path, ip, mode, host = _INGRESS[index], item.get("ip", ""), item.get("ipMode"), item.get("hostname", "")
-        if ip and ip not in known:
-            errors += legacy_ip(path / "ip", ip, strict)
-        if mode is None:
-            errors += [required(path / "ipMode", "must be specified when `ip` is set")] if ip else []
-        elif not ip:
-            errors.append(forbidden(path / "ipMode", "may not be specified when `ip` is not set"))
-        elif mode not in ("Proxy", "VIP"):
-            errors.append(not_supported(path / "ipMode", Named(mode), ("Proxy", "VIP")))
-        if host:
-            errors += [invalid(path / "hostname", host, text) for text in dns_subdomain(host)]
-            if parse_address(host) is not None:
-                errors.append(invalid(path / "hostname", host, "must be a DNS name, not an IP address"))
-    return errors
+    if balancer_addresses(obj) and obj["spec"].get("type") != "LoadBalancer":
+        return [forbidden(BALANCER_ADDRESSES, "may only be used when `spec.type` is 'LoadBalancer'")]
+    return validate_balancer_addresses(LoadBalancerIngress, obj, old, features)
+
+
+_TRAFFIC: Final = (
+    If(
+        lambda at: externally_accessible(at.value),
+        (Required("externalTrafficPolicy"), "externalTrafficPolicy"),
+        otherwise=(
+            Invalid(
+                "externalTrafficPolicy", "may only be set for externally-accessible services",
+                when=is_set("externalTrafficPolicy"),
+            ),
+        ),
+    ),
+    If(
+        lambda at: needs_health_check(at.value),
+        (Required("healthCheckNodePort"), "healthCheckNodePort"),
+        otherwise=(
+            Invalid(
+                "healthCheckNodePort",
+                "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'",
+                when=is_set("healthCheckNodePort"),
+            ),
+        ),
+    ),
+    Required("internalTrafficPolicy", when=equals("type", "NodePort", "LoadBalancer", "ClusterIP")),
+    "internalTrafficPolicy",
+    If(
+        knows(lambda env: env.features.enabled("PreferSameTrafficDistribution")),
+        (Enum("trafficDistribution", ("PreferClose", "PreferSameZone", "PreferSameNode"), when=_PREFERS),),
+        otherwise=(Enum("trafficDistribution", ("PreferClose",), when=_PREFERS),),
+    ),
+)  # fmt: skip
+RULES.set(ServicePort, by_rules=tuple(ServicePort.fields))
+RULES.set(
+    ServiceSpec,
+    Required("ports", when=(differs("type", "ExternalName"), lambda at: not is_headless(at.value))),
+    _headless,
+    If(
+        equals("type", "ExternalName"),
+        (
+            *(
+                Forbidden(name, "may not be set for ExternalName services")
+                for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy")
+            ),
+            _external_name,
+        ),
+    ),
+    ("ports", _ports), ("selector", _selector), "sessionAffinity",
+    If(equals("sessionAffinity", "ClientIP"), ("sessionAffinityConfig",)),
+    _addresses, ("externalIPs", _external_ips), "type", ("ports", _node_ports), ("ports", _repeated_ports),
+    _source_ranges, _node_port_allocation, ("loadBalancerClass", _balancer_class), *_TRAFFIC,
+    by_rules=("ipFamilies", "ipFamilyPolicy"),
+)  # fmt: skip
+RULES.set(
+    LoadBalancerIngress,
+    If(
+        is_set("ip"),
+        (
+            Required("ipMode", "must be specified when `ip` is set"),
+            Enum("ipMode", ("Proxy", "VIP"), when=is_set("ipMode")),
+        ),
+        otherwise=(Forbidden("ipMode", "may not be specified when `ip` is not set"),),
+    ),
+    "hostname",
+    by_rules=("ports",),
+)

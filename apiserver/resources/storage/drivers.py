@@ -9,6 +9,7 @@ from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.types.storage import CSIDriver, CSIDriverSpec, TokenRequest
 from apiserver.api.validation.changes import changes
+from apiserver.api.validation.items import each_unique
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Version
 from apiserver.registry.definition.strategy import Strategy
@@ -26,14 +27,11 @@ _TOKENS_IN_THE_OPEN: Final = (
 
 def _tokens(requests: list[Json]) -> list[FieldError]:
     errors: list[FieldError] = []
-    audiences: set[str] = set()
-    for index, request in enumerate(requests):
-        path, audience = (_SPEC / "tokenRequests")[index], request.get("audience", "")
-        if audience in audiences:
-            errors.append(duplicate(path / "audience", audience))
-            continue
-        audiences.add(audience)
-        errors += RULES.of(TokenRequest).errors(path, request)
+    for path, request, is_repeated in each_unique(_SPEC / "tokenRequests", requests, "audience"):
+        if is_repeated:
+            errors.append(duplicate(path / "audience", request.get("audience", "")))
+        else:
+            errors += RULES.of(TokenRequest).errors(path, request)
     return errors
 
 

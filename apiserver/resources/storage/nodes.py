@@ -7,6 +7,7 @@ from typing import Final
 from apiserver.api.errors.field_errors import FieldError, Path, duplicate, invalid, required
 from apiserver.api.objects import Json
 from apiserver.api.types.storage import CSINode, CSINodeDriver
+from apiserver.api.validation.items import each_unique
 from apiserver.api.values.names import label_key
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Version
@@ -29,9 +30,9 @@ def _driver(path: Path, driver: Json) -> list[FieldError]:
 
 def _topology_keys(path: Path, keys: list[str]) -> list[FieldError]:
     errors: list[FieldError] = []
-    for index, key in enumerate(keys):
+    for _, key, is_repeated in each_unique(path, keys):
         errors += [] if key else [required(path)]
-        errors += [duplicate(path, key)] if key in keys[:index] else []
+        errors += [duplicate(path, key)] if is_repeated else []
         errors += [invalid(path, key, text) for text in label_key(key)]
     return errors
 
@@ -50,13 +51,10 @@ class CSINodeStrategy(Strategy):
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         errors: list[FieldError] = []
-        names: set[str] = set()
-        for index, driver in enumerate(obj["spec"].get("drivers") or ()):
-            path, name = _DRIVERS[index], driver.get("name", "")
+        for path, driver, is_repeated in each_unique(_DRIVERS, obj["spec"].get("drivers"), "name"):
             errors += _driver(path, driver)
-            if name in names:
-                errors.append(duplicate(path / "name", name))
-            names.add(name)
+            if is_repeated:
+                errors.append(duplicate(path / "name", driver.get("name", "")))
             errors += _topology_keys(path, driver.get("topologyKeys") or [])
         return errors
 

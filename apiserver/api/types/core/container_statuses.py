@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from apiserver.api.features.gated_fields import EVERY_GATE, gated
 from apiserver.api.schema.language import BOOL, INT32, INT64, STRING, TIME, ListOf, Struct, field, string
+from apiserver.api.schema.limits import Limits, between
 from apiserver.api.types.core.containers import RecursiveReadOnlyMode, ResourceName, Signal
 from apiserver.api.types.core.resources import ResourceList, ResourceRequirements
 
 ResourceID = string("v1.ResourceID")
 ResourceHealthStatus = string("v1.ResourceHealthStatus")
+#: Limits of a user or group id.
+_ID = between(0, 2**31 - 1)
 
 ContainerStateWaiting = Struct("io.k8s.api.core.v1.ContainerStateWaiting", lambda: (
     field("reason", 1, STRING,
@@ -48,9 +51,12 @@ VolumeMountStatus = Struct("io.k8s.api.core.v1.VolumeMountStatus", lambda: (
     field("volumeStatus", 5, VolumeStatus, pointer=True, gate="ImageVolumeWithDigest", doc="More about the volume."),
 ), doc="VolumeMountStatus reports how a volume is mounted.")
 LinuxContainerUser = Struct("io.k8s.api.core.v1.LinuxContainerUser", lambda: (
-    field("uid", 1, INT64, omit=False, required=True, doc="User id that the first process started with."),
-    field("gid", 2, INT64, omit=False, required=True, doc="Primary group id that the first process started with."),
-    field("supplementalGroups", 3, ListOf(INT64), doc="Further group ids that the first process started with."),
+    field("uid", 1, INT64, omit=False, required=True, limits=_ID,
+        doc="User id that the first process started with."),
+    field("gid", 2, INT64, omit=False, required=True, limits=_ID,
+        doc="Primary group id that the first process started with."),
+    field("supplementalGroups", 3, ListOf(INT64), limits=_ID,
+        doc="Further group ids that the first process started with."),
 ), doc="LinuxContainerUser is the identity of a container's first process on Linux.")
 ContainerUser = Struct("io.k8s.api.core.v1.ContainerUser", lambda: (
     field("linux", 1, LinuxContainerUser, pointer=True, doc="The identity on Linux."),
@@ -59,8 +65,10 @@ ResourceHealth = Struct("io.k8s.api.core.v1.ResourceHealth", lambda: (
     field("resourceID", 1, ResourceID, omit=False, required=True,
         doc="Identity of the device: for DRA its first CDI name or driver/pool/device, otherwise the device plugin's "
             "id."),
-    field("health", 2, ResourceHealthStatus, doc="Healthy, Unhealthy or Unknown."),
+    field("health", 2, ResourceHealthStatus,
+        limits=Limits(values=("Healthy", "Unhealthy", "Unknown"), empty=True), doc="Healthy, Unhealthy or Unknown."),
     field("message", 6, STRING, pointer=True, gate="ResourceHealthStatusMessage",
+        limits=Limits(required="must be non-empty if specified", length=1024),
         doc="More about the health, as text for people."),
 ), doc="ResourceHealth is the health of one device.")
 ResourceStatus = Struct("io.k8s.api.core.v1.ResourceStatus", lambda: (

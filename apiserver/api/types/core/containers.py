@@ -27,7 +27,8 @@ from apiserver.api.types.core.references import (
 from apiserver.api.types.core.resources import ResourceRequirements
 from apiserver.api.types.core.security import SecurityContext
 
-_PORTS = "must be between 1 and 65535, inclusive"
+#: Limits of a port that is given by number or by name.
+PORT_OR_NAME = Limits(least=1, most=65535, words="must be between 1 and 65535, inclusive", format="port-name")
 _SOURCE_NAME = Limits(required=True, format="subdomain-prefix")
 
 Protocol = string("v1.Protocol", "SCTP", "TCP", "UDP")
@@ -137,7 +138,7 @@ HTTPGetAction = Struct("io.k8s.api.core.v1.HTTPGetAction", lambda: (
     field("path", 1, STRING, fills="/", limits=Limits(required=True),
         doc="Path of the request; / when not set."),
     field("port", 2, INT_OR_STRING, omit=False, required=True,
-        limits=Limits(least=1, most=65535, words=_PORTS, format="port-name"),
+        limits=PORT_OR_NAME,
         doc="Port of the container, as a number or by name."),
     field("host", 3, STRING,
         doc="Host to connect to; the pod's address when not set. For a virtual host set the header Host instead."),
@@ -147,7 +148,7 @@ HTTPGetAction = Struct("io.k8s.api.core.v1.HTTPGetAction", lambda: (
 ), doc="HTTPGetAction sends a GET request; an answer from 200 to 399 is success.")
 TCPSocketAction = Struct("io.k8s.api.core.v1.TCPSocketAction", lambda: (
     field("port", 1, INT_OR_STRING, omit=False, required=True,
-        limits=Limits(least=1, most=65535, words=_PORTS, format="port-name"),
+        limits=PORT_OR_NAME,
         doc="Port of the container, as a number or by name."),
     field("host", 2, STRING, doc="Host to connect to; the pod's address when not set."),
 ), doc="TCPSocketAction opens a connection; that it can be opened is success.")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from apiserver.api.schema.language import BOOL, INT32, INT_OR_STRING, STRING, ListOf, MapOf, Struct, field, string
-from apiserver.api.types.core.containers import Protocol
+from apiserver.api.schema.limits import Limits, between
+from apiserver.api.types.core.containers import PORT_OR_NAME, Protocol
 from apiserver.api.types.meta import TYPE_META, Condition, ObjectMeta, list_of
 
 ServiceType = string("v1.ServiceType", "ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
@@ -15,13 +16,14 @@ ServiceInternalTrafficPolicy = string("v1.ServiceInternalTrafficPolicy", "Cluste
 LoadBalancerIPMode = string("v1.LoadBalancerIPMode")
 
 ServicePort = Struct("io.k8s.api.core.v1.ServicePort", lambda: (
-    field("name", 1, STRING,
+    field("name", 1, STRING, limits=Limits(format="dns-label"),
         doc="Name of the port: a DNS label, unique in the service; may be empty if there is only one."),
-    field("protocol", 2, Protocol, default="TCP", doc="TCP (the default), UDP or SCTP."),
-    field("appProtocol", 6, STRING, pointer=True,
+    field("protocol", 2, Protocol, default="TCP", limits=Limits(required=True), doc="TCP (the default), UDP or SCTP."),
+    field("appProtocol", 6, STRING, pointer=True, limits=Limits(format="label-key"),
         doc="Application protocol of the port, such as http or kubernetes.io/h2c."),
-    field("port", 3, INT32, omit=False, required=True, doc="Port of the service, 1 to 65535."),
-    field("targetPort", 4, INT_OR_STRING, omit=False,
+    field("port", 3, INT32, omit=False, required=True, limits=between(1, 65535),
+        doc="Port of the service, 1 to 65535."),
+    field("targetPort", 4, INT_OR_STRING, omit=False, limits=PORT_OR_NAME,
         doc="Port of the pods, as a number or by the name that it has there; equal to port when not set."),
     field("nodePort", 5, INT32,
         doc="Port of every node for the types NodePort and LoadBalancer, 30000 to 32767 by default; chosen when not "
@@ -29,6 +31,7 @@ ServicePort = Struct("io.k8s.api.core.v1.ServicePort", lambda: (
 ), doc="ServicePort is one port of a service.")
 ClientIPConfig = Struct("io.k8s.api.core.v1.ClientIPConfig", lambda: (
     field("timeoutSeconds", 1, INT32, pointer=True,
+        limits=Limits(least=1, most=86400, words="must be greater than 0 and less than 86400"),
         doc="Seconds for which a client keeps its pod, 1 to 86400; 10800 (3 hours) when not set."),
 ), doc="ClientIPConfig configures affinity by the client's address.")
 SessionAffinityConfig = Struct("io.k8s.api.core.v1.SessionAffinityConfig", lambda: (
@@ -44,11 +47,11 @@ ServiceSpec = Struct("io.k8s.api.core.v1.ServiceSpec", lambda: (
             "address."),
     field("clusterIPs", 18, ListOf(STRING),
         doc="Addresses of the service in the cluster, at most one of each IP family; the first is equal to clusterIP."),
-    field("type", 4, ServiceType,
+    field("type", 4, ServiceType, limits=Limits(required=True),
         doc="Type of the service: ClusterIP (the default), NodePort, LoadBalancer or ExternalName."),
     field("externalIPs", 5, ListOf(STRING),
         doc="Addresses outside of the cluster's control whose traffic nodes also take for this service."),
-    field("sessionAffinity", 7, ServiceAffinity,
+    field("sessionAffinity", 7, ServiceAffinity, limits=Limits(required=True),
         doc="ClientIP to send a client to the same pod each time; None when not set."),
     field("loadBalancerIP", 8, STRING,
         doc="Deprecated: address that the load balancer should have, where the provider supports it."),
@@ -58,7 +61,7 @@ ServiceSpec = Struct("io.k8s.api.core.v1.ServiceSpec", lambda: (
     field("externalTrafficPolicy", 11, ServiceExternalTrafficPolicy,
         doc="Cluster (the default) sends traffic from outside to any pod, Local only to pods of the node that got it, "
             "keeping the client's address."),
-    field("healthCheckNodePort", 12, INT32,
+    field("healthCheckNodePort", 12, INT32, limits=between(1, 65535, empty=False),
         doc="Port of every node for health checks of a load balancer, for externalTrafficPolicy Local; chosen when not "
             "set."),
     field("publishNotReadyAddresses", 13, BOOL,
@@ -71,7 +74,7 @@ ServiceSpec = Struct("io.k8s.api.core.v1.ServiceSpec", lambda: (
             "RequireDualStack."),
     field("allocateLoadBalancerNodePorts", 20, BOOL, pointer=True,
         doc="Whether a LoadBalancer service gets node ports; true when not set."),
-    field("loadBalancerClass", 21, STRING, pointer=True,
+    field("loadBalancerClass", 21, STRING, pointer=True, limits=Limits(format="label-key"),
         doc="Which implementation provides the load balancer, such as example.com/internal; the default one when not "
             "set. Fixed once set."),
     field("internalTrafficPolicy", 22, ServiceInternalTrafficPolicy, pointer=True,
@@ -87,7 +90,8 @@ PortStatus = Struct("io.k8s.api.core.v1.PortStatus", lambda: (
 ), doc="PortStatus reports on a port of a load balancer.")
 LoadBalancerIngress = Struct("io.k8s.api.core.v1.LoadBalancerIngress", lambda: (
     field("ip", 1, STRING, doc="Address of the load balancer, if it is known by address."),
-    field("hostname", 2, STRING, doc="DNS name of the load balancer, if it is known by name."),
+    field("hostname", 2, STRING, limits=Limits(format="host-name"),
+        doc="DNS name of the load balancer, if it is known by name."),
     field("ipMode", 3, LoadBalancerIPMode, pointer=True,
         doc="VIP (the default) when packets arrive with the load balancer's address, Proxy when with a node's or "
             "pod's. Needs ip."),
