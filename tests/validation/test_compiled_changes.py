@@ -60,7 +60,9 @@ def test_values_are_compared_by_what_they_mean() -> None:
 
 def test_a_value_is_shown_as_its_type_says() -> None:
     named, inner = string("v1.Named"), Struct("x.v1.Inner", (field("name", 1, STRING),))
-    assert told(FIXED, {"f": "<b>"}, {}, named) == ['spec.f: Invalid value: "\\u003cb\\u003e": field is immutable']
+    assert told(FIXED, {"f": "<b\u2028>"}, {}, named) == [
+        'spec.f: Invalid value: "\\u003cb\\u2028\\u003e": field is immutable'
+    ]
     assert told(FIXED, {"f": {"name": "b"}}, {}, inner) == ['spec.f: Invalid value: {"Name":"b"}: field is immutable']
 
 

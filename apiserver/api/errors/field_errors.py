@@ -90,6 +90,10 @@ class FieldError:
         return {"reason": self.reason, "message": self.body, "field": self.field}
 
 
+#: Characters that Go's JSON escapes besides those that all JSON escapes.
+_JSON_ESCAPES: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+
+
 def render(value: Any) -> str:
     """Render a value as Go prints it in an error: strings quoted (%q), numbers plain, the rest as compact JSON."""
     if value is None:
@@ -101,7 +105,7 @@ def render(value: Any) -> str:
     if isinstance(value, str) and not isinstance(value, Named):
         return go_quote(value)
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return text.translate(_JSON_ESCAPES)
 
 
 _ESCAPES = {

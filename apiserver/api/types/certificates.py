@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from apiserver.api.schema.language import BYTES, INT32, STRING, TIME, ListOf, MapOf, Struct, field, string
 from apiserver.api.schema.limits import FIXED, Limits
+from apiserver.api.schema.markers import Invalid, is_unset
 from apiserver.api.types.authentication import ExtraValue
 from apiserver.api.types.core.pods import ConditionStatus
 from apiserver.api.types.meta import TYPE_META, UID, Condition, ObjectMeta, list_of
@@ -81,16 +82,20 @@ BUNDLES_V1BETA1 = BundleTypes("v1beta1")
 BUNDLES_V1ALPHA1 = BundleTypes("v1alpha1")
 
 _V1BETA1 = "io.k8s.api.certificates.v1beta1."
+_NAME = Limits(format="subdomain")
+_UID = Limits(length=128)
 PodCertificateRequestSpec = Struct(_V1BETA1 + "PodCertificateRequestSpec", lambda: (
     field("signerName", 1, STRING, omit=False, required=True,
         doc="Name of the signer, such as example.com/signer. Names below kubernetes.io are reserved for the Kubernetes "
             "project."),
-    field("podName", 2, STRING, omit=False, required=True, doc="The pod that gets the certificate."),
-    field("podUID", 3, UID, omit=False, required=True, doc="UID of the pod, at most 128 bytes."),
-    field("serviceAccountName", 4, STRING, omit=False, required=True, doc="The service account that the pod runs as."),
-    field("serviceAccountUID", 5, UID, omit=False, required=True, doc="UID of the account, at most 128 bytes."),
-    field("nodeName", 6, STRING, omit=False, required=True, doc="The node that the pod is on."),
-    field("nodeUID", 7, UID, omit=False, required=True, doc="UID of the node, at most 128 bytes."),
+    field("podName", 2, STRING, omit=False, required=True, limits=_NAME, doc="The pod that gets the certificate."),
+    field("podUID", 3, UID, omit=False, required=True, limits=_UID, doc="UID of the pod, at most 128 bytes."),
+    field("serviceAccountName", 4, STRING, omit=False, required=True, limits=_NAME,
+        doc="The service account that the pod runs as."),
+    field("serviceAccountUID", 5, UID, omit=False, required=True, limits=_UID,
+        doc="UID of the account, at most 128 bytes."),
+    field("nodeName", 6, STRING, omit=False, required=True, limits=_NAME, doc="The node that the pod is on."),
+    field("nodeUID", 7, UID, omit=False, required=True, limits=_UID, doc="UID of the node, at most 128 bytes."),
     field("maxExpirationSeconds", 8, INT32, pointer=True, default=86400,
         doc="Longest lifetime of the certificate in seconds: 3600 (an hour) to 7862400 (91 days), for signers of "
             "kubernetes.io to 86400; 86400 (a day) when not set."),
@@ -104,7 +109,11 @@ PodCertificateRequestSpec = Struct(_V1BETA1 + "PodCertificateRequestSpec", lambd
             "have."),
     field("unverifiedUserAnnotations", 11, MapOf(STRING),
         doc="Unverified facts from the pod for the signer, by keys with a domain."),
-), doc="PodCertificateRequestSpec has the pod, the public key and the signer of a certificate. It is fixed.")
+), doc="PodCertificateRequestSpec has the pod, the public key and the signer of a certificate. It is fixed.", rules=tuple(
+    step
+    for name in ("pod", "serviceAccount", "node")
+    for step in (f"{name}Name", Invalid(f"{name}UID", "must not be empty", when=is_unset(f"{name}UID")), f"{name}UID")
+))
 PodCertificateRequestStatus = Struct(_V1BETA1 + "PodCertificateRequestStatus", lambda: (
     field("conditions", 1, ListOf(Condition, "map", ("type",), merge_key="type"),
         doc="Result of the request: at most one of Issued, Denied and Failed, with status True."),

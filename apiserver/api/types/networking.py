@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from apiserver.api.schema.language import INT32, INT_OR_STRING, STRING, ListOf, Struct, field, string
-from apiserver.api.schema.limits import FIXED, Limits
+from apiserver.api.schema.limits import FIXED, Limits, between
 from apiserver.api.schema.markers import Enum, Forbidden, Required, UntilError, equals
-from apiserver.api.types.core.containers import Protocol
+from apiserver.api.types.core.containers import PORT_OR_NAME, Protocol
 from apiserver.api.types.core.references import TypedLocalObjectReference
 from apiserver.api.types.meta import TYPE_META, LabelSelector, ObjectMeta, list_of
 
@@ -18,10 +18,12 @@ IPBlock = Struct("io.k8s.api.networking.v1.IPBlock", lambda: (
     field("except", 2, ListOf(STRING), doc="Ranges inside of cidr that are left out."),
 ), doc="IPBlock is a range of addresses with exceptions.")
 NetworkPolicyPort = Struct("io.k8s.api.networking.v1.NetworkPolicyPort", lambda: (
-    field("protocol", 1, Protocol, pointer=True, fills="TCP", doc="TCP (the default), UDP or SCTP."),
-    field("port", 2, INT_OR_STRING, pointer=True,
+    field("protocol", 1, Protocol, pointer=True, fills="TCP", limits=Limits(values=("TCP", "UDP", "SCTP")),
+        doc="TCP (the default), UDP or SCTP."),
+    field("port", 2, INT_OR_STRING, pointer=True, limits=PORT_OR_NAME,
         doc="Port of the pod by number or name; all ports of the protocol when not set."),
-    field("endPort", 3, INT32, pointer=True, doc="Last port of a range that begins with port, which is a number then."),
+    field("endPort", 3, INT32, pointer=True, limits=between(1, 65535),
+        doc="Last port of a range that begins with port, which is a number then."),
 ), doc="NetworkPolicyPort is a port, or a range of ports, that traffic may use.")
 NetworkPolicyPeer = Struct("io.k8s.api.networking.v1.NetworkPolicyPeer", lambda: (
     field("podSelector", 1, LabelSelector, pointer=True,
@@ -56,8 +58,8 @@ NetworkPolicy = Struct("io.k8s.api.networking.v1.NetworkPolicy", lambda: (
 ), gvk=("networking.k8s.io", "v1", "NetworkPolicy"),
     doc="NetworkPolicy limits the network traffic of a namespace's pods.")
 ServiceBackendPort = Struct("io.k8s.api.networking.v1.ServiceBackendPort", lambda: (
-    field("name", 1, STRING, doc="Name of the port."),
-    field("number", 2, INT32, doc="Number of the port."),
+    field("name", 1, STRING, limits=Limits(format="port-name"), doc="Name of the port."),
+    field("number", 2, INT32, limits=between(1, 65535, empty=False), doc="Number of the port."),
 ), atomic=True, doc="ServiceBackendPort names a port of a service: by name or by number.")
 IngressServiceBackend = Struct("io.k8s.api.networking.v1.IngressServiceBackend", lambda: (
     field("name", 1, STRING, omit=False, required=True, doc="Name of the service, in the ingress's namespace."),
@@ -76,21 +78,24 @@ HTTPIngressPath = Struct("io.k8s.api.networking.v1.HTTPIngressPath", lambda: (
     field("backend", 2, IngressBackend, omit=False, required=True, doc="Receiver of the requests."),
 ), doc="HTTPIngressPath sends the requests of a path to a backend.")
 HTTPIngressRuleValue = Struct("io.k8s.api.networking.v1.HTTPIngressRuleValue", lambda: (
-    field("paths", 1, ListOf(HTTPIngressPath), omit=False, required=True, keep_empty=True, doc="Paths, at least one."),
+    field("paths", 1, ListOf(HTTPIngressPath), omit=False, required=True, keep_empty=True, limits=Limits(required=True),
+        doc="Paths, at least one."),
 ), doc="HTTPIngressRuleValue lists the paths of a host.")
 IngressRuleValue = Struct("io.k8s.api.networking.v1.IngressRuleValue", lambda: (
     field("http", 1, HTTPIngressRuleValue, pointer=True, doc="Paths and their backends."),
 ), doc="IngressRuleValue has the paths of a host.")
 IngressRule = Struct("io.k8s.api.networking.v1.IngressRule", lambda: (
-    field("host", 1, STRING, doc="Name of the host, such as foo.example.com or *.example.com; all hosts when empty."),
+    field("host", 1, STRING, limits=Limits(format="host"),
+        doc="Name of the host, such as foo.example.com or *.example.com; all hosts when empty."),
     field("", 2, IngressRuleValue, inline=True),
 ), doc="IngressRule has the paths and backends of one host.")
 IngressTLS = Struct("io.k8s.api.networking.v1.IngressTLS", lambda: (
-    field("hosts", 1, ListOf(STRING), doc="Hosts of the certificate; those of the ingress's controller when empty."),
-    field("secretName", 2, STRING, doc="Secret with the certificate and its key."),
+    field("hosts", 1, ListOf(STRING), limits=Limits(format="host"),
+        doc="Hosts of the certificate; those of the ingress's controller when empty."),
+    field("secretName", 2, STRING, limits=Limits(format="subdomain"), doc="Secret with the certificate and its key."),
 ), doc="IngressTLS names the certificate of some hosts.")
 IngressSpec = Struct("io.k8s.api.networking.v1.IngressSpec", lambda: (
-    field("ingressClassName", 4, STRING, pointer=True,
+    field("ingressClassName", 4, STRING, pointer=True, limits=Limits(format="subdomain"),
         doc="IngressClass whose controller handles the ingress; the default class when not set."),
     field("defaultBackend", 1, IngressBackend, pointer=True, doc="Receiver of the requests that no rule matches."),
     field("tls", 2, ListOf(IngressTLS), doc="Certificates for the hosts."),

@@ -178,6 +178,12 @@ def _sysctl(path: Path, name: str) -> list[FieldError]:
     return [invalid(path, name, f"must have at most {_SYSCTL_LENGTH} characters and match regex {_SYSCTL}")]
 
 
+def _host(path: Path, value: str) -> list[FieldError]:
+    """Check a subdomain, which may begin with a wildcard."""
+    check = names.wildcard_subdomain if "*" in value else names.dns_subdomain
+    return _invalid(path, value, check(value))
+
+
 def _host_name(path: Path, value: str) -> list[FieldError]:
     """Check a subdomain that is no IP address."""
     errors = _invalid(path, value, names.dns_subdomain(value))
@@ -203,6 +209,7 @@ FORMATS: Final[dict[str, Format]] = {
     "env-var-name": _by(names.relaxed_env_var_name),
     "file-path": _format(_file_path),
     "fully-qualified-name": _format(_fully_qualified_name, QUALIFIED_LIMIT),
+    "host": _format(_host),
     "host-name": _format(_host_name),
     "http-header-name": _by(names.http_header_name),
     "ip": _format(legacy_ip),

@@ -101,7 +101,7 @@ def compile_marker(checks: Checks, marker: Marker) -> Compiled:
     place, (needs, test) = _Place(checks.struct, marker.field), _test(checks, marker.when)
     if isinstance(marker, AtMost):
         return frozenset({place.first} if place.nothing is None else ()), _at_most(place, checks.struct, marker, test)
-    if isinstance(marker, Forbidden):
+    if isinstance(marker, Forbidden) and marker.field:
         needs = frozenset({place.first})
     return needs, _cause(_say(place, marker), _applies(place, marker), test)
 
@@ -110,7 +110,7 @@ def _applies(place: _Place, marker: Required | Forbidden | Invalid | Enum) -> Ca
     """Return the test for a marker's own field, or None if only its condition matters."""
     has, found = place.has, place.value
     if isinstance(marker, Forbidden):
-        return has
+        return has if marker.field else None
     if isinstance(marker, Enum):
         values = marker.values
         return lambda value: found(value) not in values

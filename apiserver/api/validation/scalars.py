@@ -58,7 +58,11 @@ def scalar_check(name: str, item: Field, kind: Scalar, limits: Limits) -> FieldC
         return _raw(name, limits)
     if kind.name == "quantity":
         return _amount(name, limits)
-    return _port(name, limits) if kind.name == "intOrString" else _text(name, item, limits, limits.values or kind.enum)
+    return (
+        _port(name, item, limits)
+        if kind.name == "intOrString"
+        else _text(name, item, limits, limits.values or kind.enum)
+    )
 
 
 def says_nothing_unset(item: Field) -> bool:
@@ -161,12 +165,14 @@ def _amount(name: str, limits: Limits) -> FieldCheck:
     return check
 
 
-def _port(name: str, limits: Limits) -> FieldCheck:
+def _port(name: str, item: Field, limits: Limits) -> FieldCheck:
     """Return the check of a port: a number within its bounds, or a name of the format."""
-    form = FORMATS[limits.format]
+    form, pointer = FORMATS[limits.format], item.pointer
 
     def check(path: Path, holder: Json, old: Json | None, env: Any, errors: Errors) -> None:
         value = holder.get(name)
+        if value is None and pointer:
+            return
         if isinstance(value, str):
             errors += form.errors(path / name, value)
         elif problem := _out_of_bounds(value or 0, limits):

@@ -8,7 +8,6 @@ from apiserver.api.errors.field_errors import (
     FieldError,
     Path,
     duplicate,
-    forbidden,
     invalid,
     not_supported,
     required,
@@ -17,14 +16,12 @@ from apiserver.api.objects import Json
 from apiserver.api.schema.language import Struct
 from apiserver.api.types.admissionregistration.policies import V1, V1ALPHA1, V1BETA1
 from apiserver.api.validation.items import each_unique
-from apiserver.api.values.names import dns_subdomain, path_segment
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Version, prerelease
 from apiserver.resources.admissionregistration.configurations import ConfigurationStrategy
-from apiserver.resources.admissionregistration.matchrules import match_resources_errors
 from apiserver.resources.admissionregistration.paramaccess import reference_errors
 from apiserver.resources.common.columns import name_and_age
-from apiserver.resources.common.core_rules import validate_label_selector
+from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.workloads import count_generation
 
 __all__ = ["MUTATING_BINDINGS", "VALIDATING_BINDINGS"]
@@ -44,30 +41,6 @@ def mutating_operation_errors(path: Path, match: Json | None) -> list[FieldError
         for operation in rule.get("operations") or ()
         if operation not in MUTATING_OPERATIONS
     ]
-
-
-def _reference_errors(path: Path, ref: Json | None) -> list[FieldError]:
-    """Validate a ParamRef."""
-    if ref is None:
-        return []
-    errors: list[FieldError] = []
-    name, selector = ref.get("name", ""), ref.get("selector")
-    if name:
-        errors += [invalid(path / "name", name, text) for text in path_segment(name)]
-        if selector is not None:
-            errors.append(forbidden(path / "name", "name and selector are mutually exclusive"))
-    if selector is not None:
-        errors += validate_label_selector(path / "selector", selector)
-        if name:
-            errors.append(forbidden(path / "selector", "name and selector are mutually exclusive"))
-    if not name and selector is None:
-        errors.append(required(path, "one of name or selector must be specified"))
-    action = ref.get("parameterNotFoundAction")
-    if not action:
-        errors.append(required(path / "parameterNotFoundAction"))
-    elif action not in ("Deny", "Allow"):
-        errors.append(not_supported(path / "parameterNotFoundAction", action, ("Deny", "Allow")))
-    return errors
 
 
 def _action_errors(path: Path, actions: list[str]) -> list[FieldError]:
@@ -106,14 +79,9 @@ class BindingStrategy(ConfigurationStrategy):
 
     def content_errors(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
         spec = obj["spec"]
-        name, match = spec.get("policyName", ""), spec.get("matchResources")
-        at = _SPEC / "policyName"
-        errors = [invalid(at, name, text) for text in dns_subdomain(name)] if name else [required(at)]
-        errors += _reference_errors(_SPEC / "paramRef", spec.get("paramRef"))
-        if match is not None:
-            errors += match_resources_errors(_SPEC / "matchResources", match)
+        errors = RULES.of(self._spec).at(_SPEC, spec).fields("policyName", "paramRef", "matchResources")
         if self._mutating:
-            return errors + mutating_operation_errors(_SPEC / "matchResources", match)
+            return errors + mutating_operation_errors(_SPEC / "matchResources", spec.get("matchResources"))
         return errors + _action_errors(_SPEC / "validationActions", spec.get("validationActions") or [])
 
     def access_errors(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:

@@ -19,10 +19,13 @@ from apiserver.api.errors.field_errors import (
     too_many,
 )
 from apiserver.api.objects import Json
+from apiserver.api.types.admissionregistration.policies import V1
+from apiserver.api.types.admissionregistration.rules import RuleWithOperations
+from apiserver.api.validation.compile import At
 from apiserver.api.validation.formats import FORMATS
 from apiserver.api.validation.items import each_item, each_unique
 from apiserver.api.values.names import label_key
-from apiserver.resources.common.core_rules import validate_label_selector
+from apiserver.resources.common.core_rules import RULES
 
 if TYPE_CHECKING:
     from apiserver.cel.engine import Compiled, Language
@@ -30,21 +33,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FAILURE_POLICIES",
-    "MATCH_POLICIES",
     "REINVOCATION_POLICIES",
     "choice",
     "expression_errors",
     "match_condition_errors",
-    "match_resources_errors",
-    "rule_errors",
 ]
 
 
 FAILURE_POLICIES: Final = ("Fail", "Ignore")
-MATCH_POLICIES: Final = ("Equivalent", "Exact")
 REINVOCATION_POLICIES: Final = ("IfNeeded", "Never")
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
-_SCOPES: Final = ("*", "Cluster", "Namespaced")
 _MOST_CONDITIONS: Final = 64
 
 
@@ -55,43 +53,35 @@ def choice(path: Path, value: str | None, known: Sequence[str]) -> list[FieldErr
     return [] if value in known else [not_supported(path, value, tuple(known))]
 
 
-def match_resources_errors(path: Path, match: Json) -> list[FieldError]:
-    """Validate the MatchResources of a policy or binding."""
-    errors = choice(path / "matchPolicy", match.get("matchPolicy"), MATCH_POLICIES)
-    for name in ("namespaceSelector", "objectSelector"):
-        selector = match.get(name)
-        errors += [required(path / name)] if selector is None else validate_label_selector(path / name, selector)
-    for name in ("resourceRules", "excludeResourceRules"):
-        for index, rule in enumerate(match.get(name) or ()):
-            errors += _named_rule_errors((path / name)[index], rule)
+def _resource_names(at: At) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for path, name, is_repeated in each_unique(at.path / "resourceNames", at.value["resourceNames"]):
+        errors += FORMATS["path-segment"].errors(path, name)
+        if is_repeated:
+            errors.append(duplicate(path, name))
     return errors
 
 
-def _named_rule_errors(path: Path, rule: Json) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for at, name, is_repeated in each_unique(path / "resourceNames", rule.get("resourceNames")):
-        errors += FORMATS["path-segment"].errors(at, name)
-        if is_repeated:
-            errors.append(duplicate(at, name))
-    return errors + rule_errors(path, rule)
-
-
-def rule_errors(path: Path, rule: Json) -> list[FieldError]:
+def _rule(at: At) -> list[FieldError]:
     """Validate a RuleWithOperations."""
+    path, rule = at.path, at.value
     operations = rule.get("operations") or []
     errors = _needed(path / "operations", operations, "operations")
     errors += [
-        not_supported((path / "operations")[index], operation, _OPERATIONS)
-        for index, operation in enumerate(operations)
+        not_supported(here, operation, _OPERATIONS)
+        for here, operation in each_item(path / "operations", operations)
         if operation not in _OPERATIONS
     ]
     errors += _needed(path / "apiGroups", rule.get("apiGroups") or [], "API groups")
     versions = rule.get("apiVersions") or []
     errors += _needed(path / "apiVersions", versions, "API versions")
-    errors += [required((path / "apiVersions")[index]) for index, version in enumerate(versions) if not version]
+    errors += [required(here) for here, version in each_item(path / "apiVersions", versions) if not version]
     errors += _resources_errors(path / "resources", rule.get("resources") or [])
-    scope = rule.get("scope")
-    return errors if scope is None else errors + choice(path / "scope", scope, _SCOPES)
+    return errors + at.field("scope")
+
+
+RULES.set(RuleWithOperations, _rule, by_rules=("operations", "scope"))
+RULES.set(V1.NamedRuleWithOperations, ("resourceNames", _resource_names), _rule, by_rules=("operations", "scope"))
 
 
 def _needed(path: Path, values: list[str], what: str) -> list[FieldError]:

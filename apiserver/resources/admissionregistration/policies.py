@@ -21,11 +21,11 @@ from apiserver.resources.admissionregistration.matchrules import (
     FAILURE_POLICIES,
     choice,
     match_condition_errors,
-    match_resources_errors,
 )
 from apiserver.resources.admissionregistration.paramaccess import kind_errors
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.common.conditions import validate_conditions
+from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.workloads import count_generation
 from apiserver.resources.customresources.jsonpaths import JsonPathError, compile_path
 
@@ -76,7 +76,7 @@ class _PolicyStrategy(ConfigurationStrategy):
         if match is None:
             errors.append(required(at))
         else:
-            errors += match_resources_errors(at, match)
+            errors += RULES.of(V1.MatchResources).errors(at, match)
             if not match.get("resourceRules"):
                 errors.append(required(at / "resourceRules"))
             errors += self._operation_errors(at, match)

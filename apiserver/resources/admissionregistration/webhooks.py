@@ -8,27 +8,24 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.api.errors.field_errors import FieldError, Path, duplicate, invalid, not_supported, required
+from apiserver.api.errors.field_errors import FieldError, Named, Path, duplicate, not_supported, required
 from apiserver.api.objects import Json
 from apiserver.api.types.admissionregistration.webhooks import (
+    MutatingWebhook,
     MutatingWebhookConfiguration,
     ValidatingWebhookConfiguration,
 )
+from apiserver.api.types.meta import ANY_VALUE
 from apiserver.api.validation.items import each_unique
 from apiserver.api.values.names import fully_qualified_name
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Version
 from apiserver.resources.admissionregistration.configurations import ConfigurationStrategy
 from apiserver.resources.admissionregistration.matchrules import (
-    FAILURE_POLICIES,
-    MATCH_POLICIES,
-    REINVOCATION_POLICIES,
-    choice,
     match_condition_errors,
-    rule_errors,
 )
 from apiserver.resources.common.columns import name_and_age
-from apiserver.resources.common.core_rules import validate_label_selector
+from apiserver.resources.common.core_rules import RULES, validate_label_selector
 from apiserver.resources.common.webhook_clients import client_errors, review_version_errors
 
 __all__ = ["MUTATING_WEBHOOKS", "VALIDATING_WEBHOOKS"]
@@ -38,7 +35,9 @@ _WEBHOOKS: Final = Path("webhooks")
 _REVIEWS: Final = ("v1", "v1beta1")
 _SIDE_EFFECTS: Final = ("None", "NoneOnDryRun", "Some", "Unknown")
 _NO_SIDE_EFFECTS: Final = ("None", "NoneOnDryRun")
-_MOST_SECONDS: Final = 30
+
+
+RULES.set(MutatingWebhook, by_rules=tuple(MutatingWebhook.fields))
 
 
 class WebhooksStrategy(ConfigurationStrategy):
@@ -102,25 +101,22 @@ def _errors(ctx: Context, webhooks: list[Json], old: list[Json] | None) -> list[
 
 def _webhook_errors(at: Path, webhook: Json, strictness: _Strictness) -> list[FieldError]:
     errors = fully_qualified_name(at / "name", webhook.get("name", ""))
-    for index, rule in enumerate(webhook.get("rules") or ()):
-        errors += rule_errors((at / "rules")[index], rule)
-    for name, known in (("failurePolicy", FAILURE_POLICIES), ("matchPolicy", MATCH_POLICIES)):
-        if webhook.get(name) is not None:
-            errors += choice(at / name, webhook[name], known)
+    # All fields of a validating webhook are fields of a mutating one.
+    here = RULES.of(MutatingWebhook).at(at, webhook)
+    errors += here.fields("rules", "failurePolicy", "matchPolicy")
     side_effects = webhook.get("sideEffects")
     if side_effects is None:
         errors.append(required(at / "sideEffects", f"must specify one of {', '.join(strictness.side_effects)}"))
     elif side_effects not in strictness.side_effects:
-        errors.append(not_supported(at / "sideEffects", side_effects, strictness.side_effects))
-    seconds = webhook.get("timeoutSeconds")
-    if seconds is not None and not 1 <= seconds <= _MOST_SECONDS:
-        text = f"the timeout value must be between 1 and {_MOST_SECONDS} seconds"
-        errors.append(invalid(at / "timeoutSeconds", seconds, text))
+        errors.append(not_supported(at / "sideEffects", Named(side_effects), strictness.side_effects))
+    errors += here.field("timeoutSeconds")
     for name in ("namespaceSelector", "objectSelector"):
-        errors += validate_label_selector(at / name, webhook.get(name), any_value=strictness.any_label_value)
-    if webhook.get("reinvocationPolicy") is not None:
-        errors += choice(at / "reinvocationPolicy", webhook["reinvocationPolicy"], REINVOCATION_POLICIES)
-    return errors + client_errors(webhook.get("clientConfig") or {}, at / "clientConfig")
+        errors += here.field(name, ANY_VALUE if strictness.any_label_value else None)
+    return (
+        errors
+        + here.field("reinvocationPolicy")
+        + client_errors(webhook.get("clientConfig") or {}, at / "clientConfig")
+    )
 
 
 def _resource(kind: str, schema: Any) -> Resource:

@@ -25,7 +25,8 @@ from apiserver.api.types.certificates import (
     PodCertificateRequestSpec,
     PodCertificateRequestStatus,
 )
-from apiserver.api.values.names import dns_subdomain, domain_prefixed_key
+from apiserver.api.validation.items import each_item
+from apiserver.api.values.names import domain_prefixed_key
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.metadata import keep_metadata_for_status
 from apiserver.registry.definition.resource import Column, Resource, Subresource, prerelease
@@ -34,6 +35,7 @@ from apiserver.resources.certificates.podkeys import check_issued, check_key
 from apiserver.resources.certificates.signers import signer_name
 from apiserver.resources.common.columns import NAME
 from apiserver.resources.common.conditions import validate_conditions
+from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.workloads import immutable
 
 __all__ = ["POD_CERTIFICATE_REQUESTS"]
@@ -42,7 +44,6 @@ Errors = list[FieldError]
 
 _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")
-_UID_LIMIT: Final = 128
 _ANNOTATION_LIMIT: Final = 256 * 1024
 _SHORTEST: Final = 60 * 60
 _LONGEST: Final = 91 * 24 * 60 * 60
@@ -59,19 +60,6 @@ def _end(obj: Json) -> str:
     return next((end for end in _ENDS if end in held), "")
 
 
-def _check_named(spec: Json) -> Errors:
-    """Validate the names and UIDs of pod, service account and node."""
-    errors: Errors = []
-    for what in ("pod", "serviceAccount", "node"):
-        name, uid = spec.get(f"{what}Name", ""), spec.get(f"{what}UID", "")
-        errors += [invalid(_SPEC / f"{what}Name", name, text) for text in dns_subdomain(name)]
-        if not uid:
-            errors.append(invalid(_SPEC / f"{what}UID", uid, "must not be empty"))
-        if len(uid.encode()) > _UID_LIMIT:
-            errors.append(too_long(_SPEC / f"{what}UID", _UID_LIMIT))
-    return errors
-
-
 def _check_annotations(annotations: Json) -> Errors:
     path = _SPEC / "unverifiedUserAnnotations"
     errors = [error for key in annotations for error in domain_prefixed_key(path, key.lower())]
@@ -82,9 +70,8 @@ def _check_annotations(annotations: Json) -> Errors:
 
 def _check_conditions(conditions: list[Json]) -> Errors:
     path, errors, ends = _STATUS / "conditions", list[FieldError](), 0
-    for index, condition in enumerate(conditions):
-        # Upstream's path has a dot before the index.
-        at = path / f"[{index}]"
+    # Upstream's path has a dot before the index.
+    for at, condition in each_item(Path(f"{path}."), conditions):
         kind, status = condition.get("type", ""), condition.get("status", "")
         if kind not in _ENDS:
             errors.append(not_supported(at / "type", kind, _ENDS))
@@ -116,7 +103,8 @@ class PodRequestStrategy(Strategy):
         spec = obj["spec"]
         signer, seconds = spec.get("signerName", ""), spec.get("maxExpirationSeconds")
         errors = signer_name(_SPEC / "signerName", signer)
-        errors += _check_annotations(spec.get("unverifiedUserAnnotations") or {}) + _check_named(spec)
+        errors += _check_annotations(spec.get("unverifiedUserAnnotations") or {})
+        errors += RULES.of(PodCertificateRequestSpec).errors(_SPEC, spec)
         path = _SPEC / "maxExpirationSeconds"
         if seconds is None:
             return [*errors, required(path, "must be set")]

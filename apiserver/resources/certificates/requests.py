@@ -18,6 +18,7 @@ from apiserver.api.errors.field_errors import (
 from apiserver.api.objects import Json
 from apiserver.api.types.certificates import CertificateSigningRequest, CertificateSigningRequestCondition, KeyUsage
 from apiserver.api.validation.internal_values import internal, shown_diff
+from apiserver.api.validation.items import each_item, each_unique
 from apiserver.api.values.durations import human_duration
 from apiserver.api.values.times import timestamp
 from apiserver.registry.definition.context import Context
@@ -57,14 +58,12 @@ def _usages(usages: list[str], before: list[str]) -> Errors:
         errors.append(required(path))
     if set(before) <= set(KeyUsage.enum):
         errors += [
-            not_supported(path[index], Named(usage), KeyUsage.enum)
-            for index, usage in enumerate(usages)
+            not_supported(at, Named(usage), KeyUsage.enum)
+            for at, usage in each_item(path, usages)
             if usage not in KeyUsage.enum
         ]
     if len(set(before)) == len(before):
-        errors += [
-            duplicate(path[index], Named(usage)) for index, usage in enumerate(usages) if usage in usages[:index]
-        ]
+        errors += [duplicate(at, Named(usage)) for at, usage, is_repeated in each_unique(path, usages) if is_repeated]
     return errors
 
 

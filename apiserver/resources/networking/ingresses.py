@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
-from apiserver.api.errors.field_errors import FieldError, Named, Path, invalid, not_supported, required
+from apiserver.api.errors.field_errors import FieldError, Path, invalid, required
 from apiserver.api.helpers.ingress_classes import CLASS_ANNOTATION
 from apiserver.api.objects import Json
 from apiserver.api.schema.equality import semantic_equal
-from apiserver.api.types.networking import Ingress, IngressLoadBalancerIngress, IngressSpec
-from apiserver.api.validation.formats import NO_ADDRESS
+from apiserver.api.schema.markers import If, Invalid, Required, Union, UntilError, is_set, knows
+from apiserver.api.types.networking import (
+    HTTPIngressPath,
+    Ingress,
+    IngressBackend,
+    IngressLoadBalancerIngress,
+    IngressRule,
+    IngressSpec,
+    IngressTLS,
+    ServiceBackendPort,
+)
+from apiserver.api.validation.compile import At
+from apiserver.api.validation.formats import FORMATS, NO_ADDRESS
 from apiserver.api.validation.items import each_item
-from apiserver.api.values.names import dns1035_label, dns_label, dns_subdomain, port_name, wildcard_subdomain
+from apiserver.api.values.names import Check, dns1035_label, dns_label
 from apiserver.api.values.networks import parse_address
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
@@ -24,117 +35,81 @@ from apiserver.resources.common.addresses import (
 )
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.common.core_rules import RULES
-from apiserver.resources.networking.references import reference
 
 __all__ = ["INGRESSES"]
 
 
 _SPEC: Final = Path("spec")
-_PATH_TYPES: Final = ("Exact", "ImplementationSpecific", "Prefix")
 _NOT_IN_PATHS: Final = ("//", "/./", "/../", "%2f", "%2F")
 _NOT_AT_THE_END: Final = ("/..", "/.")
 _SHOWN: Final = 3
 
 
-def _host(path: Path, host: str) -> list[FieldError]:
-    check = wildcard_subdomain if "*" in host else dns_subdomain
-    return [invalid(path, host, text) for text in check(host)]
+class _Env(NamedTuple):
+    """Context of the rules. Violations of the stored ingress may stay."""
+
+    service_name: Check
+    odd_secrets: bool
+    odd_wildcards: bool
+
+
+def _env(old: Json | None, relaxed_names: bool) -> _Env:
+    spec = {} if old is None else old["spec"]
+    check = dns_label if relaxed_names or any(map(_relaxed, _backends(spec))) else dns1035_label
+    odd_secrets = any(RULES.of(IngressTLS).at(Path(), tls).field("secretName") for tls in spec.get("tls") or ())
+    env = _Env(check, odd_secrets, odd_wildcards=False)
+    wildcards = [rule for rule in spec.get("rules") or () if "*" in rule.get("host", "")]
+    odd_wildcards = any(RULES.of(IngressRule).at(Path(), rule, env).field("http") for rule in wildcards)
+    return env._replace(odd_wildcards=odd_wildcards)
+
+
+def _some_backend(at: At) -> list[FieldError]:
+    rules = at.value.get("rules")
+    if rules or at.value.get("defaultBackend") is not None:
+        return []
+    return [invalid(at.path, rules, "either `defaultBackend` or `rules` must be specified")]
+
+
+def _path(at: At) -> list[FieldError]:
+    kind, text, path = at.value["pathType"], at.value.get("path", ""), at.path / "path"
+    errors = at.field("pathType")
+    if not errors and not text.startswith("/") and (text or kind != "ImplementationSpecific"):
+        errors.append(invalid(path, text, "must be an absolute path"))
+    if kind in ("Exact", "Prefix"):
+        errors += [invalid(path, text, f"must not contain '{part}'") for part in _NOT_IN_PATHS if part in text]
+        errors += [invalid(path, text, f"cannot end with '{end}'") for end in _NOT_AT_THE_END if text.endswith(end)]
+    return errors + at.field("backend")
+
+
+def _service(at: At) -> list[FieldError]:
+    name, path = at.value["service"].get("name", ""), at.path / "service"
+    errors = [invalid(path / "name", name, text) for text in at.env.service_name(name)]
+    return (errors if name else [required(path / "name")]) + _port(at.path, at.value["service"].get("port") or {})
 
 
 def _port(path: Path, port: Json) -> list[FieldError]:
     name, number = port.get("name", ""), port.get("number", 0)
     if name and number:
         return [invalid(path, "", "cannot set both port name & port number")]
-    at = path / "service" / "port"
-    if name:
-        return [invalid(at / "name", name, text) for text in port_name(name)]
-    if not number:
+    if not name and not number:
         return [required(path, "port name or number is required")]
-    return [] if 1 <= number <= 65535 else [invalid(at / "number", number, "must be between 1 and 65535, inclusive")]
+    return RULES.of(ServiceBackendPort).errors(path / "service" / "port", port)
 
 
-class _Rules:
-    """The rules of one ingress. Violations of the stored ingress may stay."""
-
-    def __init__(self, old: Json | None, relaxed_names: bool) -> None:
-        spec = {} if old is None else old["spec"]
-        self._service_name = dns_label if relaxed_names or any(map(_relaxed, _backends(spec))) else dns1035_label
-        self._odd_secrets = any(_secret_errors(tls) for tls in spec.get("tls") or ())
-        self._odd_wildcards = False
-        self._odd_wildcards = any(
-            "*" in rule.get("host", "") and self._paths(Path(), rule) for rule in spec.get("rules") or ()
-        )
-
-    def errors(self, spec: Json) -> list[FieldError]:
-        backend, rules = spec.get("defaultBackend"), spec.get("rules")
-        errors: list[FieldError] = []
-        if not rules and backend is None:
-            errors.append(invalid(_SPEC, rules, "either `defaultBackend` or `rules` must be specified"))
-        if backend is not None:
-            errors += self._backend(_SPEC / "defaultBackend", backend)
-        for index, rule in enumerate(rules or ()):
-            errors += self._rule((_SPEC / "rules")[index], rule)
-        for index, tls in enumerate(spec.get("tls") or ()):
-            errors += self._tls((_SPEC / "tls")[index], tls)
-        name = spec.get("ingressClassName")
-        if name is not None:
-            errors += [invalid(_SPEC / "ingressClassName", name, text) for text in dns_subdomain(name)]
-        return errors
-
-    def _tls(self, path: Path, tls: Json) -> list[FieldError]:
-        errors = [
-            error for index, host in enumerate(tls.get("hosts") or ()) for error in _host((path / "hosts")[index], host)
-        ]
-        wrong = [] if self._odd_secrets else _secret_errors(tls)
-        return errors + [invalid(path / "secretName", tls["secretName"], text) for text in wrong]
-
-    def _rule(self, path: Path, rule: Json) -> list[FieldError]:
-        host = rule.get("host", "")
-        errors: list[FieldError] = []
-        if host:
-            if parse_address(host) is not None:
-                errors.append(invalid(path / "host", host, NO_ADDRESS))
-            errors += _host(path / "host", host)
-        return errors if "*" in host and self._odd_wildcards else errors + self._paths(path, rule)
-
-    def _paths(self, path: Path, rule: Json) -> list[FieldError]:
-        if rule.get("http") is None:
-            return []
-        at, paths = path / "http" / "paths", rule["http"].get("paths")
-        if not paths:
-            return [required(at)]
-        return [error for index, item in enumerate(paths) for error in self._path(at[index], item)]
-
-    def _path(self, path: Path, item: Json) -> list[FieldError]:
-        kind, text, at = item.get("pathType"), item.get("path", ""), path / "path"
-        if kind is None:
-            return [required(path / "pathType", "pathType must be specified")]
-        errors: list[FieldError] = []
-        if kind not in _PATH_TYPES:
-            errors.append(not_supported(path / "pathType", Named(kind), _PATH_TYPES))
-        elif not text.startswith("/") and (text or kind != "ImplementationSpecific"):
-            errors.append(invalid(at, text, "must be an absolute path"))
-        if kind in ("Exact", "Prefix"):
-            errors += [invalid(at, text, f"must not contain '{part}'") for part in _NOT_IN_PATHS if part in text]
-            errors += [invalid(at, text, f"cannot end with '{end}'") for end in _NOT_AT_THE_END if text.endswith(end)]
-        return errors + self._backend(path / "backend", item.get("backend") or {})
-
-    def _backend(self, path: Path, backend: Json) -> list[FieldError]:
-        service, other = backend.get("service"), backend.get("resource")
-        if service is None:
-            if other is None:
-                return [invalid(path, "", "resource or service backend is required")]
-            return reference(path / "resource", other)
-        if other is not None:
-            return [invalid(path, "", "cannot set both resource and service backends")]
-        name, at = service.get("name", ""), path / "service" / "name"
-        errors = [invalid(at, name, text) for text in self._service_name(name)] if name else [required(at)]
-        return errors + _port(path, service.get("port") or {})
+def _resource(at: At) -> list[FieldError]:
+    """Validate the reference to any object, by rules of its own."""
+    path, value = at.path / "resource", at.value["resource"]
+    group = value.get("apiGroup")
+    errors = [] if group is None else FORMATS["subdomain"].errors(path / "apiGroup", group)
+    for field in ("kind", "name"):
+        if not value.get(field):
+            errors.append(required(path / field))
+        errors += FORMATS["path-segment"].errors(path / field, value.get(field, ""))
+    return errors
 
 
-def _secret_errors(tls: Json) -> list[str]:
-    name = tls.get("secretName", "")
-    return dns_subdomain(name) if name else []
+def _address_as_host(at: At) -> bool:
+    return parse_address(at.value.get("host", "")) is not None
 
 
 def _backends(spec: Json) -> list[Json]:
@@ -150,6 +125,29 @@ def _relaxed(backend: Json) -> bool:
     return not dns_label(name) and bool(dns1035_label(name))
 
 
+RULES.set(IngressSpec, _some_backend, "defaultBackend", "rules", "tls", "ingressClassName")
+RULES.set(IngressTLS, "hosts", If(knows(lambda env: not env.odd_secrets), ("secretName",)))
+RULES.set(
+    IngressRule,
+    Invalid("host", NO_ADDRESS, when=(is_set("host"), _address_as_host)), "host",
+    If(lambda at: not (at.env.odd_wildcards and "*" in at.value.get("host", "")), ("http",)),
+)  # fmt: skip
+RULES.set(
+    HTTPIngressPath,
+    UntilError((Required("pathType", "pathType must be specified"), ("pathType", _path))),
+    by_rules=("backend",),
+)
+RULES.set(
+    IngressBackend,
+    UntilError((
+        Union(
+            ("service", "resource"),
+            none=Invalid("", "resource or service backend is required", shown=""),
+            many=Invalid("", "cannot set both resource and service backends", shown=""),
+        ),
+        ("service", _service), ("resource", _resource),
+    )),
+)  # fmt: skip
 RULES.set(IngressLoadBalancerIngress, "hostname", by_rules=("ports",))
 
 
@@ -170,7 +168,7 @@ class IngressStrategy(Strategy):
         obj["spec"] = old["spec"]
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
-        errors = _Rules(None, _relaxed_names(ctx)).errors(obj["spec"])
+        errors = _errors(ctx, obj, None)
         annotated = (obj["metadata"].get("annotations") or {}).get(CLASS_ANNOTATION)
         if annotated is not None and obj["spec"].get("ingressClassName") not in (None, annotated):
             path = Path("annotations") / CLASS_ANNOTATION
@@ -178,7 +176,7 @@ class IngressStrategy(Strategy):
         return errors
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
-        return _Rules(old, _relaxed_names(ctx)).errors(obj["spec"])
+        return _errors(ctx, obj, old)
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return validate_balancer_addresses(IngressLoadBalancerIngress, obj, old, ctx.features)
@@ -199,8 +197,9 @@ class IngressStrategy(Strategy):
         ]
 
 
-def _relaxed_names(ctx: Context) -> bool:
-    return ctx.features.enabled("RelaxedServiceNameValidation")
+def _errors(ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
+    env = _env(old, ctx.features.enabled("RelaxedServiceNameValidation"))
+    return RULES.of(IngressSpec).errors(_SPEC, obj["spec"], env)
 
 
 def _class_cell(obj: Json) -> str:

@@ -9,12 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors import status
-from apiserver.api.errors.field_errors import FieldError, Path, forbidden, invalid, required
+from apiserver.api.errors.field_errors import FieldError, Path, invalid
 from apiserver.api.objects import Json
-from apiserver.api.types.authorization import NonResourceAttributes
-from apiserver.api.types.meta import ObjectMeta
+from apiserver.api.schema.markers import Forbidden, Invalid, Required, equals, is_set, is_unset
+from apiserver.api.types.authorization import (
+    FieldSelectorAttributes,
+    FieldSelectorRequirement,
+    LabelSelectorAttributes,
+    NonResourceAttributes,
+    SelfSubjectAccessReviewSpec,
+    SubjectAccessReviewSpec,
+)
+from apiserver.api.types.meta import EXISTS_HAS_NO_VALUES, IN_NEEDS_VALUES, LabelSelectorRequirement, ObjectMeta
+from apiserver.api.validation.compile import Rules
 from apiserver.api.validation.internal_values import internal
-from apiserver.api.values.names import label_key, label_value
 from apiserver.registry.definition.authority import Authority, Decision, Question
 from apiserver.registry.verbs.unstored import validate_admission
 from apiserver.request.messages import User
@@ -56,7 +64,7 @@ def answer(store: Store, ctx: Context, body: Json, outcome: Json) -> Json:
 async def review_own_access(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
     """Answer a SelfSubjectAccessReview."""
     spec = _without_selectors(ctx, body)
-    _refuse(_attributes_errors(spec) + _metadata_errors(body))
+    _refuse(_RULES.of(SelfSubjectAccessReviewSpec).errors(_SPEC, spec) + _metadata_errors(body))
     await validate_admission(store, ctx, body)
     return await _decide(store, ctx, body, ctx.user)
 
@@ -64,7 +72,7 @@ async def review_own_access(store: Store, ctx: Context, body: Json, options: Wri
 async def review_access(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
     """Answer a SubjectAccessReview."""
     spec = _without_selectors(ctx, body)
-    _refuse(_attributes_errors(spec, subject=True) + _metadata_errors(body))
+    _refuse(_RULES.of(SubjectAccessReviewSpec).errors(_SPEC, spec) + _metadata_errors(body))
     await validate_admission(store, ctx, body)
     return await _decide(store, ctx, body, _subject(spec))
 
@@ -72,7 +80,7 @@ async def review_access(store: Store, ctx: Context, body: Json, options: WriteOp
 async def review_local_access(store: Store, ctx: Context, body: Json, options: WriteOptions) -> Json:
     """Answer a LocalSubjectAccessReview, limited to the namespace of the path."""
     spec = _without_selectors(ctx, body)
-    errors = _attributes_errors(spec, subject=True) + _metadata_errors(body, "namespace")
+    errors = _RULES.of(SubjectAccessReviewSpec).errors(_SPEC, spec) + _metadata_errors(body, "namespace")
     resource = spec.get("resourceAttributes")
     if resource is not None and resource.get("namespace", "") != ctx.namespace:
         errors.append(
@@ -202,55 +210,45 @@ def _without_selectors(ctx: Context, body: Json) -> Json:
     return spec
 
 
-def _attributes_errors(spec: Json, *, subject: bool = False) -> list[FieldError]:
-    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-    errors: list[FieldError] = []
-    if resource is not None and path is not None:
-        shown = internal(NonResourceAttributes, path)
-        errors.append(
-            invalid(
-                _SPEC / "nonResourceAttributes", shown, "cannot be specified in combination with resourceAttributes"
-            )
-        )
-    if resource is None and path is None:
-        text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        errors.append(invalid(_SPEC / "resourceAttributes", None, text))
-    if subject and not spec.get("user") and not spec.get("groups"):
-        errors.append(invalid(_SPEC / "user", spec.get("user", ""), "at least one of user or group must be specified"))
-    for name in ("fieldSelector", "labelSelector"):
-        selector = (resource or {}).get(name)
-        if selector is not None:
-            errors += _selector_errors(selector, _SPEC / "resourceAttributes" / name, labels=name == "labelSelector")
-    return errors
-
-
-def _selector_errors(selector: Json, path: Path, *, labels: bool) -> list[FieldError]:
-    raw, requirements = selector.get("rawSelector", ""), selector.get("requirements") or []
-    errors: list[FieldError] = []
-    if raw and requirements:
-        errors.append(invalid(path / "rawSelector", raw, "may not specified at the same time as requirements"))
-    if not raw and not requirements:
-        errors.append(
-            required(path / "requirements", f"when {path} is specified, requirements or rawSelector is required")
-        )
-    for index, each in enumerate(requirements):
-        errors += _requirement_errors(each, (path / "requirements")[index], labels=labels)
-    return errors
-
-
-def _requirement_errors(each: Json, path: Path, *, labels: bool) -> list[FieldError]:
-    """Validate a requirement. Unknown operators pass, because a newer client may have them."""
-    key, operator, values = each.get("key", ""), each.get("operator", ""), each.get("values") or []
-    errors = [] if key or labels else [required(path / "key", "must be specified")]
-    if operator in _WITH_VALUES and not values:
-        errors.append(required(path / "values", "must be specified when `operator` is 'In' or 'NotIn'"))
-    if operator in _WITHOUT_VALUES and values:
-        errors.append(forbidden(path / "values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
-    if labels:
-        errors += [invalid(path / "key", key, text) for text in label_key(key)]
-        for index, value in enumerate(values):
-            errors += [invalid((path / "values")[index], value, text) for text in label_value(value)]
-    return errors
+_VALUES: Final = (
+    Required("values", IN_NEEDS_VALUES, when=equals("operator", *_WITH_VALUES)),
+    Forbidden("values", EXISTS_HAS_NO_VALUES, when=equals("operator", *_WITHOUT_VALUES)),
+)
+_REQUESTS: Final = ("resourceAttributes", "nonResourceAttributes")
+_ONE_REQUEST: Final = (
+    Invalid(
+        "nonResourceAttributes", "cannot be specified in combination with resourceAttributes", when=is_set(*_REQUESTS)
+    ),
+    Invalid(
+        "resourceAttributes", "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        when=is_unset(*_REQUESTS), shown=None,
+    ),
+)  # fmt: skip
+#: Rules of their own, because reviews accept unknown operators, which a newer client may have.
+_RULES: Final = Rules()
+_RULES.set(FieldSelectorRequirement, Required("key", "must be specified"), *_VALUES)
+_RULES.set(LabelSelectorRequirement, *_VALUES, "key", "values")
+for _kind, _name in ((FieldSelectorAttributes, "fieldSelector"), (LabelSelectorAttributes, "labelSelector")):
+    _RULES.set(
+        _kind,
+        Invalid(
+            "rawSelector", "may not specified at the same time as requirements",
+            when=is_set("rawSelector", "requirements"),
+        ),
+        Required(
+            "requirements",
+            f"when {_SPEC / 'resourceAttributes' / _name} is specified, requirements or rawSelector is required",
+            when=is_unset("rawSelector"),
+        ),
+        "requirements",
+    )  # fmt: skip
+_RULES.set(SelfSubjectAccessReviewSpec, *_ONE_REQUEST, "resourceAttributes")
+_RULES.set(
+    SubjectAccessReviewSpec,
+    *_ONE_REQUEST,
+    Invalid("user", "at least one of user or group must be specified", when=is_unset("user", "groups")),
+    "resourceAttributes",
+)
 
 
 def _metadata_errors(body: Json, *allowed: str) -> list[FieldError]:

@@ -10,12 +10,15 @@ from collections.abc import Callable
 from typing import Final
 
 from apiserver.api.schema.language import INT64, STRING, Field, ListOf, Struct, field, string
+from apiserver.api.schema.limits import Limits
+from apiserver.api.schema.markers import Forbidden, Required, Step, is_set, is_unset
 from apiserver.api.types.admissionregistration.rules import RuleWithOperations
 from apiserver.api.types.meta import TYPE_META, Condition, LabelSelector, ObjectMeta, list_of
 
 __all__ = ["V1", "V1ALPHA1", "V1BETA1", "Policies"]
 
 _GROUP: Final = "admissionregistration.k8s.io"
+_EXCLUSIVE: Final = "name and selector are mutually exclusive"
 
 
 class Policies:
@@ -35,11 +38,18 @@ class Policies:
         self._mutating()
 
     def _struct(
-        self, name: str, build: Callable[[], tuple[Field, ...]], doc: str, *, atomic: bool = False, kind: bool = False
+        self,
+        name: str,
+        build: Callable[[], tuple[Field, ...]],
+        doc: str,
+        *,
+        atomic: bool = False,
+        kind: bool = False,
+        rules: tuple[Step, ...] = (),
     ) -> Struct:
         gvk = (_GROUP, self.version, name) if kind else None
         full = f"io.k8s.api.admissionregistration.{self.version}.{name}"
-        return Struct(full, build, gvk=gvk, atomic=atomic, doc=doc)
+        return Struct(full, build, gvk=gvk, atomic=atomic, doc=doc, rules=rules)
 
     def _expressions(self) -> None:
         self.ParamKind = self._struct("ParamKind", lambda: (
@@ -83,27 +93,39 @@ class Policies:
         ), "NamedRuleWithOperations names operations on resources, or on some of their objects.", atomic=True)
         rules = ListOf(self.NamedRuleWithOperations)
         self.MatchResources = self._struct("MatchResources", lambda: (
-            field("namespaceSelector", 1, LabelSelector, pointer=True, fills={},
+            field("namespaceSelector", 1, LabelSelector, pointer=True, fills={}, limits=Limits(required=True),
                 doc="Labels of the namespace of the object, or of the namespace that is the object; other objects "
                     "without a namespace always match."),
-            field("objectSelector", 2, LabelSelector, pointer=True, fills={},
+            field("objectSelector", 2, LabelSelector, pointer=True, fills={}, limits=Limits(required=True),
                 doc="Labels that the object must have before or after the request."),
             field("resourceRules", 3, rules, doc="Operations on resources that match; one of the rules is enough."),
             field("excludeResourceRules", 4, rules, doc="Operations on resources that do not, whatever else matches."),
             field("matchPolicy", 7, self.MatchPolicyType, pointer=True, fills="Equivalent",
                 doc="Exact to match only requests in the groups and versions that the rules name, Equivalent (the "
                     "default) to match those in other versions of the same resource, too, which are converted."),
-        ), "MatchResources says which requests match.", atomic=True)
+        ), "MatchResources says which requests match.", atomic=True, rules=(
+            Required("matchPolicy"), "matchPolicy", "namespaceSelector", "objectSelector", "resourceRules",
+            "excludeResourceRules",
+        ))
         self.ParamRef = self._struct("ParamRef", lambda: (
-            field("name", 1, STRING, doc="Name of the parameter; not together with selector."),
+            field("name", 1, STRING, limits=Limits(format="path-segment"),
+                doc="Name of the parameter; not together with selector."),
             field("namespace", 2, STRING,
                 doc="Namespace of parameters that have one; that of the object under evaluation when not set."),
             field("selector", 3, LabelSelector, pointer=True,
                 doc="Labels of the parameters; the policy is evaluated for each of them."),
             field("parameterNotFoundAction", 4, self.ParameterNotFoundActionType, pointer=True,
-                fills=self._parameter_not_found,
+                fills=self._parameter_not_found, limits=Limits(required=True, values=("Deny", "Allow")),
                 doc="Action if no parameter is found: Allow, or Deny to apply the failurePolicy."),
-        ), "ParamRef says where the parameters of a binding are.", atomic=True)
+        ), "ParamRef says where the parameters of a binding are.", atomic=True, rules=(
+            "name",
+            Forbidden("name", _EXCLUSIVE, when=is_set("selector")),
+            "selector",
+            Forbidden("selector", _EXCLUSIVE, when=is_set("name")),
+            Required("", "one of name or selector must be specified", when=is_unset("name", "selector")),
+            Required("parameterNotFoundAction"),
+            "parameterNotFoundAction",
+        ))
 
     def _kind(self, name: str, spec: Struct, doc: str, *more: Field, required: bool = False) -> Struct:
         return self._struct(name, lambda: (
@@ -171,7 +193,7 @@ class Policies:
 
     def _binding(self, *, required: bool = False) -> tuple[Field, ...]:
         return (
-            field("policyName", 1, STRING, required=required,
+            field("policyName", 1, STRING, required=required, limits=Limits(required=True, format="subdomain"),
                 doc="Name of the policy; one that does not exist (yet) has no effect."),
             field("paramRef", 2, self.ParamRef, pointer=True, doc="Reference to the parameters."),
             field("matchResources", 3, self.MatchResources, pointer=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.api.schema.language import BYTES, INT32, STRING, Field, ListOf, Struct, field, string
+from apiserver.api.schema.limits import Limits
 from apiserver.api.types.admissionregistration.policies import V1
 from apiserver.api.types.admissionregistration.rules import (
     FailurePolicyType,
@@ -15,6 +16,7 @@ from apiserver.api.types.admissionregistration.rules import (
 from apiserver.api.types.meta import TYPE_META, LabelSelector, ObjectMeta, list_of
 
 __all__ = [
+    "MutatingWebhook",
     "MutatingWebhookConfiguration",
     "MutatingWebhookConfigurationList",
     "ValidatingWebhookConfiguration",
@@ -23,6 +25,7 @@ __all__ = [
 
 _PREFIX: Final = "io.k8s.api.admissionregistration.v1."
 _GROUP: Final = "admissionregistration.k8s.io"
+_SECONDS: Final = Limits(least=1, most=30, words="the timeout value must be between 1 and 30 seconds")
 
 SideEffectClass = string("v1.SideEffectClass", "None", "NoneOnDryRun", "Some", "Unknown")
 ServiceReference = Struct(_PREFIX + "ServiceReference", lambda: (
@@ -57,7 +60,8 @@ def _shared(object_selector: int, match_conditions: int) -> tuple[tuple[Field, .
             doc="Objects, by their labels before or after the request, that it is called for; all by default."),
         field("sideEffects", 6, SideEffectClass, omit=False, pointer=True, required=True,
             doc="Side effects of a call: None, or NoneOnDryRun if dry runs have none."),
-        field("timeoutSeconds", 7, INT32, pointer=True, fills=10, doc="Timeout in seconds, 1 to 30; 10 by default."),
+        field("timeoutSeconds", 7, INT32, pointer=True, fills=10, limits=_SECONDS,
+            doc="Timeout in seconds, 1 to 30; 10 by default."),
         field("admissionReviewVersions", 8, ListOf(STRING), omit=False, required=True,
             doc="Versions of AdmissionReview that it understands, the preferred one first."),
     )  # fmt: skip
