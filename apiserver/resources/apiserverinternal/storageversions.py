@@ -13,10 +13,9 @@ from apiserver.api.types.storageversions import StorageVersion
 from apiserver.api.validation.items import each_item, each_unique
 from apiserver.api.values.names import dns1035_label, dns_subdomain, label_key
 from apiserver.registry.definition.context import Context
-from apiserver.registry.definition.metadata import keep_metadata_for_status
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
-from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import name_and_age
+from apiserver.resources.common.status import StatusStrategy
 
 __all__ = ["STORAGE_VERSIONS"]
 
@@ -114,19 +113,9 @@ def _status(status: Json) -> Errors:
     return errors + _common(status) + _conditions(status.get("conditions") or [])
 
 
-class StorageVersionStrategy(Strategy):
+class StorageVersionStrategy(StatusStrategy):
+    keeps_metadata = True
     name_rule = "path-segment"
-    reset_fields = ("status",)
-
-    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        obj["status"] = {}
-
-    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["status"] = old["status"]
-
-    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["spec"] = old["spec"]
-        keep_metadata_for_status(obj, old)
 
     def validate_first(self, ctx: Context, obj: Json, old: Json | None) -> Errors:
         """Require the name GROUP.RESOURCE for a new object."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from apiserver.api.errors.field_errors import FieldError
 from apiserver.api.objects import Json
@@ -11,11 +11,11 @@ from apiserver.api.types import autoscaling as v1
 from apiserver.api.types import autoscaling_v2 as v2
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
-from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.autoscaling.conversion import from_hub, to_hub
 from apiserver.resources.autoscaling.defaults import default
 from apiserver.resources.autoscaling.validation import validate_spec, validate_status
 from apiserver.resources.common.columns import name_and_age
+from apiserver.resources.common.status import StatusStrategy
 
 __all__ = ["HORIZONTAL_POD_AUTOSCALERS"]
 
@@ -29,21 +29,13 @@ _SOURCES: Final = {
 }  # fmt: skip
 
 
-class AutoscalerStrategy(Strategy):
+class AutoscalerStrategy(StatusStrategy):
+    new_status: ClassVar[Json] = {"desiredReplicas": 0, "currentMetrics": None}
     revalidates_metadata = False
-    reset_fields = ("status",)
     status_reset_fields = ("spec",)
 
-    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        obj["status"] = {"desiredReplicas": 0, "currentMetrics": None}
-        drop_disabled(ctx, obj, None)
-
-    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["status"] = old["status"]
+    def drop_gated(self, ctx: Context, obj: Json, old: Json | None) -> None:
         drop_disabled(ctx, obj, old)
-
-    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["spec"] = old["spec"]
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         return validate_spec(obj["spec"], None, ctx.features)

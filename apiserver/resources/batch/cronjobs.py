@@ -14,12 +14,12 @@ from apiserver.api.validation.internal_values import internal
 from apiserver.api.values.durations import age
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
-from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.batch.defaults import cron_job_to_hub, default_cron_job
 from apiserver.resources.batch.jobs import job_spec_warnings
 from apiserver.resources.common.columns import AGE, NAME
 from apiserver.resources.common.core_rules import RULES
-from apiserver.resources.common.workloads import count_generation, hostname_warnings, template_columns
+from apiserver.resources.common.status import StatusStrategy
+from apiserver.resources.common.workloads import hostname_warnings, template_columns
 from apiserver.resources.pods.dropping import drop_disabled_in_template
 from apiserver.resources.pods.gates import PodGates, pod_gates
 
@@ -53,24 +53,14 @@ def _template(obj: Json) -> Json:
     return template
 
 
-class CronJobStrategy(Strategy):
+class CronJobStrategy(StatusStrategy):
+    spec_type = CronJobSpec
     checks_status_metadata = False
-    reset_fields = ("status",)
     status_reset_fields = ("spec",)
     revalidates_metadata = False
 
-    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        obj["status"] = {}
-        obj["metadata"]["generation"] = 1
-        drop_disabled_in_template(ctx, obj, None, *_TEMPLATE)
-
-    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["status"] = old.get("status", {})
+    def drop_gated(self, ctx: Context, obj: Json, old: Json | None) -> None:
         drop_disabled_in_template(ctx, obj, old, *_TEMPLATE)
-        count_generation(CronJobSpec, obj, old)
-
-    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["spec"] = old["spec"]
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         name = obj["metadata"].get("name", "")

@@ -11,11 +11,11 @@ from apiserver.api.types.batch import Job, JobSpec
 from apiserver.api.values.durations import age, human_duration
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
-from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.batch.defaults import default_job, job_to_hub
 from apiserver.resources.batch.jobvalidation import NAME_LABELS, UID_LABELS
 from apiserver.resources.common.columns import AGE, NAME
-from apiserver.resources.common.workloads import count_generation, hostname_warnings, template_columns
+from apiserver.resources.common.status import StatusStrategy
+from apiserver.resources.common.workloads import hostname_warnings, template_columns
 from apiserver.resources.pods.dropping import drop_disabled_in_template
 from apiserver.resources.pods.gates import pod_gates
 from apiserver.resources.pods.template import template_warnings
@@ -45,26 +45,19 @@ def job_spec_warnings(path: Path, spec: Json) -> list[str]:
     return ([f"{path}: {_UNTRACKED}"] if many else []) + template_warnings(path / "template", spec["template"])
 
 
-class JobStrategy(Strategy):
-    reset_fields = ("status",)
+class JobStrategy(StatusStrategy):
+    spec_type = JobSpec
     status_reset_fields = ("spec",)
     garbage_collection = "orphan"
     revalidates_metadata = False
 
+    def drop_gated(self, ctx: Context, obj: Json, old: Json | None) -> None:
+        drop_disabled_in_template(ctx, obj, old, "spec", "template")
+
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         if not obj["spec"].get("manualSelector"):
             _generate_selector(obj)
-        obj["status"] = {}
-        obj["metadata"]["generation"] = 1
-        drop_disabled_in_template(ctx, obj, None, "spec", "template")
-
-    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["status"] = old.get("status", {})
-        drop_disabled_in_template(ctx, obj, old, "spec", "template")
-        count_generation(JobSpec, obj, old)
-
-    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["spec"] = old["spec"]
+        super().prepare_for_create(ctx, obj)
 
     def validate_first(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
         from apiserver.resources.batch.jobupdates import validate_whole_job

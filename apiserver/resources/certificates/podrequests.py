@@ -28,14 +28,13 @@ from apiserver.api.types.certificates import (
 from apiserver.api.validation.items import each_item
 from apiserver.api.values.names import domain_prefixed_key
 from apiserver.registry.definition.context import Context
-from apiserver.registry.definition.metadata import keep_metadata_for_status
 from apiserver.registry.definition.resource import Column, Resource, Subresource, prerelease
-from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.certificates.podkeys import check_issued, check_key
 from apiserver.resources.certificates.signers import signer_name
 from apiserver.resources.common.columns import NAME
 from apiserver.resources.common.conditions import validate_conditions
 from apiserver.resources.common.core_rules import RULES
+from apiserver.resources.common.status import StatusStrategy
 from apiserver.resources.common.workloads import immutable
 
 __all__ = ["POD_CERTIFICATE_REQUESTS"]
@@ -84,20 +83,12 @@ def _check_conditions(conditions: list[Json]) -> Errors:
     return errors + validate_conditions(path, conditions)
 
 
-class PodRequestStrategy(Strategy):
+class PodRequestStrategy(StatusStrategy):
+    reset_fields = ()
+    keeps_metadata = True
     asks_authorizer = True
     revalidates_metadata = False
     status_reset_fields = ("spec",)
-
-    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        obj["status"] = {}
-
-    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["status"] = old.get("status", {})
-
-    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["spec"] = old["spec"]
-        keep_metadata_for_status(obj, old)
 
     def validate(self, ctx: Context, obj: Json) -> Errors:
         spec = obj["spec"]

@@ -6,7 +6,7 @@ Rules: pkg/registry/core/replicationcontroller, pkg/apis/core/validation (Valida
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path
 from apiserver.api.objects import Json
@@ -19,13 +19,12 @@ from apiserver.api.types.core.replication import (
 from apiserver.api.validation.compile import At
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
-from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.apps.rules import Env, always_runs, template
 from apiserver.resources.common.columns import AGE, NAME
 from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.scales import SCALE_BY_LABELS
+from apiserver.resources.common.status import StatusStrategy
 from apiserver.resources.common.workloads import (
-    count_generation,
     counted,
     hostname_warnings,
     mismatch,
@@ -94,22 +93,16 @@ def _warnings(obj: Json) -> list[str]:
     return [] if template is None else template_warnings(_TEMPLATE, template)
 
 
-class ReplicationControllerStrategy(Strategy):
+class ReplicationControllerStrategy(StatusStrategy):
+    new_status: ClassVar[Json] = {"replicas": 0}
+    spec_type = ReplicationControllerSpec
     checks_generate_name = False
     revalidates_metadata = False
-    reset_fields = ("status",)
     status_reset_fields = ("spec",)
     garbage_collection = "orphan"
 
-    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        obj["status"] = {"replicas": 0}
-        obj["metadata"]["generation"] = 1
-        drop_disabled_in_template(ctx, obj, None, "spec", "template")
-
-    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["status"] = old.get("status", {"replicas": 0})
+    def drop_gated(self, ctx: Context, obj: Json, old: Json | None) -> None:
         drop_disabled_in_template(ctx, obj, old, "spec", "template")
-        count_generation(ReplicationControllerSpec, obj, old)
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
         obj["spec"] = old["spec"]

@@ -16,10 +16,10 @@ from apiserver.api.validation.internal_values import internal
 from apiserver.api.values.quantity import Quantity
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
-from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.resource_names import quantity_value, resource_name
+from apiserver.resources.common.status import StatusStrategy
 from apiserver.resources.pods.defaults import round_amounts
 
 _SPEC: Final = Path("spec")
@@ -150,19 +150,9 @@ def _selector(spec: Json) -> list[FieldError]:
     return errors + _conflicts({requirement.get("scopeName", "") for requirement in requirements}, spec, path)
 
 
-class ResourceQuotaStrategy(Strategy):
-    reset_fields = ("status",)
+class ResourceQuotaStrategy(StatusStrategy):
     status_reset_fields = ("spec",)
     revalidates_metadata = False
-
-    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        obj["status"] = {}
-
-    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["status"] = old.get("status", {})
-
-    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["spec"] = old["spec"]
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         spec = obj["spec"]

@@ -20,9 +20,8 @@ from apiserver.api.types.resource.v1 import TYPES
 from apiserver.api.validation.changes import changes
 from apiserver.api.values.names import dns_subdomain
 from apiserver.registry.definition.context import Context
-from apiserver.registry.definition.metadata import keep_metadata_for_status
 from apiserver.registry.definition.resource import Resource, Subresource
-from apiserver.registry.definition.strategy import Strategy
+from apiserver.resources.common.status import StatusStrategy
 from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.claimvalidation import (
     SPEC,
@@ -196,13 +195,12 @@ def _drop_deallocated_devices(features: Features, status: Json, before: Json) ->
         del status["devices"]
 
 
-class ResourceClaimStrategy(Strategy):
+class ResourceClaimStrategy(StatusStrategy):
+    keeps_metadata = True
     asks_authorizer = True
-    reset_fields = ("status",)
 
-    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        obj["status"] = {}
-        drop_disabled(ctx, obj, None)
+    def drop_gated(self, ctx: Context, obj: Json, old: Json | None) -> None:
+        drop_disabled(ctx, obj, old)
 
     def validate_first(self, ctx: Context, obj: Json, old: Json | None) -> list[FieldError]:
         if old is None:
@@ -212,17 +210,12 @@ class ResourceClaimStrategy(Strategy):
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         return validate_spec(ctx, obj["spec"], SPEC)
 
-    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["status"] = old.get("status", {})
-        drop_disabled(ctx, obj, old)
-
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return _CHANGES.errors(Path(), obj, old)
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["spec"] = old["spec"]
+        super().prepare_for_status_update(ctx, obj, old)
         obj.setdefault("status", {})
-        keep_metadata_for_status(obj, old)
         drop_disabled(ctx, obj, old)
         if obj["status"].get("devices"):
             _drop_deallocated_devices(ctx.features, obj["status"], old.get("status") or {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Named, Path, duplicate, invalid, not_supported, required
 from apiserver.api.objects import Json
@@ -15,10 +15,9 @@ from apiserver.api.validation.items import each_unique
 from apiserver.api.values.names import dns_label
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
-from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import AGE, NAME
 from apiserver.resources.common.core_rules import RULES
-from apiserver.resources.common.workloads import count_generation
+from apiserver.resources.common.status import StatusStrategy
 from apiserver.resources.flowcontrol.bootstrap import MANDATORY_SCHEMAS
 
 __all__ = ["FLOW_SCHEMAS", "FlowControlStrategy"]
@@ -110,24 +109,14 @@ RULES.set(
 )  # fmt: skip
 
 
-class FlowControlStrategy(Strategy):
+class FlowControlStrategy(StatusStrategy):
     """The common strategy of schemas and levels."""
 
-    spec_type: Any
     compares_metadata = False
-    reset_fields = ("status",)
     status_reset_fields = ("spec", "metadata")
 
     def errors(self, name: str, spec: Json) -> Errors:
         raise NotImplementedError
-
-    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        obj["status"] = {}
-        obj["metadata"]["generation"] = 1
-
-    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        count_generation(self.spec_type, obj, old)
-        obj["status"] = old.get("status", {})
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
         managers = obj["metadata"].get("managedFields")

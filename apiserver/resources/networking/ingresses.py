@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from apiserver.api.errors.field_errors import FieldError, Path, invalid, required
 from apiserver.api.helpers.ingress_classes import CLASS_ANNOTATION
 from apiserver.api.objects import Json
-from apiserver.api.schema.equality import semantic_equal
 from apiserver.api.schema.markers import If, Invalid, Required, Union, UntilError, is_set, knows
 from apiserver.api.types.networking import (
     HTTPIngressPath,
@@ -26,7 +25,6 @@ from apiserver.api.values.names import Check, dns1035_label, dns_label
 from apiserver.api.values.networks import parse_address
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
-from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.addresses import (
     BALANCER_ADDRESSES,
     address_warnings,
@@ -35,6 +33,7 @@ from apiserver.resources.common.addresses import (
 )
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.common.core_rules import RULES
+from apiserver.resources.common.status import StatusStrategy
 
 __all__ = ["INGRESSES"]
 
@@ -151,21 +150,10 @@ RULES.set(
 RULES.set(IngressLoadBalancerIngress, "hostname", by_rules=("ports",))
 
 
-class IngressStrategy(Strategy):
-    reset_fields = ("status",)
+class IngressStrategy(StatusStrategy):
+    new_status: ClassVar[Json] = {"loadBalancer": {}}
+    spec_type = IngressSpec
     status_reset_fields = ("spec",)
-
-    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        obj["status"] = {"loadBalancer": {}}
-        obj["metadata"]["generation"] = 1
-
-    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["status"] = old["status"]
-        if not semantic_equal(IngressSpec, obj["spec"], old["spec"]):
-            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-
-    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["spec"] = old["spec"]
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         errors = _errors(ctx, obj, None)

@@ -6,7 +6,7 @@ Facts: pkg/apis/policy/validation, pkg/registry/policy/poddisruptionbudget.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path
 from apiserver.api.objects import Json
@@ -14,12 +14,11 @@ from apiserver.api.schema.markers import Invalid, Union
 from apiserver.api.types.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
-from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.apps.rules import at_most_100_percent
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.common.conditions import validate_conditions
 from apiserver.resources.common.core_rules import RULES
-from apiserver.resources.common.workloads import count_generation
+from apiserver.resources.common.status import StatusStrategy
 
 __all__ = ["POD_DISRUPTION_BUDGETS"]
 
@@ -39,21 +38,11 @@ RULES.set(
 RULES.set(PodDisruptionBudgetStatus, *_COUNTS)
 
 
-class PodDisruptionBudgetStrategy(Strategy):
-    reset_fields = ("status",)
+class PodDisruptionBudgetStrategy(StatusStrategy):
+    new_status: ClassVar[Json] = dict.fromkeys(_COUNTS, 0)
+    spec_type = PodDisruptionBudgetSpec
     status_reset_fields = ("spec",)
     checks_metadata = False
-
-    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        obj["status"] = dict.fromkeys(_COUNTS, 0)
-        obj["metadata"]["generation"] = 1
-
-    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["status"] = old.get("status", {})
-        count_generation(PodDisruptionBudgetSpec, obj, old)
-
-    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["spec"] = old["spec"]
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         return RULES.of(PodDisruptionBudgetSpec).errors(_SPEC, obj["spec"])

@@ -15,11 +15,10 @@ from apiserver.api.types.scheduling import PodGroup, PodGroupSpec
 from apiserver.api.validation.changes import changes
 from apiserver.api.validation.compile import most_items
 from apiserver.registry.definition.context import Context
-from apiserver.registry.definition.metadata import keep_metadata_for_status
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
-from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.common.conditions import validate_conditions
+from apiserver.resources.common.status import StatusStrategy
 from apiserver.resources.scheduling.groupvalidation import RULES, claim_statuses
 
 _SPEC: Final = Path("spec")
@@ -30,10 +29,12 @@ _CHANGES: Final = changes(PodGroupSpec)
 _FORBIDDEN: Final = frozenset({"schedulingConstraints", "disruptionMode", "priorityClassName", "priority"})
 
 
-class PodGroupStrategy(Strategy):
-    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        obj["status"] = {}
-        drop_disabled(ctx, obj, None)
+class PodGroupStrategy(StatusStrategy):
+    reset_fields = ()
+    keeps_metadata = True
+
+    def drop_gated(self, ctx: Context, obj: Json, old: Json | None) -> None:
+        drop_disabled(ctx, obj, old)
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         return RULES.of(PodGroupSpec).errors(_SPEC, obj["spec"])
@@ -41,10 +42,6 @@ class PodGroupStrategy(Strategy):
     def canonicalize(self, ctx: Context, obj: Json) -> None:
         """Set the defaults, because upstream also defaults stored objects, including fields of disabled gates."""
         fill_defaults(PodGroup, obj, ctx.now)
-
-    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["status"] = old.get("status", {})
-        drop_disabled(ctx, obj, old)
 
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         errors: list[FieldError] = []
@@ -61,9 +58,8 @@ class PodGroupStrategy(Strategy):
         return errors
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["spec"] = old["spec"]
+        super().prepare_for_status_update(ctx, obj, old)
         obj.setdefault("status", {})
-        keep_metadata_for_status(obj, old)
         drop_disabled(ctx, obj, old)
 
     def validate_status_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:

@@ -5,16 +5,16 @@ Rules: pkg/registry/core/service.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from apiserver.api.errors.field_errors import FieldError
 from apiserver.api.objects import Json
 from apiserver.api.types.core.services import Service
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
-from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import AGE, NAME
 from apiserver.resources.common.connect_options import PROXY, proxy_options
+from apiserver.resources.common.status import StatusStrategy
 from apiserver.resources.services.proxy import proxy
 from apiserver.resources.services.shape import (
     default,
@@ -30,26 +30,20 @@ from apiserver.resources.services.warnings import warnings_of
 __all__ = ["SERVICES"]
 
 
-class ServiceStrategy(Strategy):
+class ServiceStrategy(StatusStrategy):
+    new_status: ClassVar[Json] = {"loadBalancer": {}}
     name_rule = "dns1035-label"
     revalidates_metadata = False
-    reset_fields = ("status",)
     status_reset_fields = ("spec",)
 
     def name_rule_of(self, ctx: Context) -> str:
         return "label" if ctx.features.enabled("RelaxedServiceNameValidation") else self.name_rule
 
-    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        obj["status"] = {"loadBalancer": {}}
-
     def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["status"] = old.get("status", {"loadBalancer": {}})
+        super().prepare_for_update(ctx, obj, old)
         _drop_what_the_type_had(obj["spec"], old["spec"])
         if obj["spec"].get("type") != "LoadBalancer":
             obj["status"] = {**obj["status"], "loadBalancer": {}}
-
-    def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["spec"] = old["spec"]
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         return validate_service(obj, None, ctx.features)

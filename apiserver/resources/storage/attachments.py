@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, required, too_long
 from apiserver.api.objects import Json
@@ -10,12 +10,11 @@ from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.types.storage import VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec, VolumeError
 from apiserver.api.validation.changes import changes
 from apiserver.registry.definition.context import Context
-from apiserver.registry.definition.metadata import keep_metadata_for_status
 from apiserver.registry.definition.resource import Column, Resource, Subresource, Version
-from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.common.core_rules import RULES
 from apiserver.resources.common.persistent_spec import validate_spec
+from apiserver.resources.common.status import StatusStrategy
 
 _SPEC: Final = Path("spec")
 _CHANGES: Final = changes(VolumeAttachment)
@@ -53,12 +52,10 @@ RULES.set(VolumeAttachmentSource, by_rules=("inlineVolumeSpec", "persistentVolum
 RULES.set(VolumeAttachmentSpec, by_rules=("attacher", "source", "nodeName"))
 
 
-class VolumeAttachmentStrategy(Strategy):
+class VolumeAttachmentStrategy(StatusStrategy):
+    new_status: ClassVar[Json] = {"attached": False}
+    keeps_metadata = True
     compares_metadata = False
-    reset_fields = ("status",)
-
-    def prepare_for_create(self, ctx: Context, obj: Json) -> None:
-        obj["status"] = {"attached": False}
 
     def validate(self, ctx: Context, obj: Json) -> list[FieldError]:
         spec, status = obj["spec"], obj.get("status") or {}
@@ -76,15 +73,11 @@ class VolumeAttachmentStrategy(Strategy):
             errors += _problem(_STATUS / field, status.get(field))
         return errors + RULES.of(VolumeAttachmentSource).at(_SPEC / "source", source).field("persistentVolumeName")
 
-    def prepare_for_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["status"] = old.get("status", {"attached": False})
-
     def validate_update(self, ctx: Context, obj: Json, old: Json) -> list[FieldError]:
         return self.validate(ctx, obj) + _CHANGES.errors(Path(), obj, old)
 
     def prepare_for_status_update(self, ctx: Context, obj: Json, old: Json) -> None:
-        obj["spec"] = old["spec"]
-        keep_metadata_for_status(obj, old)
+        super().prepare_for_status_update(ctx, obj, old)
         obj.setdefault("status", {})
         drop_disabled(ctx, obj, old)
 
