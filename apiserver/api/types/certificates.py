@@ -109,11 +109,14 @@ PodCertificateRequestSpec = Struct(_V1BETA1 + "PodCertificateRequestSpec", lambd
             "have."),
     field("unverifiedUserAnnotations", 11, MapOf(STRING),
         doc="Unverified facts from the pod for the signer, by keys with a domain."),
-), doc="PodCertificateRequestSpec has the pod, the public key and the signer of a certificate. It is fixed.", rules=tuple(
-    step
-    for name in ("pod", "serviceAccount", "node")
-    for step in (f"{name}Name", Invalid(f"{name}UID", "must not be empty", when=is_unset(f"{name}UID")), f"{name}UID")
-))
+), doc="PodCertificateRequestSpec has the pod, the public key and the signer of a certificate. It is fixed.",
+    rules=tuple(
+        step
+        for name in ("pod", "serviceAccount", "node")
+        for step in (
+            f"{name}Name", Invalid(f"{name}UID", "must not be empty", when=is_unset(f"{name}UID")), f"{name}UID",
+        )
+    ))
 PodCertificateRequestStatus = Struct(_V1BETA1 + "PodCertificateRequestStatus", lambda: (
     field("conditions", 1, ListOf(Condition, "map", ("type",), merge_key="type"),
         doc="Result of the request: at most one of Issued, Denied and Failed, with status True."),
