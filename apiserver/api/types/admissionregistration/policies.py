@@ -11,7 +11,7 @@ from typing import Final
 
 from apiserver.api.schema.language import INT64, STRING, Field, ListOf, Struct, field, string
 from apiserver.api.schema.limits import Limits
-from apiserver.api.schema.markers import Forbidden, Required, Step, is_set, is_unset
+from apiserver.api.schema.markers import Forbidden, Required, Step, equals, is_set, is_unset
 from apiserver.api.types.admissionregistration.rules import RuleWithOperations
 from apiserver.api.types.meta import TYPE_META, Condition, LabelSelector, ObjectMeta, list_of
 
@@ -115,7 +115,7 @@ class Policies:
             field("selector", 3, LabelSelector, pointer=True,
                 doc="Labels of the parameters; the policy is evaluated for each of them."),
             field("parameterNotFoundAction", 4, self.ParameterNotFoundActionType, pointer=True,
-                fills=self._parameter_not_found, limits=Limits(required=True, values=("Deny", "Allow")),
+                fills=self._parameter_not_found, limits=Limits(values=("Deny", "Allow"), empty=False),
                 doc="Action if no parameter is found: Allow, or Deny to apply the failurePolicy."),
         ), "ParamRef says where the parameters of a binding are.", atomic=True, rules=(
             "name",
@@ -123,7 +123,7 @@ class Policies:
             "selector",
             Forbidden("selector", _EXCLUSIVE, when=is_set("name")),
             Required("", "one of name or selector must be specified", when=is_unset("name", "selector")),
-            Required("parameterNotFoundAction"),
+            Required("parameterNotFoundAction", when=equals("parameterNotFoundAction", None, ""), anyway=True),
             "parameterNotFoundAction",
         ))
 
