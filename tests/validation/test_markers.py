@@ -212,3 +212,9 @@ def test_fields_below_conditions_and_listed_values_count_as_checked() -> None:
     assert texts(Rules().of(struct).errors(Path(), {"type": "A", "least": 1, "name": "long"})) == [
         "name: Too long: may not be more than 3 bytes"
     ]
+
+
+def test_a_value_itself_is_forbidden_by_its_condition() -> None:
+    rule = Forbidden("", "not both", when=is_set("least", "inner"))
+    assert errors_of(rule, value={"least": 1, "inner": {}}) == ["spec: Forbidden: not both"]
+    assert errors_of(rule, value={"least": 1}) == []
