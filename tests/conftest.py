@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tests.support.bytecode  # noqa: F401 - before all others
+
+# isort: split
+
 import compileall
 import gc
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -37,8 +40,6 @@ nodes.READY_TIMEOUT = _LONG
 # Before whatever else starts them in a way of its own (tools/mutation/servers.py).
 forked.install()
 
-# Tests that this run has rewritten the next one only reads, also where the environment forbids files of bytecode.
-sys.dont_write_bytecode = False
 _OURS = ("apiserver", "controllers", "kubedra", "migrations")
 
 
