@@ -68,7 +68,7 @@ def test_a_namespace_is_made_where_one_is_mentioned(tmp_path: Path) -> None:
         ("  - {do: POST /a, body: map, with: {data.z.1.b: 1}, status: 201}\n", "nothing can be put at data.z.1.b"),
         ("  - {each: POST /a, body: map, refused: [{causes: ['a: Wrong']}]}\n", "a cause is 'FIELD: KIND: TEXT'"),
         ("  - {do: GET /a, status: 200, status: 201}\n", "status given twice"),
-        ("  - {do: GET /a?b, status: 200}\n", "file: while parsing"),
+        ("  - {do: [GET /a, status: 200}\n", "file: while parsing"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(tmp_path: Path, text: str, said: str) -> None:

@@ -211,7 +211,7 @@ def _required(given: Mapping[str, Any], keys: tuple[str, ...], where: str) -> No
         raise ValueError(f"{where}: {', '.join(missing)} missing")
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # written in C, where it is
     """YAML whose plain words mean what they mean in JSON: no dates, no `yes`, no octal numbers. A key that is given twice
     is an error.
     """
