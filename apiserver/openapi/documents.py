@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Final
 
 import orjson
@@ -112,6 +113,7 @@ _PARAMETERS: Final[dict[str, tuple[str, str]]] = {
 }
 
 
+@cache
 def build_files() -> dict[str, bytes]:
     """Build the files in `openapi/` for a server with all of kubedra's own gates off."""
     from apiserver.api.features.gates import Features

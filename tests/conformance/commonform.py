@@ -13,6 +13,8 @@ from typing import Any, Final
 
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+#: Letters of the shortest time.
+_SHORTEST: Final = len("2006-01-02T15:04:05Z")
 _AGE = re.compile(r"(\d+(ms|s|m|h|d|y))+|<unknown>|<invalid>")
 _AGE_COLUMNS: Final = ("Age", "Last Seen", "First Seen")
 #: Letters that a server appends to generateName.
@@ -43,6 +45,8 @@ class CommonForm:
             text = text.replace(place, name)
         for generated in sorted(self._generated, key=len, reverse=True):
             text = text.replace(generated, self._generated[generated])
+        if len(text) < _SHORTEST:
+            return text
         text = _UID.sub(lambda found: self._uids.setdefault(found[0], f"<uid#{len(self._uids) + 1}>"), text)
         return _TIME.sub("<time>", text)
 
