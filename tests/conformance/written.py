@@ -223,7 +223,8 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         repeated = {key for key in keys if keys.count(key) > 1}
         if repeated:
             raise ValueError(f"{node.start_mark}: {', '.join(map(str, repeated))} given twice")
-        return super().construct_mapping(node, deep)
+        found: dict[Any, Any] = super().construct_mapping(node, deep)
+        return found
 
 
 for _tag, _pattern, _first in (
