@@ -18,6 +18,7 @@ from controllers.endpoints.slices import (
     Endpoints,
     Plan,
     PortsKey,
+    in_stored_order,
     is_same_endpoint,
     key_of_endpoint,
     key_of_ports,
@@ -146,7 +147,7 @@ class Mirroring(Workload):
         found: dict[Key, tuple[list[Json], Endpoints]] = {}
         invalid = skipped = 0
         for subset in repack(endpoints.get("subsets") or ()):
-            ports, added = subset.get("ports") or [], 0
+            ports, added = in_stored_order(subset.get("ports") or []), 0
             for address, ready in _addresses(subset):
                 if added >= MOST:
                     skipped += 1

@@ -15,7 +15,7 @@ from controllers.endpoints.services import HEADLESS, addresses, has_address, hos
 from controllers.runtime.kinds import ENDPOINT_SLICES, SERVICES
 from controllers.workloads.common.pod_states import is_deleted, is_ready
 from controllers.workloads.common.references import controller_reference
-from controllers.workloads.common.templates import pod_prefix
+from controllers.workloads.common.templates import fnv1a_128, pod_prefix
 
 SERVICE: Final = "kubernetes.io/service-name"
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
@@ -67,6 +67,18 @@ def address_types(service: Json) -> list[str]:
     return ["IPv4", "IPv6"]
 
 
+def in_stored_order(slice_ports: list[Json]) -> list[Json]:
+    """Sort ports as upstream: by a hash of their Go value (k8s.io/endpointslice/util, portsInOrder)."""
+    return sorted(slice_ports, key=_port_hash) if len(slice_ports) > 1 else slice_ports
+
+
+def _port_hash(port: Json) -> int:
+    fields = (("Name", "string", "name"), ("Protocol", "v1.Protocol", "protocol"), ("Port", "int32", "port"),
+              ("AppProtocol", "string", "appProtocol"))  # fmt: skip
+    printed = " ".join(f"{name}:(*{kind}){port.get(key, '<nil>')}" for name, kind, key in fields)
+    return fnv1a_128(f"(v1.EndpointPort){{{printed}}}".encode())
+
+
 def key_of_ports(slice_ports: Iterable[Json] | None) -> PortsKey:
     """Return a key of ports that does not depend on their order."""
     names = ("name", "port", "protocol", "appProtocol")
@@ -98,7 +110,7 @@ def endpoint_of(service: Json, pod: Json, node: Json | None, family: str) -> Jso
 
 
 def ports_of(service: Json, pod: Json) -> list[Json]:
-    return [
+    found = [
         {
             "name": port.get("name", ""),
             "port": number,
@@ -107,6 +119,7 @@ def ports_of(service: Json, pod: Json) -> list[Json]:
         }
         for port, number in ports(service, pod)
     ]
+    return in_stored_order(found)
 
 
 def labels_of(service: Json, manager: str) -> dict[str, str]:

@@ -25,7 +25,7 @@ class SliceWriter:
         """Write a plan, calling `record_write` with each written slice. Raise StatusError naming `owner` slice."""
         for each in plan.create if create else ():
             try:
-                record_write(await self._client.create(ENDPOINT_SLICES, each))
+                record_write(await self._client.create(ENDPOINT_SLICES, _without_empty_lists(each)))
             except StatusError as error:
                 if in_terminating_namespace(error):
                     return
@@ -34,7 +34,7 @@ class SliceWriter:
         for each in plan.update:
             name = each["metadata"]["name"]
             try:
-                record_write(await self._client.update(ENDPOINT_SLICES, each))
+                record_write(await self._client.update(ENDPOINT_SLICES, _without_empty_lists(each)))
             except StatusError as error:
                 raise _wrap_error(error, f"failed to update {name} EndpointSlice for {owner}") from error
             self.changes.inc("update")
@@ -50,6 +50,11 @@ class SliceWriter:
                 return
             raise _wrap_error(error, f"failed to delete {metadata['name']} EndpointSlice for {owner}") from error
         self.changes.inc("delete")
+
+
+def _without_empty_lists(each: Json) -> Json:
+    """Return the slice as protobuf, upstream's encoding, carries it: managers own no list that is empty."""
+    return {key: value for key, value in each.items() if value != []}
 
 
 def _wrap_error(error: StatusError, message: str) -> StatusError:

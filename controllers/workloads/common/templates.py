@@ -109,6 +109,14 @@ def _fnv1a(data: bytes) -> int:
     return state
 
 
+def fnv1a_128(data: bytes) -> int:
+    """Return the 128-bit FNV-1a hash."""
+    state = 0x6C62272E07BB014262B821756295C58D
+    for byte in data:
+        state = ((state ^ byte) * 0x0000000001000000000000000000013B) & ((1 << 128) - 1)
+    return state
+
+
 def _fnv1(data: bytes) -> int:
     state = 0x811C9DC5
     for byte in data:
