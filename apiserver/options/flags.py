@@ -269,7 +269,7 @@ def _add_control_plane_flags(own: argparse._ArgumentGroup, *, up: bool) -> None:
     )
     own.add_argument(
         "--storage-class",
-        default="",
+        default="none",
         metavar="NAME",
         help="default StorageClass to create at start, with emulated volumes (default none; `kubedra up`: standard)",
     )

@@ -222,7 +222,7 @@ def read(arguments: Sequence[str]) -> Settings:
         nodes=args.nodes,
         devices=args.devices,
         profile=_profile(args.profile),
-        storage_class=args.storage_class,
+        storage_class="" if args.storage_class == "none" else args.storage_class,
         run=args.run,
         cdi_dirs=tuple(path.absolute() for path in args.cdi_dir),
         plugin_dir=plugin_dir,

@@ -31,3 +31,9 @@ def test_other_flags_may_be_empty_and_a_file_has_to_have_a_name_after_its_flag()
         read(["--client-ca-file"])
     with pytest.raises(SettingsError, match="unrecognized arguments: --no-such-file="):
         read(["--no-such-file="])
+
+
+@pytest.mark.parametrize(("flags", "name"), [((), ""), (("none",), ""), (("",), ""), (("standard",), "standard")])
+def test_no_storage_class_is_created_for_none(flags: tuple[str, ...], name: str) -> None:
+    settings = read(["--storage=memory", *(f"--storage-class={flag}" for flag in flags)])
+    assert settings.storage_class == name
