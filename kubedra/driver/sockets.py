@@ -66,9 +66,8 @@ class SocketServer(Server):
 
         If the server is closed between accept and the creation of the protocol, asyncio leaks that connection.
         """
-        assert isinstance(self._server, asyncio.Server)
         loop = asyncio.get_running_loop()
-        for listening in self._server.sockets:
+        for listening in getattr(self._server, "sockets", ()):  # the server of another loop is no asyncio.Server
             loop.remove_reader(listening.fileno())
         for _ in range(2):  # one iteration starts the task that creates the protocol, one calls connection_made
             await asyncio.sleep(0)
