@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from apiserver.api.objects import Json
-from controllers.runtime.kinds import DEVICE_CLASSES, EVENTS, PODS, PRIORITY_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from controllers.runtime.kinds import EVENTS, RESOURCE_CLAIMS
 from tests.scheduler.situations import priority_class
 from tests.scheduler.test_configuration import document, parse, profile
 from tests.scheduler.world import World, scheduled
@@ -21,12 +21,9 @@ ON_FIRST: Json = {"nodeSelector": {"kubernetes.io/hostname": "n1"}}
 
 async def prepare(world: World) -> Json:
     """A pod whose claim is allocated to a device that is not ready; the claim."""
-    await world.add_nodes(make_node("n1"))
-    await world.create(DEVICE_CLASSES, make_device_class())
-    await world.create(RESOURCE_SLICES, make_slice("n1", 1, **CONDITIONS))
-    await world.create(RESOURCE_CLAIMS, make_claim("c"))
+    await world.add(make_node("n1"), make_device_class(), make_slice("n1", 1, **CONDITIONS), make_claim("c"))
     requests = {"cpu": "1"}
-    await world.create(PODS, make_pod("p", requests=requests, resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
+    await world.add(make_pod("p", requests=requests, claims={"g": "c"}))
     return await world.until(RESOURCE_CLAIMS, "ns/c", lambda claim: claim.get("status", {}).get("allocation"))
 
 
@@ -45,7 +42,7 @@ async def test_the_pod_is_bound_when_its_device_is_ready_and_waits_until_then() 
         assert {name: result[name] for name in CONDITIONS} == CONDITIONS
         pending = await first_event(world, "BindingConditionsPending")
         assert pending["note"] == "waiting for binding conditions for device on node n1"
-        assert not (await world.client.get(PODS, "p", "ns"))["spec"].get("nodeName")
+        assert not (await world.pod("p"))["spec"].get("nodeName")
         await report(world, claim, "ready")
         pod = await world.bound("p")
         assert pod["spec"]["nodeName"] == "n1"
@@ -59,7 +56,7 @@ async def test_a_device_that_fails_makes_the_attempt_fail_and_is_given_up_for_an
         assert message == (
             'running PreBind plugin "DynamicResources": device binding failed: claim=c, reason=R, message="M"'
         )
-        pod = await world.client.get(PODS, "p", "ns")
+        pod = await world.pod("p")
         assert scheduled(pod)["reason"] == "SchedulerError"
         await world.until(RESOURCE_CLAIMS, "ns/c", lambda c: not c.get("status", {}).get("allocation"))
         claim = await world.until(RESOURCE_CLAIMS, "ns/c", lambda c: c.get("status", {}).get("allocation"))
@@ -87,19 +84,18 @@ async def test_a_device_has_the_whole_of_the_time_that_is_given(seconds: int) ->
 
 async def test_a_pod_that_waits_for_its_device_is_not_deleted_for_a_more_important_one_but_goes_elsewhere() -> None:
     async with World("scheduler") as world:
-        await world.create(PRIORITY_CLASSES, priority_class("high", 100))
+        await world.add(priority_class("high", 100))
         claim = await prepare(world)
-        await world.create(PODS, make_pod("high", requests={"cpu": "4"}, priorityClassName="high", **ON_FIRST))
-        assert (await world.bound("high"))["spec"]["nodeName"] == "n1"
+        await world.add(make_pod("high", requests={"cpu": "4"}, priorityClassName="high", **ON_FIRST))
+        assert await world.node_of("high") == "n1"
         preempted = await first_event(world, "Preempted")
         assert preempted["regarding"]["name"] == "p"
         assert preempted["note"].endswith(" on node n1 (in kube-scheduler memory).")
         message = await world.unschedulable("p")
         assert message == 'running PreBind plugin "DynamicResources": context canceled'
         # Its device stays its own until it finds a node for which it is not good.
-        await world.add_nodes(make_node("n2"))
-        await world.create(RESOURCE_SLICES, make_slice("n2", 1))
-        assert (await world.bound("p"))["spec"]["nodeName"] == "n2"
+        await world.add(make_node("n2"), make_slice("n2", 1))
+        assert await world.node_of("p") == "n2"
         left = await world.claim("c")
         assert left["metadata"]["uid"] == claim["metadata"]["uid"]
         assert [result["pool"] for result in left["status"]["allocation"]["devices"]["results"]] == ["n2"]

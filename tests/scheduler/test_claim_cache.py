@@ -12,7 +12,7 @@ from apiserver.api.errors.status import StatusError, conflict
 from apiserver.api.objects import Json
 from controllers.allocator import AllocatedState
 from controllers.runtime.client import Client
-from controllers.runtime.kinds import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from controllers.runtime.kinds import PODS, RESOURCE_CLAIMS
 from controllers.scheduler.dra.claims import ClaimCache
 from tests.scheduler.world import World, scheduled
 from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice
@@ -122,10 +122,7 @@ async def test_one_can_wait_until_the_watch_shows_a_claim_but_not_for_ever() -> 
 
 
 async def with_a_device(world: World) -> None:
-    await world.create(DEVICE_CLASSES, make_device_class())
-    await world.add_nodes(make_node("n"))
-    await world.create(RESOURCE_SLICES, make_slice("n", 1))
-    await world.create(RESOURCE_CLAIMS, make_claim("c"))
+    await world.add(make_device_class(), make_node("n"), make_slice("n", 1), make_claim("c"))
 
 
 def refuses(monkeypatch: pytest.MonkeyPatch, method: str, times: int) -> list[str]:
@@ -150,7 +147,7 @@ async def test_a_conflict_is_tried_again_with_the_newest_claim(method: str, monk
     async with World("scheduler") as world:
         await with_a_device(world)
         asked = refuses(monkeypatch, method, 1)
-        await world.create(PODS, make_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
+        await world.add(make_pod("p", claims={"g": "c"}))
         await world.bound("p")
         claim = await world.claim("c")
         assert claim["status"]["reservedFor"][0]["name"] == "p"
@@ -163,7 +160,7 @@ async def test_too_many_conflicts_fail_the_attempt_and_the_device_is_free_again(
     async with World("scheduler") as world:
         await with_a_device(world)
         refuses(monkeypatch, "update_status", 1000)
-        await world.create(PODS, make_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
+        await world.add(make_pod("p", claims={"g": "c"}))
         pod = await world.until(PODS, "ns/p", lambda obj: scheduled(obj).get("reason") == "SchedulerError")
         assert scheduled(pod)["message"].startswith(
             'running PreBind plugin "DynamicResources": add allocation and reservation to claim ns/c: '
@@ -190,7 +187,7 @@ async def test_a_claim_that_somebody_else_allocated_meanwhile_fails_the_attempt(
             return answer
 
         monkeypatch.setattr(Client, "update_status", write)
-        await world.create(PODS, make_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
+        await world.add(make_pod("p", claims={"g": "c"}))
         pod = await world.until(PODS, "ns/p", lambda obj: scheduled(obj).get("reason") == "SchedulerError")
         assert "claim ns/c got allocated elsewhere in the meantime" in scheduled(pod)["message"]
         await world.bound("p")

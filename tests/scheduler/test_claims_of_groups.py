@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apiserver.api.objects import Json
-from controllers.runtime.kinds import DEVICE_CLASSES, POD_GROUPS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from controllers.runtime.kinds import RESOURCE_CLAIMS
 from tests.scheduler.world import World
 from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice
 
@@ -27,10 +27,7 @@ def a_member(name: str, group: str = "g") -> Json:
 
 
 async def with_one_device(world: World) -> None:
-    await world.create(DEVICE_CLASSES, make_device_class())
-    await world.add_nodes(make_node("n1"))
-    await world.create(RESOURCE_SLICES, make_slice("n1", 1))
-    await world.create(RESOURCE_CLAIMS, make_claim("c"))
+    await world.add(make_device_class(), make_node("n1"), make_slice("n1", 1), make_claim("c"))
 
 
 def users(claim: Json) -> list[tuple[str, str]]:
@@ -40,8 +37,7 @@ def users(claim: Json) -> list[tuple[str, str]]:
 async def test_a_claim_of_a_group_is_reserved_once_for_it_and_for_each_foreign_pod() -> None:
     async with World("scheduler", gates=GATES) as world:
         await with_one_device(world)
-        await world.create(POD_GROUPS, a_group("g"))
-        await world.create(PODS, a_member("a"), a_member("b"), make_pod("foreign", resourceClaims=[ENTRY]))
+        await world.add(a_group("g"), a_member("a"), a_member("b"), make_pod("foreign", resourceClaims=[ENTRY]))
         for name in ("a", "b", "foreign"):
             await world.bound(name)
         assert sorted(users(await world.claim("c"))) == [("podgroups", "g"), ("pods", "foreign")]
@@ -50,7 +46,7 @@ async def test_a_claim_of_a_group_is_reserved_once_for_it_and_for_each_foreign_p
 async def test_without_the_gate_each_pod_is_listed() -> None:
     async with World("scheduler", gates="GenericWorkload=true") as world:
         await with_one_device(world)
-        await world.create(PODS, a_member("a"), a_member("b"))
+        await world.add(a_member("a"), a_member("b"))
         for name in "ab":
             await world.bound(name)
         assert sorted(users(await world.claim("c"))) == [("pods", "a"), ("pods", "b")]
@@ -59,16 +55,16 @@ async def test_without_the_gate_each_pod_is_listed() -> None:
 async def test_a_member_waits_for_its_group() -> None:
     async with World("scheduler", gates=GATES) as world:
         await with_one_device(world)
-        await world.create(PODS, a_member("a"))
+        await world.add(a_member("a"))
         assert 'podgroup.scheduling.k8s.io "g" not found' in await world.unschedulable("a")
-        await world.create(POD_GROUPS, a_group("g"))
+        await world.add(a_group("g"))
         await world.bound("a")
 
 
 async def test_a_group_without_a_place_gives_up_an_allocation_that_keeps_it_off_every_node() -> None:
     async with World("scheduler", gates=GATES) as world:
         await with_one_device(world)
-        group = await world.create(POD_GROUPS, a_group("g"))
+        group = await world.add(a_group("g"))
         consumer = {
             "apiGroup": "scheduling.k8s.io",
             "resource": "podgroups",
@@ -81,7 +77,7 @@ async def test_a_group_without_a_place_gives_up_an_allocation_that_keeps_it_off_
             "reservedFor": [consumer],
         }
         await world.client.update_status(RESOURCE_CLAIMS, {**await world.claim("c"), "status": status})
-        await world.create(PODS, a_member("a"))
+        await world.add(a_member("a"))
         assert "ResourceClaim unreserved for PodGroup" in await world.unschedulable("a")
         await world.bound("a")
         claim = await world.claim("c")

@@ -4,7 +4,7 @@ controller, eviction and node agent make of the reference, alone and beside pods
 from __future__ import annotations
 
 from apiserver.api.objects import Json
-from controllers.runtime.kinds import DEVICE_CLASSES, JOBS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from controllers.runtime.kinds import JOBS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.scheduler.world import World
 from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice
 from tests.support.virtual import passes
@@ -17,12 +17,10 @@ TAINT = {"key": "example.com/broken", "effect": "NoExecute", "timeAdded": "2026-
 
 
 async def prepared(world: World, *, reserved_for: Json | None = None, pods_a_node: str = "110") -> None:
-    await world.create(DEVICE_CLASSES, make_device_class())
-    await world.add_nodes(make_node("n1", cpu="999", pods=pods_a_node))
-    await world.create(RESOURCE_SLICES, make_slice("n1", 1))
+    await world.add(make_device_class(), make_node("n1", cpu="999", pods=pods_a_node), make_slice("n1", 1))
     claim = make_claim("c")
     claim["spec"]["reservedFor"] = OTHERS_JOB if reserved_for is None else reserved_for
-    await world.create(RESOURCE_CLAIMS, claim)
+    await world.add(claim)
 
 
 def user(name: str) -> Json:
@@ -40,13 +38,13 @@ def users(claim: Json) -> list[tuple[str, str]]:
 async def test_more_than_256_pods_share_a_claim_that_names_their_workload_once() -> None:
     async with World("scheduler", gates=GATE) as world:
         await prepared(world, pods_a_node="300")
-        await world.create(PODS, user("p0"))
+        await world.add(user("p0"))
         await world.bound("p0")
         first = await world.claim("c")
         for number in range(1, 258):
-            await world.create(PODS, user(f"p{number}"))
+            await world.add(user(f"p{number}"))
         await passes(2)
-        assert all(pod["spec"].get("nodeName") for pod in (await world.client.list(PODS, "ns"))["items"])
+        assert all(pod["spec"].get("nodeName") for pod in await world.items(PODS))
         claim = await world.claim("c")
         assert claim["status"]["reservedFor"] == [OTHERS_JOB]
         assert opened(claim)
@@ -57,7 +55,7 @@ async def test_more_than_256_pods_share_a_claim_that_names_their_workload_once()
 async def test_without_the_gate_pods_are_listed_and_a_list_that_has_pods_goes_on_so() -> None:
     async with World("scheduler", gates=GATE, component_gates={"DRAReservedForWorkloads": False}) as world:
         await prepared(world)
-        await world.create(PODS, user("a"), user("b"))
+        await world.add(user("a"), user("b"))
         for name in "ab":
             await world.bound(name)
         listed = await world.claim("c")
@@ -67,7 +65,7 @@ async def test_without_the_gate_pods_are_listed_and_a_list_that_has_pods_goes_on
         claim = await world.claim("c")
         before = {"allocation": listed["status"]["allocation"], "reservedFor": listed["status"]["reservedFor"]}
         await world.client.update_status(RESOURCE_CLAIMS, {**claim, "status": before})
-        await world.create(PODS, user("d"))
+        await world.add(user("d"))
         await world.bound("d")
         mixed = await world.claim("c")
         assert (users(mixed)[-1], opened(mixed)) == (("pods", "d"), False)
@@ -76,15 +74,15 @@ async def test_without_the_gate_pods_are_listed_and_a_list_that_has_pods_goes_on
 async def test_an_allocation_that_is_held_for_a_workload_is_not_given_up_for_one_pod_of_it() -> None:
     async with World("scheduler", gates=GATE) as world:
         await prepared(world)
-        await world.create(PODS, user("a"))
+        await world.add(user("a"))
         await world.bound("a")
         elsewhere = {**user("b"), "spec": {**user("b")["spec"], "nodeSelector": {"zone": "x"}}}
-        await world.add_nodes(make_node("n2", labels={"zone": "x"}))
+        await world.add(make_node("n2", labels={"zone": "x"}))
         claim = await world.claim("c")
         # Now it can be used on the first node alone.
         node = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}
         assert claim["status"]["allocation"]["nodeSelector"] == node
-        await world.create(PODS, elsewhere)
+        await world.add(elsewhere)
         assert "still not schedulable" in await world.unschedulable("b")
         assert (await world.claim("c"))["status"]["reservedFor"] == [OTHERS_JOB]
 
@@ -98,10 +96,10 @@ async def test_pods_that_are_not_listed_run_and_are_evicted_with_the_device() ->
         await prepared(world)
         emulated = {"nodeSelector": {"kubernetes.io/hostname": "node-1"}}
         tainted = make_slice("node-1", 1)
-        await world.create(RESOURCE_SLICES, tainted)
+        await world.add(tainted)
         for name in "ab":
             pod = user(name)
-            await world.create(PODS, {**pod, "spec": {**pod["spec"], **emulated}})
+            await world.add({**pod, "spec": {**pod["spec"], **emulated}})
         for name in "ab":
             await world.until(PODS, f"ns/{name}", lambda pod: pod["status"].get("phase") == "Running")
         assert users(await world.claim("c")) == [("trainings", "train")]
@@ -109,7 +107,7 @@ async def test_pods_that_are_not_listed_run_and_are_evicted_with_the_device() ->
         found["spec"]["devices"][0]["taints"] = [TAINT]
         await world.client.update(RESOURCE_SLICES, found)
         await passes(5)
-        assert (await world.client.list(PODS, "ns"))["items"] == []
+        assert await world.items(PODS) == []
         # Whoever wrote the reference takes it away.
         claim = await world.claim("c")
         assert users(claim) == [("trainings", "train")]
@@ -123,12 +121,12 @@ async def test_a_job_holds_its_claim_until_it_is_gone_and_its_last_pod_too() -> 
         template = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
         job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "namespace": "ns"},
                "spec": {"template": template, "suspend": True}}  # fmt: skip
-        made = await world.create(JOBS, job)
+        made = await world.add(job)
         await prepared(world, reserved_for={**JOB, "uid": made["metadata"]["uid"]})
-        await world.create(PODS, user("a"))
+        await world.add(user("a"))
         await world.bound("a")
         await world.client.delete(JOBS, "train", "ns", propagation="Background")
-        await world.create(PODS, user("b"))
+        await world.add(user("b"))
         await world.bound("b")
         await world.client.delete(PODS, "a", "ns", grace_period=0)
         await passes(5)

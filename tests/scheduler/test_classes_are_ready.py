@@ -29,7 +29,7 @@ async def test_selectors_of_a_class_are_compiled_when_it_comes_and_when_it_chang
 
     async with World("scheduler") as world:
         chosen = {**make_device_class(), "spec": {"selectors": [{"cel": {"expression": FIRST}}]}}
-        await world.create(DEVICE_CLASSES, chosen)
+        await world.add(chosen)
         await passes()
         assert compiled == [FIRST]
         known = await world.client.get(DEVICE_CLASSES, "gpu")

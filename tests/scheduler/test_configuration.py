@@ -13,7 +13,7 @@ import yaml
 
 from apiserver.api.features.gates import Features
 from apiserver.api.objects import Json
-from controllers.runtime.kinds import EVENTS, PODS
+from controllers.runtime.kinds import EVENTS
 from controllers.scheduler.config.arguments import Arguments, read_arguments
 from controllers.scheduler.config.configuration import Configuration, parse
 from controllers.scheduler.config.fields import ConfigurationError
@@ -236,17 +236,17 @@ async def test_each_profile_serves_the_pods_that_name_it_and_reports_under_its_n
     configuration = parse(document(profile(), profile(None, "packing", NodeResourcesFit=packing)))
 
     async with World("scheduler", configuration=configuration) as world:
-        await world.add_nodes(make_node("big", cpu="64", memory="64Gi"), make_node("small"))
+        await world.add(make_node("big", cpu="64", memory="64Gi"), make_node("small"))
         for name, scheduler in (("spread", "default-scheduler"), ("packed", "packing")):
-            await world.create(PODS, make_pod(name, requests={"cpu": "1", "memory": "2Gi"}, schedulerName=scheduler))
-        assert (await world.bound("spread"))["spec"]["nodeName"] == "big"
-        assert (await world.bound("packed"))["spec"]["nodeName"] == "small"
-        await world.create(PODS, make_pod("foreign", schedulerName="another"))
+            await world.add(make_pod(name, requests={"cpu": "1", "memory": "2Gi"}, schedulerName=scheduler))
+        assert await world.node_of("spread") == "big"
+        assert await world.node_of("packed") == "small"
+        await world.add(make_pod("foreign", schedulerName="another"))
         await passes(1)
-        events = (await world.client.list(EVENTS, "ns"))["items"]
+        events = await world.items(EVENTS)
         reporters = {event["regarding"]["name"]: event["reportingController"] for event in events}
         assert reporters == {"spread": "default-scheduler", "packed": "packing"}
-        assert not (await world.client.get(PODS, "foreign", "ns"))["spec"].get("nodeName")
+        assert not (await world.pod("foreign"))["spec"].get("nodeName")
 
 
 def test_nodes_without_a_label_of_given_constraints_are_the_worst() -> None:

@@ -211,7 +211,7 @@ def devices(*free: int) -> Cluster:
 
 
 def with_claim(name: str = "claim", **more: Any) -> PodInfo:
-    return info(resourceClaims=[{"name": "g", "resourceClaimName": name}], **more)
+    return info(claims={"g": name}, **more)
 
 
 def test_a_pod_with_a_claim_goes_where_the_devices_are() -> None:

@@ -9,7 +9,7 @@ import pytest
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from controllers.runtime.client import Client
-from controllers.runtime.kinds import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Kind
+from controllers.runtime.kinds import PODS, RESOURCE_CLAIMS, Kind
 from controllers.scheduler.dra.extended_resources import ClassNames, RequestBuilder, special_claim
 from controllers.scheduler.framework.events import ClusterEvent, Event
 from controllers.scheduler.framework.framework import Plugin
@@ -156,7 +156,7 @@ def test_what_the_node_lists_is_counted_as_ever_and_takes_no_devices() -> None:
 async def test_with_the_gate_off_only_nodes_serve_extended_resources() -> None:
     async with World("scheduler", component_gates={"DRAExtendedResource": False}) as world:
         await cluster_with_devices(world)
-        await world.create(PODS, asking(name="p"))
+        await world.add(asking(name="p"))
         assert f"1 Insufficient {GPU}" in await world.unschedulable("p")
 
 
@@ -205,9 +205,9 @@ def test_classes_wake_pods_that_ask_for_what_they_serve(old: Json | None, new: J
 
 
 async def cluster_with_devices(world: World, devices: int = 1, **node: Any) -> None:
-    await world.create(DEVICE_CLASSES, {**make_device_class(), "spec": {"extendedResourceName": GPU}})
-    await world.add_nodes(make_node("n", **node))
-    await world.create(RESOURCE_SLICES, make_slice("n", devices))
+    await world.add(
+        {**make_device_class(), "spec": {"extendedResourceName": GPU}}, make_node("n", **node), make_slice("n", devices)
+    )
 
 
 async def claims(world: World) -> list[Json]:
@@ -218,7 +218,7 @@ async def claims(world: World) -> list[Json]:
 async def test_the_claim_is_made_when_the_pod_is_bound_and_its_status_says_which_container_has_what() -> None:
     async with World("scheduler") as world:
         await cluster_with_devices(world, 2)
-        await world.create(PODS, asking(2, name="p"))
+        await world.add(asking(2, name="p"))
         pod = await world.bound("p")
         (claim,) = await claims(world)
         metadata, uid = claim["metadata"], pod["metadata"]["uid"]
@@ -241,9 +241,9 @@ async def test_the_claim_is_made_when_the_pod_is_bound_and_its_status_says_which
 async def test_a_pod_waits_for_devices_and_gets_those_of_a_finished_one_whose_claim_the_controller_removes() -> None:
     async with World("scheduler", "resourceclaim-controller", "garbage-collector-controller") as world:
         await cluster_with_devices(world)
-        await world.create(PODS, asking(name="first"))
+        await world.add(asking(name="first"))
         first = await world.bound("first")
-        await world.create(PODS, asking(name="second"))
+        await world.add(asking(name="second"))
         assert await world.unschedulable("second") == NO_DEVICES
         done = {**first["status"], "phase": "Succeeded"}
         await world.client.update_status(PODS, {**first, "status": done})
@@ -254,20 +254,18 @@ async def test_a_pod_waits_for_devices_and_gets_those_of_a_finished_one_whose_cl
 
 async def test_a_class_that_gets_the_name_later_wakes_the_pod() -> None:
     async with World("scheduler") as world:
-        await world.add_nodes(make_node("n"))
-        await world.create(RESOURCE_SLICES, make_slice("n", 1))
-        await world.create(PODS, asking(name="p"))
+        await world.add(make_node("n"), make_slice("n", 1), asking(name="p"))
         assert f"1 Insufficient {GPU}. no new claims to deallocate, preemption" in await world.unschedulable("p")
-        await world.create(DEVICE_CLASSES, {**make_device_class(), "spec": {"extendedResourceName": GPU}})
+        await world.add({**make_device_class(), "spec": {"extendedResourceName": GPU}})
         await world.bound("p")
 
 
 async def test_a_pod_with_a_claim_of_its_own_on_a_node_that_has_the_resource_gets_no_further_claim() -> None:
     async with World("scheduler") as world:
         await cluster_with_devices(world, extra={GPU: "4"})
-        await world.create(RESOURCE_CLAIMS, make_claim("own"))
+        await world.add(make_claim("own"))
         own = {"resourceClaims": [{"name": "g", "resourceClaimName": "own"}]}
-        await world.create(PODS, asking(name="p", **own))
+        await world.add(asking(name="p", **own))
         pod = await world.bound("p")
         assert [claim["metadata"]["name"] for claim in await claims(world)] == ["own"]
         assert "extendedResourceClaimStatus" not in pod["status"]
@@ -283,10 +281,10 @@ async def test_a_pod_that_cannot_be_bound_leaves_no_claim_and_its_devices_are_fr
         await cluster_with_devices(world)
         with monkeypatch.context() as patched:
             patched.setattr(Client, "bind", refuse)
-            await world.create(PODS, asking(name="p"))
+            await world.add(asking(name="p"))
             assert await world.unschedulable("p") == 'running Bind plugin "DefaultBinder": not here'
             assert await claims(world) == []
-        await world.create(PODS, asking(name="q"))
+        await world.add(asking(name="q"))
         await world.bound("q")
 
 
@@ -303,7 +301,7 @@ async def test_a_claim_that_could_not_be_made_is_the_pods_problem_in_upstreams_w
     async with World("scheduler") as world:
         await cluster_with_devices(world)
         monkeypatch.setattr(Client, "create", refuse)
-        await world.create(PODS, asking(name="p"))
+        await world.add(asking(name="p"))
         text = 'running PreBind plugin "DynamicResources": create claim for extended resources ns/: no claims today'
         assert await world.unschedulable("p") == text
 
@@ -311,7 +309,7 @@ async def test_a_claim_that_could_not_be_made_is_the_pods_problem_in_upstreams_w
 async def test_a_claim_left_from_an_earlier_attempt_is_deleted_and_the_pod_bound_with_another() -> None:
     async with World("scheduler") as world:
         await cluster_with_devices(world)
-        pod = await world.create(PODS, asking(name="p", schedulingGates=[{"name": "g"}]))
+        pod = await world.add(asking(name="p", schedulingGates=[{"name": "g"}]))
         left = special_claim(pod, "")
         del left["metadata"]["name"], left["metadata"]["uid"]
         left["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]

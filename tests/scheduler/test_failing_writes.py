@@ -10,7 +10,7 @@ import pytest
 from apiserver.api.objects import Json
 from apiserver.authentication.authenticator import ADMIN
 from apiserver.http.handlers.faults import Faults, Match, Rule
-from controllers.runtime.kinds import DEVICE_CLASSES, EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from controllers.runtime.kinds import EVENTS, PODS, RESOURCE_CLAIMS
 from controllers.scheduler.framework.framework import Plugin, PluginError
 from controllers.scheduler.framework.status import Rejection
 from controllers.scheduler.state.nodes import NodeInfo
@@ -37,15 +37,13 @@ def fails(verb: str, resource: str, status: int = 500, count: int | None = 1, na
 
 
 def with_claim(name: str, claim: str, **more: Any) -> Json:
-    return make_pod(name, resourceClaims=[{"name": "g", "resourceClaimName": claim}], **more)
+    return make_pod(name, claims={"g": claim}, **more)
 
 
 async def one_gpu(world: World, *claims: str, **node: Any) -> None:
-    await world.create(DEVICE_CLASSES, make_device_class())
-    await world.add_nodes(make_node("n1", **node))
-    await world.create(RESOURCE_SLICES, make_slice("n1", 1))
+    await world.add(make_device_class(), make_node("n1", **node), make_slice("n1", 1))
     for claim in claims:
-        await world.create(RESOURCE_CLAIMS, make_claim(claim))
+        await world.add(make_claim(claim))
 
 
 @pytest.mark.parametrize(("conflicts", "works"), [(4, True), (5, False)])
@@ -55,7 +53,7 @@ async def test_a_conflict_at_a_claim_is_tried_again_with_the_claim_as_it_is_then
     async with World("scheduler") as world:
         await one_gpu(world, "c")
         rules = faults(world, fails("update", "resourceclaims/status", 409, conflicts))
-        await world.create(PODS, with_claim("p", "c"))
+        await world.add(with_claim("p", "c"))
         await world.bound("p")
         conditions = [c["reason"] for c in (await reasons(world)) if "add allocation" in c["note"]]
         assert (conditions == []) is works
@@ -68,7 +66,7 @@ async def test_a_conflict_at_a_claim_is_tried_again_with_the_claim_as_it_is_then
 async def reasons(world: World) -> list[Json]:
     """The events of attempts that failed."""
     await passes()
-    events = (await world.client.list(EVENTS, "ns"))["items"]
+    events = await world.items(EVENTS)
     return [event for event in events if event["reason"] == "FailedScheduling"]
 
 
@@ -96,28 +94,28 @@ async def test_a_write_that_fails_is_said_and_the_pod_is_tried_again_with_what_i
     async with World("scheduler") as world:
         await one_gpu(world, "c", cpu="1")
         faults(world, fails(verb, resource))
-        await world.create(PODS, with_claim("p", "c", requests={"cpu": "1"}))
+        await world.add(with_claim("p", "c", requests={"cpu": "1"}))
         pod = await world.until(PODS, "ns/p", lambda p: scheduled(p).get("status") == "False")
         assert scheduled(pod)["message"] == text
         assert scheduled(pod)["reason"] == "SchedulerError"
         assert not pod["status"].get("nominatedNodeName")
         assert not (await world.claim("c")).get("status", {}).get("reservedFor")
-        assert (await world.bound("p"))["spec"]["nodeName"] == "n1"
+        assert await world.node_of("p") == "n1"
 
 
 async def test_a_pod_that_waits_for_the_place_of_one_that_could_not_be_bound_gets_it() -> None:
     async with World("scheduler") as world:
-        await world.add_nodes(make_node("n1", cpu="1"))
+        await world.add(make_node("n1", cpu="1"))
         # The first write of the binding takes a while, so that the second pod finds no place meanwhile.
         slow = Rule(id="slow", match=Match(resource="pods/binding", name="a"), status=500, latency=20, count=1)
         faults(world, slow)
-        await world.create(PODS, make_pod("a", requests={"cpu": "1"}))
+        await world.add(make_pod("a", requests={"cpu": "1"}))
         await passes(1)
-        await world.create(PODS, make_pod("b", requests={"cpu": "1"}, priority=0))
+        await world.add(make_pod("b", requests={"cpu": "1"}, priority=0))
         assert "Insufficient cpu" in await world.unschedulable("b")
         await world.client.patch(PODS, "a", {"metadata": {"finalizers": ["example.com/held"]}}, "ns")
         await world.client.delete(PODS, "a", "ns")
-        assert (await world.bound("b"))["spec"]["nodeName"] == "n1"
+        assert await world.node_of("b") == "n1"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +132,7 @@ async def test_a_claim_that_another_changed_meanwhile_is_not_written(change: str
         # What the scheduler writes first is refused as too old a second later: by then the claim has changed.
         faults(world, Rule(id="slow", match=Match(verb="update", resource="resourceclaims/status"), status=409,
                            latency=1, count=1))  # fmt: skip
-        await world.create(PODS, with_claim("p", "c"))
+        await world.add(with_claim("p", "c"))
         await passes(0.5)
         claim = await world.claim("c")
         assert claim["metadata"]["finalizers"] == [FINALIZER]
@@ -158,7 +156,7 @@ async def test_a_reservation_that_cannot_be_taken_back_stays_and_is_used_by_the_
         await one_gpu(world, "c")
         faults(world, fails("create", "pods/binding"),
                Rule(id="g", match=Match(verb="patch", resource="resourceclaims/status"), status=500, count=1))  # fmt: skip
-        await world.create(PODS, with_claim("p", "c"))
+        await world.add(with_claim("p", "c"))
         await world.unschedulable("p")
         assert [user["name"] for user in (await world.claim("c"))["status"]["reservedFor"]] == ["p"]
         await world.bound("p")
@@ -170,13 +168,13 @@ async def test_a_status_of_a_pod_is_written_again_after_pauses_that_grow_fivefol
     failures: int, seconds: float
 ) -> None:
     async with World() as world:
-        pod = await world.create(PODS, make_pod("p"))
+        pod = await world.add(make_pod("p"))
         faults(world, fails("patch", "pods/status", 503, failures))
         loop = asyncio.get_running_loop()
         before = loop.time()
         await PodWriter(world.client).nominate(pod, "n1")
         assert loop.time() - before == pytest.approx(seconds)
-        assert (await world.client.get(PODS, "p", "ns"))["status"]["nominatedNodeName"] == "n1"
+        assert (await world.pod("p"))["status"]["nominatedNodeName"] == "n1"
 
 
 @pytest.mark.parametrize(("status", "tries"), [(500, 4), (503, 4), (429, 4), (409, 1)])
@@ -184,7 +182,7 @@ async def test_a_status_of_a_pod_is_given_up_after_four_tries_or_at_once_where_a
     status: int, tries: int
 ) -> None:
     async with World() as world:
-        pod = await world.create(PODS, make_pod("p"))
+        pod = await world.add(make_pod("p"))
         rules = faults(world, fails("patch", "pods/status", status, None))
         await PodWriter(world.client).nominate(pod, "n1")
         assert rules.rules()[0].fired == tries
@@ -231,11 +229,11 @@ async def test_what_was_taken_is_given_back_when_a_later_plugin_says_no(
     light = Plugin(name="Light", pre_filter=lambda pod: pod.name, reserve=lambda *_: None)
     async with World(plugins=(light, plugin.plugin)) as world:
         await one_gpu(world, "c", cpu="1")
-        await world.create(PODS, with_claim("p", "c", requests={"cpu": "1"}))
+        await world.add(with_claim("p", "c", requests={"cpu": "1"}))
         pod = await world.until(PODS, "ns/p", lambda p: scheduled(p).get("status") == "False")
         assert scheduled(pod)["reason"] == reason
         assert scheduled(pod)["message"].startswith(text)
         assert plugin.taken[:2] == ["p takes", "p gives back"]
         # The place and the device are free again: the next attempt takes them.
-        assert (await world.bound("p"))["spec"]["nodeName"] == "n1"
+        assert await world.node_of("p") == "n1"
         assert plugin.taken[2:] == ["p takes"]

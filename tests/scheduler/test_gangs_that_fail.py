@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.runtime.kinds import NODES, POD_GROUPS, PODS
+from controllers.runtime.kinds import NODES, PODS
 from controllers.scheduler.framework.framework import Plugin, PluginError
 from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
@@ -30,7 +30,7 @@ def fails_for(name: str, error: Exception) -> Plugin:
 
 
 async def told(world: World, *names: str) -> dict[str, tuple[str, str]]:
-    found = {name: scheduled(await world.client.get(PODS, name, "ns")) for name in names}
+    found = {name: scheduled(await world.pod(name)) for name in names}
     return {name: (said.get("reason", ""), said.get("message", "")) for name, said in found.items()}
 
 
@@ -45,9 +45,7 @@ async def test_an_error_at_one_member_is_the_error_of_all_and_none_stays_on_its_
     error: Exception, text: str
 ) -> None:
     async with World(gates=GATES, plugins=(fails_for("b", error),)) as world:
-        await world.add_nodes(make_node("n1", cpu="3"))
-        await world.create(POD_GROUPS, group(count=3))
-        await world.create(PODS, member("a"), member("b"), member("c"))
+        await world.add(make_node("n1", cpu="3"), group(count=3), member("a"), member("b"), member("c"))
         await passes(0.5)
         other = f"failed to schedule other pod from a pod group: {text}"
         said = await told(world, "a", "b", "c")
@@ -64,9 +62,9 @@ async def test_an_error_at_one_member_is_the_error_of_all_and_none_stays_on_its_
 async def test_all_members_have_to_name_one_scheduler() -> None:
     configuration = parse(document(profile(), profile(None, "second"), profile(None, "third")))
     async with World("scheduler", gates=GATES, configuration=configuration) as world:
-        await world.add_nodes(make_node("n1"))
-        await world.create(PODS, *(member(n, schedulerName=s) for n, s in (("a", "third"), ("b", "second"))))
-        await world.create(POD_GROUPS, group(count=2))
+        await world.add(
+            make_node("n1"), *(member(n, schedulerName=s) for n, s in (("a", "third"), ("b", "second"))), group(count=2)
+        )
         await passes(30)
         text = 'all pods in a single pod group should have the same .spec.schedulerName set, got: "second" and "third"'
         assert await told(world, "a", "b") == dict.fromkeys("ab", ("SchedulerError", text))
@@ -83,14 +81,13 @@ async def test_all_members_have_to_name_one_scheduler() -> None:
 )
 async def test_a_group_whose_members_are_not_in_one_place_gets_no_more(racks: dict[str, str], text: str) -> None:
     async with World("scheduler", gates=TOPOLOGY) as world:
-        await world.add_nodes(
+        await world.add(
             *(make_node(name, labels={"rack": racks[name]} if name in racks else {}) for name in ("n1", "n2")),
             make_node("n3", labels={"rack": "x"}),
         )
         for name, node in (("p", "n1"), ("q", "n2"))[: 2 if racks else 1]:
-            await world.create(PODS, member(name, nodeName=node))
-        await world.create(POD_GROUPS, group(count=1, schedulingConstraints=ONE_RACK))
-        await world.create(PODS, member("new"))
+            await world.add(member(name, nodeName=node))
+        await world.add(group(count=1, schedulingConstraints=ONE_RACK), member("new"))
         await passes(5)
         found = await condition(world)
         if text:
@@ -102,9 +99,7 @@ async def test_a_group_whose_members_are_not_in_one_place_gets_no_more(racks: di
 
 async def test_a_group_that_no_node_has_a_place_for_waits_until_one_has() -> None:
     async with World("scheduler", gates=TOPOLOGY) as world:
-        await world.add_nodes(make_node("n1"))
-        await world.create(POD_GROUPS, group(count=1, schedulingConstraints=ONE_RACK))
-        await world.create(PODS, member("p"))
+        await world.add(make_node("n1"), group(count=1, schedulingConstraints=ONE_RACK), member("p"))
         await passes(5)
         found = await condition(world)
         assert (found["reason"], found["message"]) == ("Unschedulable", "no feasible placements found")
@@ -112,17 +107,16 @@ async def test_a_group_that_no_node_has_a_place_for_waits_until_one_has() -> Non
         node = await world.client.get(NODES, "n1")
         labels = {**node["metadata"]["labels"], "rack": "x"}
         await world.client.update(NODES, {**node, "metadata": {**node["metadata"], "labels": labels}})
-        assert (await world.bound("p"))["spec"]["nodeName"] == "n1"
+        assert await world.node_of("p") == "n1"
 
 
 async def test_a_member_that_is_being_deleted_is_not_tried_with_the_others() -> None:
     async with World("scheduler", gates=GATES) as world:
         for name in ("a", "b"):
             made = member(name)
-            await world.create(PODS, {**made, "metadata": {**made["metadata"], "finalizers": ["example.com/held"]}})
+            await world.add({**made, "metadata": {**made["metadata"], "finalizers": ["example.com/held"]}})
         await world.client.delete(PODS, "a", "ns")
-        await world.create(POD_GROUPS, group(count=1))
-        await world.add_nodes(make_node("n1"))
-        assert (await world.bound("b"))["spec"]["nodeName"] == "n1"
+        await world.add(group(count=1), make_node("n1"))
+        assert await world.node_of("b") == "n1"
         await passes(30)
         assert (await nodes(world))["a"] is None

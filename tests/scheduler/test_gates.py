@@ -10,12 +10,8 @@ from apiserver.api.helpers.tolerations import COMPARISON_GATE
 from apiserver.api.objects import Json
 from controllers.kubelet.pods.admission import NodeAdmission
 from controllers.runtime.kinds import (
-    DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
     PODS,
-    PRIORITY_CLASSES,
-    RESOURCE_CLAIMS,
-    RESOURCE_SLICES,
 )
 from controllers.scheduler.framework.events import ClusterEvent, Event
 from controllers.scheduler.framework.framework import hints_of
@@ -40,10 +36,9 @@ async def test_without_dynamic_resource_allocation_a_pod_with_claims_is_schedule
     names = ("DynamicResourceAllocation", "DRAAdminAccess", "DRAPrioritizedList", "DRASchedulerFilterTimeout")
     gates = dict.fromkeys(names, False)
     async with World("scheduler", release="1.34", component_gates=gates) as world:
-        await world.add_nodes(make_node("n"))
-        await world.create(PODS, make_pod("p", **CLAIMING))
-        assert (await world.bound("p"))["spec"]["nodeName"] == "n"
-        await world.create(PODS, make_pod("big", requests={"cpu": "99"}, **CLAIMING))
+        await world.add(make_node("n"), make_pod("p", **CLAIMING))
+        assert await world.node_of("p") == "n"
+        await world.add(make_pod("big", requests={"cpu": "99"}, **CLAIMING))
         # Nothing of devices is in the text either.
         assert await world.unschedulable("big") == (
             "0/1 nodes are available: 1 Insufficient cpu. "
@@ -62,18 +57,20 @@ def test_with_it_the_pod_waits_for_its_claim() -> None:
 @pytest.mark.parametrize("on", [True, False])
 async def test_rules_that_taint_devices_are_followed_only_if_the_gate_is_on(on: bool) -> None:
     async with World("scheduler", gates="DRADeviceTaintRules=true", component_gates={RULES: on}) as world:
-        await world.add_nodes(make_node("n"))
+        await world.add(make_node("n"))
         taint = {"key": "k", "effect": "NoSchedule"}
         spec = {"deviceSelector": {"driver": "gpu.example.com"}, "taint": taint}
         await world.create(DEVICE_TAINT_RULES, {"metadata": {"name": "r"}, "spec": spec})
-        await world.create(DEVICE_CLASSES, make_device_class())
-        await world.create(RESOURCE_SLICES, make_slice("n", 1))
-        await world.create(RESOURCE_CLAIMS, make_claim("c"))
-        await world.create(PODS, make_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "c"}]))
+        await world.add(
+            make_device_class(),
+            make_slice("n", 1),
+            make_claim("c"),
+            make_pod("p", claims={"g": "c"}),
+        )
         if on:
             assert "cannot allocate all claims" in await world.unschedulable("p")
         else:
-            assert (await world.bound("p"))["spec"]["nodeName"] == "n"
+            assert await world.node_of("p") == "n"
 
 
 def test_a_node_must_declare_the_features_that_a_pod_needs_if_the_gate_is_on() -> None:
@@ -94,10 +91,11 @@ def test_a_node_must_declare_the_features_that_a_pod_needs_if_the_gate_is_on() -
 async def test_what_a_pod_requests_as_a_whole_counts_if_the_gate_is_on(on: bool) -> None:
     gates = {"PodLevelResources": on, "InPlacePodLevelResourcesVerticalScaling": on}
     async with World("scheduler", component_gates=gates) as world:
-        await world.add_nodes(make_node("n", cpu="2"))
-        await world.create(PODS, make_pod("p", requests={"cpu": "1"}, resources={"requests": {"cpu": "2"}}))
+        await world.add(
+            make_node("n", cpu="2"), make_pod("p", requests={"cpu": "1"}, resources={"requests": {"cpu": "2"}})
+        )
         await world.bound("p")
-        await world.create(PODS, make_pod("q", requests={"cpu": "500m"}, resources={"requests": {"cpu": "3"}}))
+        await world.add(make_pod("q", requests={"cpu": "500m"}, resources={"requests": {"cpu": "3"}}))
         if on:
             assert "Insufficient cpu" in await world.unschedulable("q")
         else:
@@ -106,18 +104,20 @@ async def test_what_a_pod_requests_as_a_whole_counts_if_the_gate_is_on(on: bool)
 
 async def test_what_a_gate_forbids_is_said_where_pods_would_have_to_go_first() -> None:
     async with World("scheduler", component_gates={"DRAConsumableCapacity": False}) as world:
-        await world.add_nodes(make_node("n", cpu="1"))
-        await world.create(PRIORITY_CLASSES, priority_class("low", 1), priority_class("high", 2))
-        await world.create(PODS, make_pod("p", requests={"cpu": "1"}, priorityClassName="low"))
+        await world.add(
+            make_node("n", cpu="1"),
+            priority_class("low", 1),
+            priority_class("high", 2),
+            make_pod("p", requests={"cpu": "1"}, priorityClassName="low"),
+        )
         await world.bound("p")
-        await world.create(DEVICE_CLASSES, make_device_class())
-        await world.create(RESOURCE_SLICES, make_slice("n", 1))
+        await world.add(make_device_class(), make_slice("n", 1))
         claim = make_claim("c")
         claim["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {"requests": {"memory": "1"}}
-        await world.create(RESOURCE_CLAIMS, claim)
+        await world.add(claim)
         named = [{"name": "g", "resourceClaimName": "c"}]
         pod = make_pod("q", requests={"cpu": "1"}, priorityClassName="high", resourceClaims=named)
-        await world.create(PODS, pod)
+        await world.add(pod)
         assert await world.unschedulable("q") == (
             '0/1 nodes are available: 1 Insufficient cpu. preemption: running "DynamicResources" filter plugin: claim'
             " ns/c, request r: has capacity requests, but the DRAConsumableCapacity feature is disabled"
@@ -140,7 +140,7 @@ def prioritized(cluster: Cluster) -> PodInfo:
     claim = make_claim("claim")
     claim["spec"]["devices"]["requests"] = [{"name": "r", "firstAvailable": [alternative("big"), alternative("small")]}]
     cluster.claims.added(claim)
-    return info(resourceClaims=[{"name": "g", "resourceClaimName": "claim"}])
+    return info(claims={"g": "claim"})
 
 
 def test_earlier_alternatives_are_preferred_if_the_gate_is_on() -> None:
@@ -225,9 +225,9 @@ def test_tolerations_compare_numbers_if_the_gate_is_on(on: bool) -> None:
 async def test_a_compared_number_keeps_a_pod_on_its_node_if_the_gate_is_on(on: bool) -> None:
     gates, component_gates = f"{COMPARISON_GATE}=true", {COMPARISON_GATE: on}
     async with World("taint-eviction-controller", gates=gates, component_gates=component_gates) as world:
-        await world.add_nodes(make_node("n", taints=[{"key": "latency", "value": "20", "effect": "NoExecute"}]))
+        await world.add(make_node("n", taints=[{"key": "latency", "value": "20", "effect": "NoExecute"}]))
         below = {"key": "latency", "operator": "Lt", "value": "30"}
-        await world.create(PODS, make_pod("p", nodeName="n", tolerations=[below]))
+        await world.add(make_pod("p", nodeName="n", tolerations=[below]))
         await passes(5)
-        pods = (await world.client.list(PODS, "ns"))["items"]
+        pods = await world.items(PODS)
         assert any("deletionTimestamp" in pod["metadata"] for pod in pods) is not on

@@ -9,9 +9,6 @@ import pytest
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import (
     CORE_EVENTS,
-    DEVICE_CLASSES,
-    PODS,
-    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
 )
@@ -30,15 +27,12 @@ def user(name: str, **spec: Any) -> Json:
 
 
 async def claims(world: World) -> list[str]:
-    return [claim["metadata"]["name"] for claim in (await world.client.list(RESOURCE_CLAIMS, "ns"))["items"]]
+    return [claim["metadata"]["name"] for claim in await world.items(RESOURCE_CLAIMS)]
 
 
 async def test_the_deleted_claim_of_a_pod_that_waits_is_made_again_within_a_second() -> None:
     async with World("scheduler", "resourceclaim-controller") as world:
-        await world.create(DEVICE_CLASSES, make_device_class())
-        await world.add_nodes(make_node("n1"))
-        await world.create(RESOURCE_CLAIM_TEMPLATES, TEMPLATE)
-        await world.create(PODS, user("p"))
+        await world.add(make_device_class(), make_node("n1"), TEMPLATE, user("p"))
         await passes(3)
         for _ in range(2):
             (before,) = await claims(world)
@@ -46,20 +40,20 @@ async def test_the_deleted_claim_of_a_pod_that_waits_is_made_again_within_a_seco
             await passes(1)
             (after,) = await claims(world)
             assert after != before
-            (named,) = (await world.client.get(PODS, "p", "ns"))["status"]["resourceClaimStatuses"]
+            (named,) = (await world.pod("p"))["status"]["resourceClaimStatuses"]
             assert named["resourceClaimName"] == after
 
 
 async def test_what_keeps_a_claim_from_being_made_is_told_to_the_pod_in_upstreams_words() -> None:
     async with World("resourceclaim-controller") as world:
-        await world.create(RESOURCE_CLAIM_TEMPLATES, TEMPLATE)
+        await world.add(TEMPLATE)
         hard = {"count/resourceclaims.resource.k8s.io": "0"}
         quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "ns"}}
         made = await world.create(RESOURCE_QUOTAS, {**quota, "spec": {"hard": hard}})
         await world.client.update_status(RESOURCE_QUOTAS, {**made, "status": {"hard": hard, "used": hard}})
-        await world.create(PODS, user("p"))
+        await world.add(user("p"))
         await passes(1)
-        event = (await world.client.list(CORE_EVENTS, "ns"))["items"][0]
+        event = (await world.items(CORE_EVENTS))[0]
         assert event["reason"] == "FailedResourceClaimCreation"
         start = 'PodResourceClaim d: create ResourceClaim : resourceclaims.resource.k8s.io "p-d-'
         assert event["message"].startswith(start)
@@ -68,9 +62,7 @@ async def test_what_keeps_a_claim_from_being_made_is_told_to_the_pod_in_upstream
 
 async def test_a_pod_that_is_put_on_a_node_by_hand_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
     async with World("resourceclaim-controller") as world:
-        await world.add_nodes(make_node("n1"))
-        await world.create(RESOURCE_CLAIM_TEMPLATES, TEMPLATE)
-        await world.create(PODS, user("p", nodeName="n1"))
+        await world.add(make_node("n1"), TEMPLATE, user("p", nodeName="n1"))
         await passes(3)
         assert len(await claims(world)) == 1
     assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []

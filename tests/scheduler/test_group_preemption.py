@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
-from controllers.runtime.kinds import DISRUPTION_BUDGETS, POD_GROUPS, PODS
-from tests.scheduler.situations import PRIORITY_CLASSES, priority_class
+from controllers.runtime.kinds import PODS
+from tests.scheduler.situations import priority_class
 from tests.scheduler.test_gangs import condition, group, member, nodes
 from tests.scheduler.world import World, scheduled
 from tests.support.objects import make_node, make_pod
@@ -31,23 +31,24 @@ def in_a_cluster(scenario: Scenario, gates: str = GATES) -> None:
 
     async def play() -> None:
         async with World("scheduler", gates=gates) as world:
-            await world.create(PRIORITY_CLASSES, priority_class("low", 5), priority_class("high", 100))
-            await world.add_nodes(make_node("n1"), make_node("n2"))
+            await world.add(priority_class("low", 5), priority_class("high", 100), make_node("n1"), make_node("n2"))
             await scenario(world)
 
     run(play)
 
 
 async def place(world: World, *pods: Json) -> None:
-    await world.create(PODS, *pods)
+    await world.add(*pods)
     for pod in pods:
         await world.bound(pod["metadata"]["name"])
 
 
 async def want(world: World, cpu: str, count: int = 2, **spec: Any) -> None:
     """A gang of high priority."""
-    await world.create(POD_GROUPS, group(count=count, priorityClassName="high", **spec.pop("group", {})))
-    await world.create(PODS, *(member(f"m{n}", cpu, priorityClassName="high", **spec) for n in range(count)))
+    await world.add(
+        group(count=count, priorityClassName="high", **spec.pop("group", {})),
+        *(member(f"m{n}", cpu, priorityClassName="high", **spec) for n in range(count)),
+    )
 
 
 async def left(world: World) -> list[str]:
@@ -65,7 +66,7 @@ def test_as_few_end_as_the_group_needs_and_then_all_of_it_is_bound() -> None:
             "Unschedulable",
             "pod group is unschedulable",
         )
-        waiting = [scheduled(await world.client.get(PODS, f"m{n}", "ns"))["message"] for n in range(2)]
+        waiting = [scheduled(await world.pod(f"m{n}"))["message"] for n in range(2)]
         why = f"2 Insufficient cpu. no new claims to deallocate, {NOT_ALONE}"
         assert all(text.endswith(why) for text in waiting)
         for name in ("m0", "m1"):
@@ -93,7 +94,7 @@ def test_a_group_that_is_disrupted_as_a_whole_ends_as_a_whole() -> None:
     async def scenario(world: World) -> None:
         whole = group("victims", priorityClassName="low", disruptionMode="PodGroup")
         single = group("singles", priorityClassName="low", disruptionMode="Pod")
-        await world.create(POD_GROUPS, whole, single)
+        await world.add(whole, single)
         victims = [low(f"v{n}", "2", schedulingGroup={"podGroupName": "victims"}) for n in range(2)]
         singles = [low(f"s{n}", "2", schedulingGroup={"podGroupName": "singles"}) for n in range(2)]
         await place(world, *victims, *singles)
@@ -105,8 +106,10 @@ def test_a_group_that_is_disrupted_as_a_whole_ends_as_a_whole() -> None:
         assert remaining[0] in ("s0", "s1")
         await world.client.delete(PODS, "m0", "ns", grace_period=0)
         await world.client.delete(PODS, remaining[0], "ns", grace_period=0)
-        await world.create(POD_GROUPS, group("next", 3, priorityClassName="high"))
-        await world.create(PODS, *(member(f"mn{n}", of="next", cpu="2", priorityClassName="high") for n in range(3)))
+        await world.add(
+            group("next", 3, priorityClassName="high"),
+            *(member(f"mn{n}", of="next", cpu="2", priorityClassName="high") for n in range(3)),
+        )
         for number in range(3):
             await world.bound(f"mn{number}")
         assert await left(world) == []
@@ -116,7 +119,7 @@ def test_a_group_that_is_disrupted_as_a_whole_ends_as_a_whole() -> None:
 
 def test_a_pod_of_a_group_is_more_important_than_one_without() -> None:
     async def scenario(world: World) -> None:
-        await world.create(POD_GROUPS, group("others", priorityClassName="low"))
+        await world.add(group("others", priorityClassName="low"))
         await place(world, low("alone", "4"), low("grouped", "4", schedulingGroup={"podGroupName": "others"}))
         await want(world, "4", count=1)
         await world.bound("m0")
@@ -128,10 +131,10 @@ def test_a_pod_of_a_group_is_more_important_than_one_without() -> None:
 def test_pods_that_a_budget_protects_stay_where_others_can_go() -> None:
     async def scenario(world: World) -> None:
         # Though the other is more important.
-        await world.create(PRIORITY_CLASSES, priority_class("more", 6))
+        await world.add(priority_class("more", 6))
         kept = low("kept", "4", labels={"app": "kept"})
         await place(world, kept, low("other", "4", priorityClassName="more"))
-        await world.create(DISRUPTION_BUDGETS, _budget())
+        await world.add(_budget())
         await want(world, "2")
         for name in ("m0", "m1"):
             await world.bound(name)
@@ -155,13 +158,12 @@ def _budget() -> Json:
 )
 def test_why_no_room_is_made_stands_in_the_condition_of_the_group(spec: Json, why: str) -> None:
     async def scenario(world: World) -> None:
-        await world.create(PRIORITY_CLASSES, {**priority_class("never", 100), "preemptionPolicy": "Never"})
+        await world.add({**priority_class("never", 100), "preemptionPolicy": "Never"})
         await place(world, low("a", "4"), low("b", "4"))
         given = dict(spec)
         class_name = "never" if given.pop("preemptionPolicy", "") else "high"
         of_group = given.pop("group", {"priorityClassName": class_name})
-        await world.create(POD_GROUPS, group(count=1, **of_group))
-        await world.create(PODS, member("m0", priorityClassName=class_name))
+        await world.add(group(count=1, **of_group), member("m0", priorityClassName=class_name))
         await passes(1)
         assert (await condition(world))["message"] == f"pod group is unschedulable, {why}"
         assert await left(world) == ["a", "b"]
@@ -172,8 +174,7 @@ def test_why_no_room_is_made_stands_in_the_condition_of_the_group(spec: Json, wh
 def test_without_the_gate_each_member_makes_room_for_itself() -> None:
     async def scenario(world: World) -> None:
         await place(world, low("a", "4"), low("b", "4"))
-        await world.create(POD_GROUPS, group(count=1))
-        await world.create(PODS, member("m0", priorityClassName="high"))
+        await world.add(group(count=1), member("m0", priorityClassName="high"))
         await world.bound("m0")
         assert len(await left(world)) == 1
 

@@ -142,14 +142,14 @@ async def play(world: World) -> None:
     await world.create(RESOURCE_CLAIMS, {"metadata": {"name": "shared", "namespace": "ns"}, "spec": spec})
     for wave in range(WAVES):
         pods = pods_of(wave)
-        await world.create(PODS, *pods)
+        await world.add(*pods)
         for pod in pods:
             name = pod["metadata"]["name"]
             await world.bound(name)
             if "annotations" in pod["metadata"] and not pod["metadata"]["annotations"]:
                 await asyncio.sleep(2)
                 await world.client.delete(PODS, name, "ns", grace_period=1)
-    for pod in (await world.client.list(PODS, "ns"))["items"]:
+    for pod in await world.items(PODS):
         with suppress(StatusError):
             await world.client.delete(PODS, pod["metadata"]["name"], "ns")
 

@@ -8,7 +8,7 @@ import pytest
 
 from apiserver.api.helpers.pod_requests import CLAIM_STATUSES
 from apiserver.api.objects import Json
-from controllers.runtime.kinds import DEVICE_CLASSES, PODS, PRIORITY_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from controllers.runtime.kinds import PODS, RESOURCE_CLAIMS
 from tests.scheduler.situations import priority_class
 from tests.scheduler.test_failing_writes import fails, faults
 from tests.scheduler.world import World
@@ -24,9 +24,11 @@ USELESS = "still not schedulable, preemption: 0/1 nodes are available: 1 Preempt
 
 async def cluster(world: World, mappings: Json, devices: int = 3, **device: Any) -> None:
     """A node of four cores with devices that stand for some of its resources."""
-    await world.create(DEVICE_CLASSES, make_device_class())
-    await world.add_nodes(make_node("n", cpu="4", memory="8Gi"))
-    await world.create(RESOURCE_SLICES, make_slice("n", devices, nodeAllocatableResourceMappings=mappings, **device))
+    await world.add(
+        make_device_class(),
+        make_node("n", cpu="4", memory="8Gi"),
+        make_slice("n", devices, nodeAllocatableResourceMappings=mappings, **device),
+    )
 
 
 async def claim(world: World, name: str, count: int = 1, **request: Any) -> None:
@@ -51,23 +53,23 @@ async def test_what_a_claim_takes_of_the_node_counts_and_stands_in_the_pod() -> 
     async with World("scheduler", gates=GATE) as world:
         await cluster(world, TWO_CORES)
         await claim(world, "c")
-        await world.create(PODS, using("p", "c", "1"))
+        await world.add(using("p", "c", "1"))
         assert taken(await world.bound("p")) == [
             {"resourceClaimName": "c", "containers": ["c"], "resources": {"cpu": "2"}}
         ]
         # One of four cores is left, for pods without claims as well.
-        await world.create(PODS, make_pod("q", requests={"cpu": "1500m"}))
+        await world.add(make_pod("q", requests={"cpu": "1500m"}))
         assert (await world.unschedulable("q")).startswith(LACKS)
-        await world.create(PODS, make_pod("r", requests={"cpu": "1"}))
+        await world.add(make_pod("r", requests={"cpu": "1"}))
         await world.bound("r")
         await claim(world, "d")
-        await world.create(PODS, using("s", "d", "100m"))
+        await world.add(using("s", "d", "100m"))
         assert (await world.unschedulable("s")).startswith(LACKS)
         for name in ("q", "p"):
             await world.client.delete(PODS, name, "ns", grace_period=0)
         # As upstream, it is not woken by that, and looked at again after five minutes.
         await passes(400)
-        assert (await world.client.get(PODS, "s", "ns"))["spec"].get("nodeName") == "n"
+        assert (await world.pod("s"))["spec"].get("nodeName") == "n"
 
 
 async def test_a_part_of_a_capacity_counts_as_its_multiple() -> None:
@@ -76,11 +78,11 @@ async def test_a_part_of_a_capacity_counts_as_its_multiple() -> None:
         await cluster(world, PART_OF_MEMORY, 1, capacity=capacity, allowMultipleAllocations=True)
         for name, wanted in (("a", "6Gi"), ("b", "10Gi"), ("c", "1Gi")):
             await claim(world, name, capacity={"requests": {"bytes": wanted}})
-        await world.create(PODS, using("p", "a"))
+        await world.add(using("p", "a"))
         assert taken(await world.bound("p"))[0]["resources"] == {"memory": "3Gi"}
-        await world.create(PODS, using("q", "b"))
+        await world.add(using("q", "b"))
         await world.bound("q")
-        await world.create(PODS, using("r", "c"))
+        await world.add(using("r", "c"))
         assert (await world.unschedulable("r")).startswith("0/1 nodes are available: 1 Insufficient memory.")
 
 
@@ -88,7 +90,7 @@ async def test_a_capacity_that_nobody_shares_is_not_consumed() -> None:
     async with World("scheduler", gates=GATE) as world:
         await cluster(world, PART_OF_MEMORY, capacity={"bytes": {"value": "1Gi"}})
         await claim(world, "c")
-        await world.create(PODS, using("p", "c"))
+        await world.add(using("p", "c"))
         assert await world.unschedulable("p") == (
             'running "DynamicResources" filter plugin: claim ns/c, device gpu-0: ConsumedCapacity is nil, but Capacity'
             " key 'bytes' is set in NodeAllocatableResourceMappings for resource memory"
@@ -99,14 +101,14 @@ async def test_such_a_claim_is_for_one_pod_and_its_containers() -> None:
     async with World("scheduler", gates=GATE) as world:
         await cluster(world, TWO_CORES)
         await claim(world, "c")
-        await world.create(PODS, using("p", "c", named=False))
+        await world.add(using("p", "c", named=False))
         assert await world.unschedulable("p") == (
             "0/1 nodes are available: 1 claim c: node-allocatable resource claim not referenced by any container"
             f" within the pod. {USELESS}"
         )
-        await world.create(PODS, using("q", "c"))
+        await world.add(using("q", "c"))
         await world.bound("q")
-        await world.create(PODS, using("r", "c"))
+        await world.add(using("r", "c"))
         assert await world.unschedulable("r") == (
             f"0/1 nodes are available: 1 node allocatable resource claim c is already used by another pod. {USELESS}"
         )
@@ -117,11 +119,11 @@ async def test_a_pod_that_says_what_it_takes_as_a_whole_says_so_of_its_claims(cp
     async with World("scheduler", gates=GATE) as world:
         await cluster(world, TWO_CORES)
         await claim(world, "c")
-        await world.create(PODS, using("p", "c", "500m", resources={"requests": {"cpu": cpu}}))
+        await world.add(using("p", "c", "500m", resources={"requests": {"cpu": cpu}}))
         if fits:
             await world.bound("p")
             # It counts as it says, no more.
-            await world.create(PODS, make_pod("q", requests={"cpu": "1500m"}))
+            await world.add(make_pod("q", requests={"cpu": "1500m"}))
             await world.bound("q")
         else:
             assert "pod level request for cpu is insufficient to cover the aggregated container and" in (
@@ -133,16 +135,19 @@ async def test_a_pod_that_says_what_it_takes_as_a_whole_says_so_of_its_claims(cp
 async def test_pods_are_ended_for_what_claims_take_where_that_helps(devices: int, helps: bool) -> None:
     async with World("scheduler", gates=GATE) as world:
         await cluster(world, TWO_CORES)
-        await world.create(PRIORITY_CLASSES, priority_class("low", 1), priority_class("high", 2))
-        await world.create(PODS, make_pod("p", requests={"cpu": "3"}, priorityClassName="low"))
+        await world.add(
+            priority_class("low", 1),
+            priority_class("high", 2),
+            make_pod("p", requests={"cpu": "3"}, priorityClassName="low"),
+        )
         await world.bound("p")
         await claim(world, "c", devices)
-        await world.create(PODS, using("q", "c", priorityClassName="high"))
+        await world.add(using("q", "c", priorityClassName="high"))
         text = await world.unschedulable("q")
         assert text.startswith(LACKS)
         assert ("Preemption is not helpful" not in text) is helps
         await passes(5)
-        ending = (await world.client.get(PODS, "p", "ns"))["metadata"].get("deletionTimestamp")
+        ending = (await world.pod("p"))["metadata"].get("deletionTimestamp")
         assert bool(ending) is helps
 
 
@@ -151,25 +156,24 @@ async def test_a_pod_that_is_not_bound_after_all_takes_nothing() -> None:
         await cluster(world, TWO_CORES)
         await claim(world, "c")
         rules = faults(world, fails("create", "pods/binding"))
-        await world.create(PODS, using("p", "c", "1"))
+        await world.add(using("p", "c", "1"))
         await world.until(PODS, "ns/p", taken)
         await world.until(PODS, "ns/p", lambda pod: not taken(pod))
         assert rules.rules()[0].fired == 1
-        await world.create(PODS, make_pod("q", requests={"cpu": "3500m"}))
+        await world.add(make_pod("q", requests={"cpu": "3500m"}))
         await world.bound("q")
 
 
 async def test_it_counts_before_it_is_written() -> None:
     async with World("scheduler", gates=GATE) as world:
-        await world.create(DEVICE_CLASSES, make_device_class())
-        await world.create(RESOURCE_SLICES, make_slice("n", 1, nodeAllocatableResourceMappings=TWO_CORES))
+        await world.add(make_device_class(), make_slice("n", 1, nodeAllocatableResourceMappings=TWO_CORES))
         await claim(world, "c")
-        await world.create(PODS, using("p", "c", "1"), make_pod("q", requests={"cpu": "1500m"}))
+        await world.add(using("p", "c", "1"), make_pod("q", requests={"cpu": "1500m"}))
         await passes(1)
         # Both are tried when their node comes, one right after the other.
-        await world.add_nodes(make_node("n", cpu="4"))
+        await world.add(make_node("n", cpu="4"))
         await passes(5)
-        pods = (await world.client.list(PODS, "ns"))["items"]
+        pods = await world.items(PODS)
         assert len([pod for pod in pods if pod["spec"].get("nodeName")]) == 1
 
 
@@ -178,7 +182,7 @@ async def test_without_the_gate_devices_are_devices() -> None:
     async with World("scheduler", gates=GATE, component_gates=gates) as world:
         await cluster(world, TWO_CORES)
         await claim(world, "c")
-        await world.create(PODS, using("p", "c", "1", named=False))
+        await world.add(using("p", "c", "1", named=False))
         assert taken(await world.bound("p")) is None
-        await world.create(PODS, make_pod("q", requests={"cpu": "3"}))
+        await world.add(make_pod("q", requests={"cpu": "3"}))
         await world.bound("q")

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
-from controllers.runtime.kinds import POD_GROUPS, PODS
 from controllers.scheduler.config.arguments import DEFAULTS, Arguments
 from controllers.scheduler.framework.framework import Placement
 from controllers.scheduler.plugins.resources import node_resources_fit
@@ -66,17 +65,17 @@ def test_the_part_that_takes_most_pods_gets_a_hundred() -> None:
 async def test_a_group_goes_to_the_fullest_of_the_parts_that_take_all_of_it() -> None:
     async with World("scheduler", gates=TOPOLOGY) as world:
         racks = {"a": 2, "b": 3, "c": 3, "d": 4}
-        await world.add_nodes(
+        await world.add(
             *(make_node(f"{rack}{n}", cpu="2", labels={"rack": rack}) for rack, size in racks.items() for n in range(size))
         )  # fmt: skip
-        await world.create(
-            PODS,
+        await world.add(
             make_pod("there", requests={"cpu": "2"}, nodeName="b0"),
             make_pod("elsewhere", requests={"cpu": "1"}, nodeName="c0"),
         )
         # Of the racks that take three more, 3 of 4 processors would be in use, 5 of 6, 4 of 6, 3 of 8.
-        await world.create(POD_GROUPS, group(count=3, schedulingConstraints={"topology": [{"key": "rack"}]}))
-        await world.create(PODS, member("p"), member("q"), member("r"))
+        await world.add(
+            group(count=3, schedulingConstraints={"topology": [{"key": "rack"}]}), member("p"), member("q"), member("r")
+        )
         await passes(1)
         found = await nodes(world)
         assert {str(found[name])[0] for name in "pqr"} == {"b"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
-from controllers.runtime.kinds import NODES, PODS
+from controllers.runtime.kinds import NODES
 from controllers.scheduler.cycle.watching import node_comparison
 from controllers.scheduler.framework.events import ClusterEvent, Event
 from controllers.scheduler.framework.framework import SKIP, Plugin, Reads, hints_of, node_field, pod_field
@@ -150,15 +150,14 @@ async def test_on_a_server_a_pod_is_bound_once_the_node_has_what_the_filter_want
     rack = Rack(reads=Reads(node=(kernel,)), filter=lambda _, __, node: None if kernel.read(node.node) == "7" else
                 WRONG_RACK)  # fmt: skip
     async with World(plugins=(rack.plugin,)) as world:
-        await world.add_nodes(make_node("n"))
-        await world.create(PODS, make_pod("p"))
+        await world.add(make_node("n"), make_pod("p"))
         assert WRONG_RACK.reasons[0] in await world.unschedulable("p")
         node = await world.client.get(NODES, "n")
         names = ("machineID", "systemUUID", "bootID", "osImage", "containerRuntimeVersion", "architecture")
         info = dict.fromkeys((*names, "kubeletVersion", "kubeProxyVersion", "operatingSystem"), "")
         status = {**node["status"], "nodeInfo": {**info, "kernelVersion": "7"}}
         await world.client.update_status(NODES, {**node, "status": status})
-        assert (await world.bound("p"))["spec"]["nodeName"] == "n"
+        assert await world.node_of("p") == "n"
 
 
 async def test_an_unexpected_error_fails_the_attempt_of_one_pod_and_the_others_go_on() -> None:
@@ -168,12 +167,11 @@ async def test_an_unexpected_error_fails_the_attempt_of_one_pod_and_the_others_g
         return None
 
     async with World(plugins=(Plugin(name="Broken", filter=broken),)) as world:
-        await world.add_nodes(make_node("n"))
-        await world.create(PODS, make_pod("bad", priority=0))
+        await world.add(make_node("n"), make_pod("bad", priority=0))
         assert await world.unschedulable("bad") == "unexpected ZeroDivisionError: rack by zero"
-        assert scheduled(await world.client.get(PODS, "bad", "ns"))["reason"] == "SchedulerError"
-        await world.create(PODS, make_pod("good"))
-        assert (await world.bound("good"))["spec"]["nodeName"] == "n"
+        assert scheduled(await world.pod("bad"))["reason"] == "SchedulerError"
+        await world.add(make_pod("good"))
+        assert await world.node_of("good") == "n"
 
 
 # What the plugins that are built declare
@@ -228,7 +226,7 @@ def rich_pod() -> Json:
         "p", labels={"app": "x"}, nodeName="n", requests={"cpu": "1", "memory": "1Gi", "example.com/x": "1"},
         tolerations=[{"key": "k", "operator": "Equal", "value": "v"}], nodeSelector={"kubernetes.io/hostname": "n"},
         affinity={"nodeAffinity": affinity}, ports=[{"containerPort": 1, "hostPort": 80}], priority=3,
-        resourceClaims=[{"name": "g", "resourceClaimName": "claim"}], hostNetwork=True, hostUsers=False,
+        claims={"g": "claim"}, hostNetwork=True, hostUsers=False,
     )  # fmt: skip
 
 

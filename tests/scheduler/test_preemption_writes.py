@@ -43,7 +43,7 @@ class Room:
 
     async def there(self, name: str) -> Json | None:
         try:
-            return await self.world.client.get(PODS, name, "ns")
+            return await self.world.pod(name)
         except StatusError:
             return None
 
@@ -96,7 +96,7 @@ async def test_a_victim_that_is_going_already_is_left_alone() -> None:
         room = Room(world)
         await room.pod("victim", **HELD)
         await world.client.delete(PODS, "victim", "ns")
-        victim = PodInfo(await world.client.get(PODS, "victim", "ns"))
+        victim = PodInfo(await world.pod("victim"))
         await room.evictions.evict_for_pod(await room.pod("urgent", 10), "n1", [victim])
         left = await room.there("victim")
         assert left is not None
@@ -143,7 +143,7 @@ async def test_an_eviction_fails_with_what_the_server_says(
 
 async def test_who_waited_for_the_node_and_is_less_important_waits_no_more() -> None:
     async with World() as world:
-        await world.add_nodes(make_node("n1"))
+        await world.add(make_node("n1"))
         room = Room(world)
         waiting = [("low", 1, "n1"), ("equal", 10, "n1"), ("high", 11, "n1"), ("elsewhere", 1, "n2")]
         for name, priority, node in waiting:

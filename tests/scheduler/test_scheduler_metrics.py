@@ -9,7 +9,7 @@ import pytest
 
 from apiserver.runtime.clock import now
 from apiserver.runtime.metrics import text
-from controllers.runtime.kinds import POD_GROUPS, PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS
+from controllers.runtime.kinds import PODS, RESOURCE_QUOTAS
 from controllers.scheduler.cycle.metrics import SchedulerMetrics
 from controllers.scheduler.framework.attempt_metrics import AttemptMetrics, Points
 from controllers.scheduler.framework.events import ClusterEvent, Event, label_of
@@ -36,9 +36,8 @@ def shown(world: World, *names: str) -> list[str]:
 
 async def test_attempts_are_counted_by_how_they_ended_and_waiting_pods_by_where_and_for_whom() -> None:
     async with World("scheduler") as world:
-        await world.add_nodes(make_node("n1", cpu="1"))
-        await world.create(
-            PODS,
+        await world.add(
+            make_node("n1", cpu="1"),
             make_pod("bound"),
             make_pod("large", requests={"cpu": "2"}),
             make_pod("gated", schedulingGates=[{"name": "wait"}]),
@@ -63,12 +62,14 @@ async def test_attempts_are_counted_by_how_they_ended_and_waiting_pods_by_where_
 
 async def test_a_pod_that_waits_is_counted_wherever_it_comes_to_and_its_time_from_when_it_was_let_in() -> None:
     async with World("scheduler") as world:
-        await world.add_nodes(make_node("small", cpu="1"))
-        await world.create(PODS, make_pod("gated", schedulingGates=[{"name": "wait"}]))
-        await world.create(PODS, make_pod("large", requests={"cpu": "2"}))
+        await world.add(
+            make_node("small", cpu="1"),
+            make_pod("gated", schedulingGates=[{"name": "wait"}]),
+            make_pod("large", requests={"cpu": "2"}),
+        )
         await world.unschedulable("large")
         await passes(100)
-        await world.add_nodes(make_node("big", cpu="4"))
+        await world.add(make_node("big", cpu="4"))
         await world.bound("large")
         await world.client.patch(PODS, "gated", {"spec": {"schedulingGates": None}}, "ns")
         await world.bound("gated")
@@ -95,11 +96,13 @@ async def test_a_pod_that_waits_is_counted_wherever_it_comes_to_and_its_time_fro
 
 async def test_preemption_and_the_points_of_attempts_are_counted() -> None:
     async with World("scheduler") as world:
-        await world.add_nodes(make_node("n1", cpu="1"))
-        await world.create(PRIORITY_CLASSES, priority_class("high", 100))
-        await world.create(PODS, make_pod("low", requests={"cpu": "1"}, terminationGracePeriodSeconds=0))
+        await world.add(
+            make_node("n1", cpu="1"),
+            priority_class("high", 100),
+            make_pod("low", requests={"cpu": "1"}, terminationGracePeriodSeconds=0),
+        )
         await world.bound("low")
-        await world.create(PODS, make_pod("high", requests={"cpu": "1"}, priorityClassName="high"))
+        await world.add(make_pod("high", requests={"cpu": "1"}, priorityClassName="high"))
         await world.bound("high")
         await passes()
         assert shown(world, "preemption_attempts_total", "preemption_victims") == [
@@ -114,9 +117,9 @@ async def test_preemption_and_the_points_of_attempts_are_counted() -> None:
 
 async def test_the_time_of_each_plugin_is_taken_in_one_of_ten_attempts() -> None:
     async with World("scheduler") as world:
-        await world.add_nodes(make_node("n1", cpu="16"))
+        await world.add(make_node("n1", cpu="16"))
         for number in range(19):
-            await world.create(PODS, make_pod(f"p{number}", requests={"cpu": "100m"}))
+            await world.add(make_pod(f"p{number}", requests={"cpu": "100m"}))
             await world.bound(f"p{number}")
         lines = shown(world, "plugin_execution_duration_seconds")
         fit = 'plugin="NodeResourcesFit",extension_point="Filter",status="Success"'
@@ -125,11 +128,10 @@ async def test_the_time_of_each_plugin_is_taken_in_one_of_ten_attempts() -> None
 
 async def test_a_prefilter_says_why_no_node_is_looked_at_and_every_attempt_ends_with_a_decision() -> None:
     async with World("scheduler") as world:
-        await world.add_nodes(make_node("n1"))
-        await world.create(PODS, make_pod("plain"))
+        await world.add(make_node("n1"), make_pod("plain"))
         await world.bound("plain")
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}
-        await world.create(PODS, make_pod("claiming", volumes=[volume]))
+        await world.add(make_pod("claiming", volumes=[volume]))
         await world.unschedulable("claiming")
         of = 'framework_extension_point_duration_seconds_count{{extension_point="{}",status="{}",profile="default-scheduler"}} 1'
         counted = shown(world, "framework_extension_point_duration_seconds", "scheduling_algorithm_duration_seconds")
@@ -140,8 +142,7 @@ async def test_a_prefilter_says_why_no_node_is_looked_at_and_every_attempt_ends_
 
 async def test_who_waits_too_long_is_tried_again_and_so_counted() -> None:
     async with World("scheduler") as world:
-        await world.add_nodes(make_node("small", cpu="1"))
-        await world.create(PODS, make_pod("large", requests={"cpu": "2"}))
+        await world.add(make_node("small", cpu="1"), make_pod("large", requests={"cpu": "2"}))
         await world.unschedulable("large")
         await passes(400)
         assert 'queue_incoming_pods_total{queue="active",event="UnschedulableTimeout"} 1' in shown(
@@ -181,13 +182,11 @@ def test_pods_that_are_about_to_be_bound_are_counted_apart() -> None:
 
 async def test_attempts_of_groups_are_counted_by_how_they_ended() -> None:
     async with World("scheduler", gates=GATES) as world:
-        await world.add_nodes(make_node("n1", cpu="2"))
-        await world.create(POD_GROUPS, group(count=3))
-        await world.create(PODS, *(member(name) for name in "abc"))
+        await world.add(make_node("n1", cpu="2"), group(count=3), *(member(name) for name in "abc"))
         await passes(1)
         waits = 'podgroup_schedule_attempts_total{result="unschedulable",profile="default-scheduler"} 1'
         assert shown(world, "podgroup_schedule_attempts_total") == [waits]
-        await world.add_nodes(make_node("n2", cpu="2"))
+        await world.add(make_node("n2", cpu="2"))
         await world.bound("a")
         await passes(1)
         fits = waits.replace("unschedulable", "scheduled")
@@ -197,7 +196,7 @@ async def test_attempts_of_groups_are_counted_by_how_they_ended() -> None:
 async def test_claims_for_extended_resources_are_counted() -> None:
     async with World("scheduler") as world:
         await cluster_with_devices(world)
-        await world.create(PODS, asking(name="p"))
+        await world.add(asking(name="p"))
         await world.bound("p")
         assert shown(world, "resourceclaim_creates_total") == ['resourceclaim_creates_total{status="success"} 1']
 
@@ -210,7 +209,7 @@ async def test_a_claim_that_is_refused_is_counted_as_well() -> None:
             RESOURCE_QUOTAS,
             {**await world.create(RESOURCE_QUOTAS, quota), "status": {"hard": NO_CLAIMS, "used": NO_CLAIMS}},
         )
-        await world.create(PODS, asking(name="p"))
+        await world.add(asking(name="p"))
         said = await world.unschedulable("p")
         assert "create claim for extended resources ns/: " in said
         counted = shown(world, "resourceclaim_creates_total")

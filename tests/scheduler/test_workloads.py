@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
-from controllers.runtime.kinds import PODS, SERVICES
+from controllers.runtime.kinds import SERVICES
 from controllers.scheduler.config.arguments import DEFAULTS
 from controllers.scheduler.framework.status import FitError
 from controllers.scheduler.preemption.default import Candidate, Preemption, best_candidate
@@ -28,7 +28,7 @@ async def test_pods_of_one_owner_or_service_are_spread_over_zones(kind: str) -> 
     async with World("scheduler") as world:
         # The bigger node would get every pod.
         for name, zone, cpu in (("big", "a", "64"), ("small", "b", "4")):
-            await world.add_nodes(make_node(name, cpu=cpu, labels={"topology.kubernetes.io/zone": zone}))
+            await world.add(make_node(name, cpu=cpu, labels={"topology.kubernetes.io/zone": zone}))
         owners: list[Json] = []
         if kind == "Service":
             await world.client.create(SERVICES, service("s", "x"))
@@ -41,11 +41,11 @@ async def test_pods_of_one_owner_or_service_are_spread_over_zones(kind: str) -> 
         for number in range(2):
             pod = make_pod(f"p{number}", labels={"app": "x"})
             pod["metadata"]["ownerReferences"] = owners
-            await world.create(PODS, pod)
-            nodes.append((await world.bound(f"p{number}"))["spec"]["nodeName"])
+            await world.add(pod)
+            nodes.append(await world.node_of(f"p{number}"))
         assert nodes == ["big", "small"]
-        await world.create(PODS, make_pod("alone", labels={"app": "y"}))
-        assert (await world.bound("alone"))["spec"]["nodeName"] == "big"
+        await world.add(make_pod("alone", labels={"app": "y"}))
+        assert await world.node_of("alone") == "big"
 
 
 class Evicted:
@@ -132,12 +132,12 @@ async def test_who_made_room_counts_once_and_leaves_the_rest_of_it_to_others() -
     async with World("scheduler") as world:
         for name, value in (("low", 1), ("high", 2)):
             await world.client.create(OTHERS[0], priority_class(name, value))
-        await world.add_nodes(make_node("n", cpu="2"))
+        await world.add(make_node("n", cpu="2"))
         sizes = {"victim": ("low", "1250m"), "other": ("high", "750m"), "waiting": ("low", "750m"),
                  "preemptor": ("high", "500m")}  # fmt: skip
         for name, (priority, cpu) in sizes.items():
             spec = {"priorityClassName": priority, "terminationGracePeriodSeconds": 0}
-            await world.create(PODS, make_pod(name, requests={"cpu": cpu}, **spec))
+            await world.add(make_pod(name, requests={"cpu": cpu}, **spec))
             if name == "waiting":
                 await world.unschedulable(name)
             else:

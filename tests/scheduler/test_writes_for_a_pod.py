@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from apiserver.api.objects import Json
-from controllers.runtime.kinds import DEVICE_CLASSES, NODES, POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES
+from controllers.runtime.kinds import NODES
 from tests.scheduler.groupsituations import GATES, pod_group
 from tests.scheduler.situations import device_class
 from tests.scheduler.world import World
@@ -47,27 +47,24 @@ def written(world: World) -> Counter[str]:
 )
 async def test_a_pod_costs_the_writes_that_it_costs_upstream(spec: Json, expected: dict[str, int]) -> None:
     async with World(*COMPONENTS) as world:
-        await world.create(DEVICE_CLASSES, device_class("gpu", GPU))
-        await world.add_nodes(make_node("n1"))
-        await world.create(RESOURCE_SLICES, make_slice("n1", COUNT))
+        await world.add(device_class("gpu", GPU), make_node("n1"), make_slice("n1", COUNT))
         template = {"metadata": {"name": "one", "namespace": "ns"}, "spec": {"spec": make_claim("x")["spec"]}}
-        await world.create(RESOURCE_CLAIM_TEMPLATES, template)
+        await world.add(template)
         await passes(1)
         before = written(world)
         for number in range(COUNT):
-            await world.create(PODS, make_pod(f"p{number}", **spec))
+            await world.add(make_pod(f"p{number}", **spec))
         await passes(2)
         assert written(world) - before == {what: count * COUNT for what, count in expected.items()}
 
 
 async def test_pods_of_a_gang_cost_what_single_ones_do_and_one_status_of_their_group() -> None:
     async with World("scheduler", gates=GATES) as world:
-        await world.add_nodes(make_node("n1"))
-        await world.create(POD_GROUPS, pod_group("g", COUNT, rack=False))
+        await world.add(make_node("n1"), pod_group("g", COUNT, rack=False))
         await passes(1)
         before = written(world)
         for number in range(COUNT):
-            await world.create(PODS, make_pod(f"p{number}", schedulingGroup={"podGroupName": "g"}))
+            await world.add(make_pod(f"p{number}", schedulingGroup={"podGroupName": "g"}))
         await passes(2)
         expected = {what: count * COUNT for what, count in PLAIN.items()}
         assert written(world) - before == {**expected, "patch podgroups/status": 1}
@@ -77,9 +74,9 @@ async def test_an_attempt_in_vain_costs_a_condition_and_an_event_and_none_costs_
     """A node that changes so that a pod may fit is a reason to try; time alone is none for five minutes."""
 
     async with World("scheduler") as world:
-        await world.add_nodes(*(make_node(f"n{number}", cpu="1") for number in range(COUNT)))
+        await world.add(*(make_node(f"n{number}", cpu="1") for number in range(COUNT)))
         before = written(world)
-        await world.create(PODS, make_pod("p", requests={"cpu": "2"}, nodeSelector={"fits": "yes"}))
+        await world.add(make_pod("p", requests={"cpu": "2"}, nodeSelector={"fits": "yes"}))
         for number in range(COUNT):
             await passes(60)
             found = written(world) - before

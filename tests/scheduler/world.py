@@ -1,4 +1,4 @@
-"""A real API server on a store in memory, with the chosen components, all in this process and in virtual time."""
+"""A real API server on a store in memory with the chosen components, in this process and in virtual time."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from apiserver.components.in_process import InProcess
 from apiserver.options.settings import read
 from controllers.manager.manager import Manager
 from controllers.options.options import Options
+from controllers.runtime import kinds
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, Kind, key_of
 from controllers.scheduler import Scheduler
@@ -22,13 +23,14 @@ from controllers.scheduler.config.configuration import Configuration
 from controllers.scheduler.framework.framework import Plugin
 from tests.support.virtual import passes
 
-#: Seconds of virtual time until what is waited for counts as never coming: less than the five minutes after which the
-#: scheduler tries every pod again, whatever happened, so that a change which should have woken a pod must have done it.
+#: Default timeout in seconds of virtual time. It is less than the five minutes after which the scheduler retries every
+#: pod, so that a missed wake-up fails a test.
 _PATIENCE = 200
+_KINDS = {(kind.api_version, kind.kind): kind for kind in vars(kinds).values() if isinstance(kind, Kind)}
 
 
 class World:
-    """`async with World("scheduler") as world`: what a test needs of a cluster."""
+    """A cluster for one test: `async with World("scheduler") as world`."""
 
     def __init__(
         self,
@@ -41,9 +43,17 @@ class World:
         namespace: bool = True,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        """`plugins`: further ones for a scheduler; `component_gates`: those of the components, if they differ from the
-        server's; `configuration` is the scheduler's; `namespace`: whether there is a namespace "ns"; `options`: others
-        of the components.
+        """Configure the cluster.
+
+        Args:
+            components: names of the components that run.
+            release: the emulated version.
+            gates: feature gates of the server and of the components.
+            plugins: further plugins of a scheduler, which then runs besides `components`.
+            component_gates: feature gates of the components where they differ from the server's.
+            configuration: the configuration of the scheduler.
+            namespace: whether to create the namespace "ns".
+            options: further options of the components.
         """
         self._options = options or {}
         self._namespace = namespace
@@ -86,7 +96,7 @@ class World:
             await self.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
 
     async def empty(self) -> None:
-        """All objects are gone, and every component knows."""
+        """Delete all objects and let every component observe it."""
         await self.server.reset()
         await passes()
         await self._prepare()
@@ -102,14 +112,25 @@ class World:
             raise results[0]
 
     async def create(self, kind: Kind, *objects: Json) -> Json:
-        """Creates objects as a user would write them; gives the last as the server has it."""
+        """Create objects of a kind as a user would write them. Return the last one as the server has it."""
         for obj in objects:
             metadata = {k: v for k, v in obj["metadata"].items() if k not in ("uid", "resourceVersion", "generation")}
             created = await self.client.create(kind, {**obj, "metadata": metadata})
         return created
 
+    async def add(self, *objects: Json) -> Json:
+        """Create objects of any kind, nodes without the taint of new ones. Return the last one as the server has it."""
+        added: Json = {}
+        for obj in objects:
+            kind = _KINDS[obj["apiVersion"], obj["kind"]]
+            if kind == NODES:
+                await self.add_nodes(obj)
+            else:
+                added = await self.create(kind, obj)
+        return added
+
     async def add_nodes(self, *nodes: Json) -> None:
-        """Creates nodes and takes off the taint that new nodes have."""
+        """Create nodes and take off the taint that new nodes have."""
         for node in nodes:
             made = await self.create(NODES, node)
             made = await self.client.update(
@@ -118,7 +139,7 @@ class World:
             await self.client.update_status(NODES, {**made, "status": node["status"]})
 
     async def until(self, kind: Kind, key: str, holds: Callable[[Json], object], within: float = _PATIENCE) -> Json:
-        """The object of that key as soon as it is as it should be."""
+        """Return the object with this key as soon as the condition holds for it. Raise AssertionError on timeout."""
         seen: list[Json] = []
         try:
             async with asyncio.timeout(within), aclosing(self.client.watch(kind)) as batches:
@@ -135,8 +156,13 @@ class World:
     async def bound(self, pod: str) -> Json:
         return await self.until(PODS, f"ns/{pod}", lambda obj: obj["spec"].get("nodeName"))
 
+    async def node_of(self, pod: str) -> str:
+        """Return the name of the node as soon as the pod is bound."""
+        node: str = (await self.bound(pod))["spec"]["nodeName"]
+        return node
+
     async def unschedulable(self, pod: str, within: float = _PATIENCE) -> str:
-        """The message of a pod that was tried in vain."""
+        """Return the message of the PodScheduled condition as soon as it is False."""
         found = await self.until(PODS, f"ns/{pod}", lambda obj: scheduled(obj).get("status") == "False", within)
         message: str = scheduled(found)["message"]
         return message
@@ -144,8 +170,15 @@ class World:
     async def claim(self, name: str) -> Json:
         return await self.client.get(RESOURCE_CLAIMS, name, "ns")
 
+    async def pod(self, name: str) -> Json:
+        return await self.client.get(PODS, name, "ns")
+
+    async def items(self, kind: Kind, namespace: str = "ns") -> list[Json]:
+        found: list[Json] = (await self.client.list(kind, namespace))["items"]
+        return found
+
 
 def scheduled(pod: Json) -> Json:
-    """The PodScheduled condition."""
+    """Return the PodScheduled condition; may be empty."""
     conditions = pod.get("status", {}).get("conditions") or ()
     return next((c for c in conditions if c["type"] == "PodScheduled"), {})
