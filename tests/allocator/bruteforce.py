@@ -87,7 +87,7 @@ class BruteForce:
         return bool(spec.get("allNodes"))
 
     def run(self) -> Outcome:
-        """The first solution."""
+        """Return the first solution."""
         for claim in self.world.claims:
             least = 0
             for request in claim["spec"]["devices"]["requests"]:
@@ -305,8 +305,8 @@ class BruteForce:
             for raw in spec.get("devices", ()):
                 if (*pool, raw["name"]) in used:
                     _consume(totals, raw)
-        for item in paying:
-            _consume(totals, item.raw)
+        for candidate in paying:
+            _consume(totals, candidate.raw)
         return all(left >= 0 for left in totals.values())
 
 

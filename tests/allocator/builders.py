@@ -1,58 +1,60 @@
-"""Objects for the allocator's tests: the least that the API would serve."""
+"""Objects and allocators for the allocator's tests. Its nodes and slices are of node-1 and of the driver `driver`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pkgutil import resolve_name
 from typing import Any
 
+import pytest
+
+from apiserver.api.objects import Json
 from controllers.allocator import Allocator, Features
+from controllers.allocator.allocator import PodAllocator
 from tests.allocator.worlds import KindEvaluator
+from tests.support import objects
 
-Object = dict[str, Any]
-NODE: Object = {"metadata": {"name": "node-1", "labels": {"zone": "a"}}}
+NODE: Json = {"metadata": {"name": "node-1", "labels": {"zone": "a"}}}
 
 
-def device(name: str, kind: str = "a", numa: int | None = None, **fields: Any) -> Object:
-    """A device of a kind (what the test's selectors look at)."""
-    attributes: Object = {"kind": {"string": kind}}
-    if numa is not None:
-        attributes["numa"] = {"int": numa}
+def device(name: str, kind: str = "a", numa: int | None = None, **fields: Any) -> Json:
+    """Build a device of a kind. The selectors of tests read the kind."""
+    attributes: Json = {"kind": {"string": kind}} | ({} if numa is None else {"numa": {"int": numa}})
     return {"name": name, "attributes": attributes, **fields}
 
 
-def slice_of(
-    name: str, *devices: Object, pool: str | None = None, generation: int = 1, count: int = 1, **spec: Any
-) -> Object:
-    """A slice, on node-1 unless it says otherwise; its pool has its name unless told."""
-    place = {"name": pool or name, "generation": generation, "resourceSliceCount": count}
-    where: Object = {} if {"allNodes", "nodeSelector", "nodeName"} & set(spec) else {"nodeName": "node-1"}
-    content: Object = {"driver": "driver", "pool": place, **where, **spec}
-    if devices:
-        content["devices"] = list(devices)
-    return {"metadata": {"name": name}, "spec": content}
+def slice_of(name: str, *devices: Json, pool: str = "", generation: int = 1, count: int = 1, **spec: Any) -> Json:
+    """Build a slice of node-1, unless `spec` selects other nodes, whose pool has its name by default."""
+    made = objects.make_slice("node-1", devices, "driver", pool=pool or name)
+    if {"allNodes", "nodeSelector", "nodeName"} & set(spec):
+        del made["spec"]["nodeName"]
+    made["spec"]["pool"] |= {"generation": generation, "resourceSliceCount": count}
+    return {**made, "metadata": {"name": name}, "spec": {**made["spec"], **spec}}
 
 
-def device_class(name: str = "all", *expressions: str, config: list[Object] | None = None) -> Object:
-    """A DeviceClass with these selectors."""
-    selectors = [{"cel": {"expression": expression}} for expression in expressions]
-    return {"metadata": {"name": name}, "spec": {"selectors": selectors, "config": config or []}}
+def selectors(*expressions: str) -> list[Json]:
+    return [{"cel": {"expression": expression}} for expression in expressions]
 
 
-def request(name: str, count: int = 1, *expressions: str, cls: str = "all", **fields: Any) -> Object:
-    """A request for so many devices."""
-    exactly: Object = {"deviceClassName": cls, "allocationMode": "ExactCount", "count": count, **fields}
-    exactly["selectors"] = [{"cel": {"expression": expression}} for expression in expressions]
-    return {"name": name, "exactly": exactly}
+def device_class(name: str = "all", *expressions: str, config: Sequence[Json] = ()) -> Json:
+    """Build a DeviceClass with these selectors."""
+    return objects.make_device_class(name, selectors=selectors(*expressions), config=list(config))
 
 
-def make_claim(name: str, requests: list[Object], constraints: list[Object] | None = None, **devices: Any) -> Object:
-    """A claim in namespace ns."""
-    metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}"}
-    spec = {"devices": {"requests": requests, "constraints": constraints or [], **devices}}
-    return {"metadata": metadata, "spec": spec}
+def request(name: str, count: int = 1, *expressions: str, cls: str = "all", **fields: Any) -> Json:
+    """Build a request for exactly so many devices."""
+    return objects.make_request(name, count, device_class=cls, **fields, selectors=selectors(*expressions))
 
 
-def make_allocator(*slices: Object, features: Features | None = None) -> Allocator:
-    """An allocator with the class `all` and these slices."""
+def make_claim(name: str, requests: Sequence[Json], constraints: Sequence[Json] = (), **devices: Any) -> Json:
+    """Build a claim in namespace ns."""
+    claim = objects.make_claim(name, requests=requests)
+    claim["spec"]["devices"] |= {"constraints": list(constraints), **devices}
+    return claim
+
+
+def make_allocator(*slices: Json, features: Features | None = None) -> Allocator:
+    """Build an allocator with the class `all` and these slices."""
     numbers = iter(range(10**6))
     allocator = Allocator(features, evaluator=KindEvaluator(), new_share_id=lambda: f"share-{next(numbers)}")
     allocator.inventory.upsert_class(device_class())
@@ -61,14 +63,38 @@ def make_allocator(*slices: Object, features: Features | None = None) -> Allocat
     return allocator
 
 
-def allocate(*slices: Object, requests: list[Object] | None = None, **features: Any) -> Any:
-    """What a claim with these requests, or for one device, gets on node-1."""
-    allocator = make_allocator(*slices, features=Features(**features))
-    return allocator.for_pod([make_claim("c", requests or [request("r")])]).allocate(NODE)
+def pod_with(allocator: Allocator, *requests: Json, constraints: Sequence[Json] = ()) -> PodAllocator:
+    """Return the allocator for a pod with a claim with these requests, by default for one device."""
+    return allocator.for_pod([make_claim("c", requests or [request("r")], constraints)])
 
 
-def picked(allocations: list[Object] | None) -> list[str] | None:
-    """The devices of all claims as `pool/device`."""
+def occupy(allocator: Allocator, claim: Json) -> Json:
+    """Allocate a claim on node-1, record and return the allocation."""
+    [result] = allocator.for_pod([claim]).allocate(NODE) or []
+    allocator.allocated.upsert_claim({**claim, "status": {"allocation": result}})
+    return result
+
+
+def allocate(*slices: Json, requests: Sequence[Json] = (), **features: Any) -> Any:
+    """Return the allocations on node-1 of a claim with these requests, by default for one device."""
+    return pod_with(make_allocator(*slices, features=Features(**features)), *requests).allocate(NODE)
+
+
+def picked(allocations: list[Json] | None) -> list[str] | None:
+    """Return the devices of all claims as `pool/device`."""
     if allocations is None:
         return None
     return [f"{r['pool']}/{r['device']}" for a in allocations for r in a["devices"].get("results", ())]
+
+
+def record_calls(monkeypatch: pytest.MonkeyPatch, path: str) -> list[tuple[Any, ...]]:
+    """Record the arguments of the calls of a function, given by its dotted path."""
+    original = resolve_name(path)
+    calls: list[tuple[Any, ...]] = []
+
+    def record(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return original(*arguments)
+
+    monkeypatch.setattr(path, record)
+    return calls

@@ -1,4 +1,4 @@
-"""What the allocator remembers is bounded and never changes an answer; what a hard search tries is bounded, too."""
+"""Caches of the allocator and steps of hard searches are bounded. Caches never change a result."""
 
 from __future__ import annotations
 
@@ -7,18 +7,27 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.allocator import Allocator, allocator, inventory, search, selectors, view
 from controllers.allocator.devices import Device, Slice
 from controllers.allocator.selectors import Path, SelectorError, Selectors, Verdict
-from tests.allocator.builders import device, make_allocator, make_claim, picked, request, slice_of
+from tests.allocator.builders import (
+    NODE,
+    device,
+    make_allocator,
+    make_claim,
+    occupy,
+    picked,
+    pod_with,
+    record_calls,
+    request,
+    slice_of,
+)
 from tests.allocator.worlds import KindEvaluator
-
-Object = dict[str, Any]
-NODE = {"metadata": {"name": "node-1", "labels": {"zone": "a"}}}
 
 
 class CountingEvaluator(KindEvaluator):
-    """Remembers what was compiled."""
+    """Records the compiled expressions."""
 
     def __init__(self) -> None:
         self.compiled: list[str] = []
@@ -31,7 +40,9 @@ class CountingEvaluator(KindEvaluator):
         return None
 
 
-def test_the_oldest_expression_is_forgotten_first_and_verdicts_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recent_expression_is_evicted_first_and_verdicts_all_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(selectors, "_EXPRESSIONS_KEPT", 2)
     monkeypatch.setattr(selectors, "_VERDICTS_KEPT", 2)
     evaluator = CountingEvaluator()
@@ -48,8 +59,8 @@ def test_the_oldest_expression_is_forgotten_first_and_verdicts_all_at_once(monke
     assert asked == [1, 1, 2, 2, 3]
 
 
-#: What is remembered of requests, and the constant that bounds it.
-REMEMBERED: dict[str, tuple[Any, str, Callable[[Allocator], Any]]] = {
+#: Caches of requests with their bounds.
+CACHES: dict[str, tuple[Any, str, Callable[[Allocator], Any]]] = {
     "selectors": (view, "_KEPT", lambda made: made.inventory.view(NODE)._selected),
     "tolerations": (view, "_KEPT", lambda made: made.inventory.view(NODE)._tolerated),
     "capacities": (view, "_KEPT", lambda made: made.inventory.view(NODE)._capable),
@@ -58,9 +69,9 @@ REMEMBERED: dict[str, tuple[Any, str, Callable[[Allocator], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("what", REMEMBERED)
-def test_what_a_view_remembers_of_requests_is_bounded(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    module, constant, table = REMEMBERED[what]
+@pytest.mark.parametrize("name", CACHES)
+def test_the_caches_of_a_view_are_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, constant, table = CACHES[name]
     monkeypatch.setattr(module, constant, 4)
     capacity = {"memory": {"value": "20"}}
     taints = [{"key": f"k{number}", "effect": "NoSchedule"} for number in range(6)]
@@ -68,16 +79,15 @@ def test_what_a_view_remembers_of_requests_is_bounded(what: str, monkeypatch: py
     shared = device("z", allowMultipleAllocations=True, capacity=capacity)
     made = make_allocator(slice_of("s", *devices, shared))
     first = make_claim("first", [request("r", capacity={"requests": {"memory": "1"}})])
-    [result] = made.for_pod([first]).allocate(NODE) or []
-    made.allocated.upsert_claim({**first, "status": {"allocation": result}})
+    occupy(made, first)
     sizes = []
     for number in range(6):
         tolerations = [{"key": f"k{number}", "operator": "Exists"}]
         plain = request("r", 1, "kind in a", *["any"] * number, tolerations=tolerations)
-        assert picked(made.for_pod([make_claim("c", [plain])]).allocate(NODE)) == [f"s/t{number}"]
+        assert picked(pod_with(made, plain).allocate(NODE)) == [f"s/t{number}"]
         sizes.append(len(table(made)))
         large = request("r", capacity={"requests": {"memory": str(14 + number)}})
-        assert picked(made.for_pod([make_claim("c", [large])]).allocate(NODE)) == ["s/z"]
+        assert picked(pod_with(made, large).allocate(NODE)) == ["s/z"]
         sizes.append(len(table(made)))
     assert max(sizes) == 4
 
@@ -91,45 +101,45 @@ def test_views_and_parsed_selectors_of_nodes_are_bounded(monkeypatch: pytest.Mon
     sizes = []
     for number, zone in enumerate(zones * 2):
         node = {"metadata": {"name": f"node-{number}", "labels": {"zone": zone}}}
-        got = made.for_pod([make_claim("c", [request("r", 2)])]).allocate(node)
+        got = pod_with(made, request("r", 2)).allocate(node)
         assert picked(got) == ["everywhere/d", f"s-{zone}/d"]
         known = made.inventory
         sizes.append((len(known._shared_views), len(known._parsed_by_identity), len(known._parsed)))
     assert [max(column) for column in zip(*sizes, strict=True)] == [2, 2, 1]
 
 
-def _in_zone(zone: str) -> Object:
+def _in_zone(zone: str) -> Json:
     return {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}]}
 
 
-def many(kind: str, number: int, **fields: Any) -> list[Object]:
-    """So many devices of a kind."""
+def many(kind: str, number: int, **fields: Any) -> list[Json]:
+    """Build devices of a kind."""
     return [device(f"{kind}{i:02}", kind=kind, **fields) for i in range(number)]
 
 
-def _consumes(amount: int, counter: str = "x") -> list[Object]:
+def _consumes(amount: int, counter: str = "x") -> list[Json]:
     return [{"counterSet": "set", "counters": {counter: {"value": str(amount)}}}]
 
 
-def _counters(**amounts: int) -> Object:
+def _counters(**amounts: int) -> Json:
     counters = {name: {"value": str(amount)} for name, amount in amounts.items()}
     return slice_of("z", pool="s", count=2, sharedCounters=[{"name": "set", "counters": counters}])
 
 
-def _either(name: str, *counts: int) -> Object:
+def _either(name: str, *counts: int) -> Json:
     return _first(name, *((f"s{n}", n, "kind in b") for n in counts))
 
 
-def _first(name: str, *choices: tuple[str, int, str]) -> Object:
+def _first(name: str, *choices: tuple[str, int, str]) -> Json:
     return {"name": name, "firstAvailable": [{**request(*item)["exactly"], "name": item[0]} for item in choices]}
 
 
-def _all(name: str, *expressions: str) -> Object:
+def _all(name: str, *expressions: str) -> Json:
     return request(name, 0, *expressions, allocationMode="All")
 
 
-def _hard() -> dict[str, tuple[list[Object], list[Object], list[Object], int]]:
-    """Slices, requests, constraints, and how many devices may be tried to see that there is no way."""
+def _hard() -> dict[str, tuple[list[Json], list[Json], list[Json], int]]:
+    """Return slices, requests, constraints and the limit of tried devices by case."""
     plain = slice_of("s", *many("a", 20), *many("b", 2))
     parts = slice_of("s", *many("a", 20, consumesCounters=_consumes(2)), pool="s", count=2)
     weights = [device(f"w{i}", consumesCounters=_consumes(1 if i == 5 else 2)) for i in range(10)]
@@ -175,14 +185,14 @@ def _hard() -> dict[str, tuple[list[Object], list[Object], list[Object], int]]:
 
 
 @pytest.mark.parametrize("case", _hard())
-def test_a_search_without_a_result_ends_soon(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_without_a_result_ends_within_its_limit(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     slices, requests, constraints, most = _hard()[case]
     found, steps = _hard_search(monkeypatch, slices, requests, constraints)
     assert found is None
     assert steps <= most
 
 
-def test_a_device_that_leaves_too_little_for_the_rest_of_its_request_is_given_up_at_once(
+def test_a_device_that_leaves_too_little_for_its_request_is_abandoned_immediately(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     weights = [device(f"w{i}", consumesCounters=_consumes(3 if i < 5 else 2)) for i in range(10)]
@@ -193,21 +203,10 @@ def test_a_device_that_leaves_too_little_for_the_rest_of_its_request_is_given_up
 
 
 def _hard_search(
-    monkeypatch: pytest.MonkeyPatch, slices: list[Object], requests: list[Object], constraints: list[Object]
+    monkeypatch: pytest.MonkeyPatch, slices: list[Json], requests: list[Json], constraints: list[Json]
 ) -> tuple[list[str] | None, int]:
-    """What a search finds that is hard from the start, and how many devices it tried."""
-    made: list[search.Search] = []
-
-    class Seen(search.Search):
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
-            made.append(self)
-
-    monkeypatch.setattr(allocator, "Search", Seen)
+    """Return the result of a search that is hard from the start, and the number of tried devices."""
+    searches = record_calls(monkeypatch, "controllers.allocator.search.Search.run")
     monkeypatch.setattr(search, "EASY_STEPS", -1)
-    claim = make_claim("c", requests, constraints)
-    return picked(make_allocator(*slices).for_pod([claim]).allocate(NODE, _never)), made[0].steps
-
-
-def _never() -> None:
-    """Nobody asks to stop."""
+    found = pod_with(make_allocator(*slices), *requests, constraints=constraints).allocate(NODE, lambda: None)
+    return picked(found), searches[0][0].steps

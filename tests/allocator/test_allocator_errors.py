@@ -1,4 +1,4 @@
-"""What stops an allocation and in which words: requests that cannot be handled, selectors that fail, who interrupts."""
+"""Errors of allocations: invalid requests, failing selectors and interruptions."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.allocator.builders import (
     device,
     device_class,
     make_allocator,
-    make_claim,
     picked,
+    pod_with,
     request,
     slice_of,
 )
@@ -41,23 +41,23 @@ from tests.allocator.builders import (
          "claim ns/c, request r, selector #0: CEL expression empty (unsupported selector type?)"),
     ],
 )  # fmt: skip
-def test_a_request_that_cannot_be_handled_is_an_error(wanted: dict[str, Any], features: Any, text: str) -> None:
+def test_an_unsupported_request_is_an_error(wanted: dict[str, Any], features: Any, text: str) -> None:
     with pytest.raises(AllocationError) as caught:
         allocate(slice_of("s", device("d")), requests=[wanted], **features)
     assert caught.value.text == text
     assert caught.value.scope == "fatal"
 
 
-def test_a_constraint_that_names_no_attribute_is_an_error_after_those_of_the_requests() -> None:
+def test_an_empty_constraint_is_an_error_after_those_of_the_requests() -> None:
     allocator, unknown = make_allocator(slice_of("s", device("d"))), [{"matchAttribute": "driver/numa"}, {}]
     text = r"^claim ns/c, constraint #1: empty constraint \(unsupported constraint type\?\)$"
     with pytest.raises(AllocationError, match=text):
-        allocator.for_pod([make_claim("c", [request("r")], unknown)]).allocate(NODE)
+        pod_with(allocator, constraints=unknown).allocate(NODE)
     with pytest.raises(AllocationError, match="could not retrieve device class x"):
-        allocator.for_pod([make_claim("c", [request("r", cls="x")], unknown)]).allocate(NODE)
+        pod_with(allocator, request("r", cls="x"), constraints=unknown).allocate(NODE)
 
 
-def test_an_error_counts_only_if_the_search_looks_at_the_device() -> None:
+def test_an_error_counts_only_if_the_search_reaches_the_device() -> None:
     slices = slice_of("s", device("a", kind="a"), device("b", kind="b"))
     assert picked(allocate(slices, requests=[request("r", 1, "fails b")])) == ["s/a"]
     with pytest.raises(AllocationError, match=r"claim ns/c: selector #0: CEL runtime error: no such key: b"):
@@ -68,33 +68,32 @@ def test_an_expression_that_does_not_compile_is_an_error_of_its_owner() -> None:
     allocator = make_allocator(slice_of("s", device("d")))
     allocator.inventory.upsert_class(device_class("bad", "any", "broken"))
     with pytest.raises(AllocationError, match="class bad: selector #1: CEL compile error: cannot be understood"):
-        allocator.for_pod([make_claim("c", [request("r", cls="bad")])]).allocate(NODE)
+        pod_with(allocator, request("r", cls="bad")).allocate(NODE)
 
 
 def test_a_slice_with_a_broken_node_selector_stops_every_allocation() -> None:
     broken = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Near"}]}]}
-    with pytest.raises(
-        AllocationError, match="gather pool information: failed to perform node selection for slice s: "
-    ):
+    text = "gather pool information: failed to perform node selection for slice s: "
+    with pytest.raises(AllocationError, match=text):
         allocate(slice_of("s", device("d"), nodeSelector=broken))
 
 
-def test_who_asks_to_stop_is_obeyed_and_quoted() -> None:
+def test_an_interruption_is_an_error_with_its_reason() -> None:
     allocator = make_allocator(slice_of("s", device("d")))
-    pod = allocator.for_pod([make_claim("c", [request("r")])])
+    pod = pod_with(allocator)
     with pytest.raises(AllocationInterrupted) as caught:
         pod.solve(NODE, lambda: "context deadline exceeded")
     assert caught.value.text == "filter operation aborted: context deadline exceeded"
     assert pod.solve(NODE) is not None
 
 
-def test_who_asks_to_stop_is_heard_while_all_devices_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_for_all_devices_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "_CHECK_EVERY", 1)
     allocator = make_allocator(slice_of("s", device("a"), device("b"), device("c")))
-    pod = allocator.for_pod([make_claim("c", [request("r", 0, allocationMode="All")])])
-    asked = iter([None, None, "it takes too long"])
+    pod = pod_with(allocator, request("r", 0, allocationMode="All"))
+    reasons = iter([None, None, "it takes too long"])
     with pytest.raises(AllocationInterrupted, match="it takes too long"):
-        pod.solve(NODE, lambda: next(asked))
+        pod.solve(NODE, lambda: next(reasons))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +106,7 @@ def test_who_asks_to_stop_is_heard_while_all_devices_are_taken(monkeypatch: pyte
          "request r/s: device class x does not exist", True),
     ],
 )  # fmt: skip
-def test_prefilter_names_what_rules_a_pod_out_everywhere(wanted: dict[str, Any], text: str, unresolvable: bool) -> None:
-    rejection = make_allocator().for_pod([make_claim("c", [wanted])]).prefilter()
+def test_prefilter_rejects_pods_that_no_node_can_serve(wanted: dict[str, Any], text: str, unresolvable: bool) -> None:
+    rejection = pod_with(make_allocator(), wanted).prefilter()
     assert rejection is not None
     assert (rejection.text, rejection.unresolvable) == (text, unresolvable)

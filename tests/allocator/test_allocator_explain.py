@@ -1,17 +1,28 @@
-"""Explanations add up and say why."""
+"""Explanations of allocations: counts add up, and each reason has its text."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import random
-from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.allocator import Allocator, Features
-from tests.allocator.builders import device, device_class, make_allocator, make_claim, request, slice_of
-from tests.allocator.worlds import FEATURES, NODE, make_world
+from tests.allocator.builders import (
+    NODE,
+    device,
+    device_class,
+    make_allocator,
+    make_claim,
+    occupy,
+    picked,
+    pod_with,
+    request,
+    slice_of,
+)
+from tests.allocator.worlds import FEATURES, make_world
 
 GROUPS = [frozenset(names) for size in (1, 2) for names in itertools.combinations(FEATURES, size)]
 
@@ -35,7 +46,7 @@ def test_an_explanation_agrees_with_the_answer(features: frozenset[str]) -> None
         pod = world.allocator().for_pod(world.claims)
         try:
             allocations = pod.allocate(NODE)
-        except Exception:  # noqa: BLE001 - the explanation has to say the same
+        except Exception:  # noqa: BLE001 - the explanation has the same error
             assert pod.explain(NODE).outcome == "error"
             continue
         explanation = pod.explain(NODE)
@@ -47,7 +58,7 @@ def test_an_explanation_agrees_with_the_answer(features: frozenset[str]) -> None
             assert explanation.nearest_miss.missing > 0
 
 
-def explain(allocator: Allocator, *requests: dict[str, object], **constraints: str) -> str:
+def explain(allocator: Allocator, *requests: Json, **constraints: str) -> str:
     claim = make_claim("c", list(requests), [{key: value} for key, value in constraints.items()])
     return allocator.for_pod([claim]).explain(NODE).text
 
@@ -55,27 +66,26 @@ def explain(allocator: Allocator, *requests: dict[str, object], **constraints: s
 def test_an_allocated_device_names_the_claim_that_has_it() -> None:
     allocator = make_allocator(slice_of("s", device("a"), device("b")))
     first = make_claim("first", [request("r")])
-    [result] = allocator.for_pod([first]).allocate(NODE) or []
-    allocator.allocated.upsert_claim({**first, "status": {"allocation": result}})
+    occupy(allocator, first)
     text = explain(allocator, request("r", 2))
     assert "1 of 2 devices usable in 1 pool: 1 is allocated (ns/first: 1)" in text
 
 
-def test_selectors_are_told_apart_and_quoted() -> None:
+def test_selectors_are_reported_separately_and_quoted() -> None:
     allocator = make_allocator(slice_of("s", device("a", kind="a"), device("b", kind="b"), device("c", kind="c")))
     text = explain(allocator, request("r", 2, "kind in ab", "kind in a"))
     assert "1 is rejected by selector #0 of the request: kind in ab" in text
     assert "1 is rejected by selector #1 of the request: kind in a" in text
 
 
-def test_an_error_of_a_selector_is_shown_with_its_text() -> None:
+def test_an_error_of_a_selector_is_reported() -> None:
     allocator = make_allocator(slice_of("s", device("a", kind="a"), device("b", kind="b")))
     text = explain(allocator, request("r", 2, "fails b"))
     assert "1 cannot be evaluated: selector #0 of the request fails: no such key: b" in text
     assert text.startswith("node node-1: error: claim ns/c: selector #0: CEL runtime error: no such key: b")
 
 
-def test_the_nearest_miss_names_what_was_placed_and_what_refused_the_rest() -> None:
+def test_the_nearest_miss_names_the_placed_devices_and_the_reasons_of_the_others() -> None:
     devices = [device("a", numa=0), device("b", numa=1), device("c", numa=1)]
     text = explain(make_allocator(slice_of("s", *devices)), request("r", 3), matchAttribute="driver/numa")
     assert "nearest miss: claim ns/c, request r lacks 1 device" in text
@@ -84,15 +94,11 @@ def test_the_nearest_miss_names_what_was_placed_and_what_refused_the_rest() -> N
     assert "2 are used by request r" in text
 
 
-def test_taints_counters_and_capacity_are_told_apart() -> None:
+def test_taints_counters_and_capacity_are_reported_separately() -> None:
     tainted = device("a", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
-    hungry = device("b", consumesCounters=[{"counterSet": "s", "counters": {"x": {"value": "3"}}}])
     small = device("c", capacity={"memory": {"value": "1"}})
-    counters = slice_of("z", pool="p", count=2, sharedCounters=[{"name": "s", "counters": {"x": {"value": "2"}}}])
-    allocator = make_allocator(slice_of("y", tainted, hungry, small, pool="p", count=2), counters)
-    wanted = request("r")
-    wanted["exactly"]["capacity"] = {"requests": {"memory": "2"}}
-    text = explain(allocator, wanted)
+    allocator = make_allocator(*pool_of(tainted, hungry("b", 3), small))
+    text = explain(allocator, request("r", capacity={"requests": {"memory": "2"}}))
     assert "1 has taints that are not all tolerated (k=v:NoSchedule)" in text
     assert "1 lacks capacity: the device has no capacity memory" in text
     assert "1 lacks capacity: 2 of capacity memory is more than its 1" in text
@@ -100,10 +106,11 @@ def test_taints_counters_and_capacity_are_told_apart() -> None:
 
 
 def test_incomplete_and_invalid_pools_are_listed_with_the_reason() -> None:
-    allocator = make_allocator(
-        slice_of("s", device("a"), pool="p", count=2), slice_of("t", device("a"), device("a"), pool="q")
+    incomplete, invalid = (
+        slice_of("s", device("a"), pool="p", count=2),
+        slice_of("t", device("a"), device("a"), pool="q"),
     )
-    explanation = allocator.for_pod([make_claim("c", [request("r")])]).explain(NODE)
+    explanation = pod_with(make_allocator(incomplete, invalid)).explain(NODE)
     assert explanation.unusable_pools == {
         "driver/p": "incomplete: 1 of 2 slices exist",
         "driver/q": "invalid: duplicate device name a",
@@ -111,10 +118,10 @@ def test_incomplete_and_invalid_pools_are_listed_with_the_reason() -> None:
     assert explanation.error == "invalid resource pools were encountered"
 
 
-def test_reasons_go_from_the_largest_group_down_with_three_examples_at_most() -> None:
+def test_reasons_are_sorted_by_count_with_at_most_three_examples() -> None:
     allocator = make_allocator(slice_of("s", *(device(f"d{n}", kind=kind) for n, kind in enumerate("ccabbbbb"))))
     wanted = request("r", 2, "kind in ac", "kind in ab")
-    [item] = allocator.for_pod([make_claim("c", [wanted])]).explain(NODE).requests
+    [item] = pod_with(allocator, wanted).explain(NODE).requests
     assert [(reason.kind, reason.count, reason.examples) for reason in item.reasons] == [
         ("selector", 5, ["driver/s/d3", "driver/s/d4", "driver/s/d5"]),
         ("selector", 2, ["driver/s/d0", "driver/s/d1"]),
@@ -122,19 +129,25 @@ def test_reasons_go_from_the_largest_group_down_with_three_examples_at_most() ->
     assert (item.devices, item.usable, item.needed, item.pools) == (8, 1, 2, 1)
 
 
-def hungry(name: str, amount: int = 1) -> dict[str, Any]:
+def hungry(name: str, amount: int = 1) -> Json:
     return device(name, consumesCounters=[{"counterSet": "s", "counters": {"x": {"value": str(amount)}}}])
 
 
-def pool_of(*devices: dict[str, Any], x: int = 2) -> list[dict[str, Any]]:
-    """A pool p with so much of counter x."""
+def pool_of(*devices: Json, x: int = 2) -> list[Json]:
+    """Build the slices of pool p with this amount of counter x."""
     counters = [{"name": "s", "counters": {"x": {"value": str(x)}}}]
     return [slice_of("y", *devices, pool="p", count=2), slice_of("z", pool="p", count=2, sharedCounters=counters)]
 
 
 SHARED = device("d", allowMultipleAllocations=True, capacity={"memory": {"value": "4"}})
-PER_DEVICE: dict[str, Any] = {"nodeName": None, "perDeviceNodeSelection": True}
+PER_DEVICE: Json = {"nodeName": None, "perDeviceNodeSelection": True}
 PLACED = "nearest miss: claim ns/c, request r lacks 1 device: "
+
+
+def use(allocator: Allocator, *results: Json) -> None:
+    """Record an allocation of another claim."""
+    status = {"allocation": {"devices": {"results": list(results)}}}
+    allocator.allocated.upsert_claim({**make_claim("first", []), "status": status})
 
 
 @pytest.mark.parametrize(
@@ -164,34 +177,29 @@ PLACED = "nearest miss: claim ns/c, request r lacks 1 device: "
          "nearest miss: claim ns/c, request r lacks 1 device; placed: none"),
     ],
 )  # fmt: skip
-def test_every_reason_has_its_words(
-    slices: list[dict[str, Any]], wanted: dict[str, Any], features: dict[str, bool], phrase: str
-) -> None:
+def test_every_reason_has_its_text(slices: list[Json], wanted: Json, features: dict[str, bool], phrase: str) -> None:
     allocator = make_allocator(*slices, features=Features(**features))
     allocator.inventory.upsert_class(device_class("picky", "kind in b"))
-    first = {**make_claim("first", []), "status": {"allocation": {"devices": {"results": [
-        {"driver": "driver", "pool": "s", "device": "d", "shareID": "1", "consumedCapacity": {"memory": "2"}},
-        {"driver": "driver", "pool": "p", "device": "a"},
-    ]}}}}  # fmt: skip
     if "ns/first" in phrase or "overdrawn" in phrase:
-        allocator.allocated.upsert_claim(first)
+        share = {"driver": "driver", "pool": "s", "device": "d", "shareID": "1", "consumedCapacity": {"memory": "2"}}
+        use(allocator, share, {"driver": "driver", "pool": "p", "device": "a"})
     matched = {"matchAttribute": "driver/numa"} if "numa" in phrase else {}
     assert phrase in explain(allocator, wanted, **matched)
 
 
-def test_what_the_other_picks_use_up_is_told() -> None:
+def test_resources_that_the_other_picks_exhaust_are_reported() -> None:
     allocator = make_allocator(*pool_of(hungry("a"), hungry("b"), hungry("c")))
     text = explain(allocator, request("r", 3))
     assert "1 consumes counters exhausted by the other picks" in text
-    memory = {"capacity": {"requests": {"memory": "3"}}}
-    text = explain(make_allocator(slice_of("s", SHARED)), request("r", **memory), request("q", **memory))
+    memory = {"requests": {"memory": "3"}}
+    text = explain(make_allocator(slice_of("s", SHARED)), request("r", capacity=memory), request("q", capacity=memory))
     assert "request q lacks 1 device: 1 has too little capacity left by the other picks" in text
     same = slice_of("s", device("a", numa=1), device("b", numa=1))
     text = explain(make_allocator(same), request("r", 2), distinctAttribute="driver/numa")
     assert "violates the constraint on driver/numa (not 1)" in text
 
 
-def test_what_a_request_gets_is_told() -> None:
+def test_the_devices_of_a_request_are_reported() -> None:
     text = explain(make_allocator(slice_of("s", device("a"), device("b"))), request("r", 2))
     assert text == (
         "node node-1: allocated\n  claim ns/c, request r (2 devices of class all): 2 of 2 devices usable in 1 pool;"
@@ -199,7 +207,7 @@ def test_what_a_request_gets_is_told() -> None:
     )
 
 
-def test_the_nearest_miss_looks_only_at_devices_that_the_request_could_use() -> None:
+def test_the_nearest_miss_covers_only_devices_that_the_request_selects() -> None:
     devices = [device("a", numa=0), device("b", numa=1), device("other", kind="b", numa=1)]
     text = explain(make_allocator(slice_of("s", *devices)), request("r", 2, "kind in a"), matchAttribute="driver/numa")
     assert text.endswith(
@@ -207,39 +215,33 @@ def test_the_nearest_miss_looks_only_at_devices_that_the_request_could_use() -> 
     )
 
 
-def test_a_shared_device_that_has_paid_its_counters_does_not_need_them_again() -> None:
+def test_a_shared_device_consumes_its_counters_once() -> None:
     allocator = make_allocator(*pool_of(hungry("a", 2) | {"allowMultipleAllocations": True}))
     first = make_claim("first", [request("r")])
-    [result] = allocator.for_pod([first]).allocate(NODE) or []
-    allocator.allocated.upsert_claim({**first, "status": {"allocation": result}})
+    occupy(allocator, first)
     assert "1 of 1 devices usable in 1 pool" in explain(allocator, request("r"))
 
 
-def test_a_device_that_needs_just_what_is_left_can_be_used() -> None:
+def test_a_device_that_consumes_exactly_the_rest_is_usable() -> None:
     assert "1 of 1 devices usable in 1 pool" in explain(make_allocator(*pool_of(hungry("a", 2))), request("r"))
 
 
-def test_gates_and_administrators_do_not_ask_for_counters_of_devices_that_consume_none() -> None:
+def test_counters_do_not_matter_without_the_gate_or_with_admin_access() -> None:
     off = make_allocator(slice_of("s", device("a")), features=Features(partitionable_devices=False))
     assert "1 of 1 devices usable in 1 pool" in explain(off, request("r"))
     used_up = make_allocator(*pool_of(hungry("a", 3), hungry("b")))
-    first = {"results": [{"driver": "driver", "pool": "p", "device": "a"}]}
-    used_up.allocated.upsert_claim({**make_claim("first", []), "status": {"allocation": {"devices": first}}})
+    use(used_up, {"driver": "driver", "pool": "p", "device": "a"})
     assert "2 of 2 devices usable in 1 pool" in explain(used_up, request("r", adminAccess=True))
 
 
-def test_a_shared_device_of_a_pool_with_overdrawn_counters_is_not_had() -> None:
+def test_a_shared_device_of_a_pool_with_overdrawn_counters_is_unusable() -> None:
     counters = [{"name": "s", "counters": {name: {"value": "2"} for name in "xy"}}]
     other = [{"counterSet": "s", "counters": {"y": {"value": "1"}}}]
     shared = device("b", allowMultipleAllocations=True, consumesCounters=other)
-    slices = (
-        slice_of("y", hungry("a", 3), shared, pool="p", count=2),
-        slice_of("z", pool="p", count=2, sharedCounters=counters),
-    )
-    allocator = make_allocator(*slices)
-    pod = allocator.for_pod([make_claim("c", [request("r")])])
-    assert [r["device"] for r in (pod.allocate(NODE) or [])[0]["devices"]["results"]] == ["b"]
-    first = {"results": [{"driver": "driver", "pool": "p", "device": "a"}]}
-    allocator.allocated.upsert_claim({**make_claim("first", []), "status": {"allocation": {"devices": first}}})
+    devices, _ = pool_of(hungry("a", 3), shared)
+    allocator = make_allocator(devices, slice_of("z", pool="p", count=2, sharedCounters=counters))
+    pod = pod_with(allocator)
+    assert picked(pod.allocate(NODE)) == ["p/b"]
+    use(allocator, {"driver": "driver", "pool": "p", "device": "a"})
     assert pod.allocate(NODE) is None
     assert "1 is in a pool with overdrawn counters" in pod.explain(NODE).text

@@ -1,4 +1,4 @@
-"""The allocator's rules one by one, where the property tests do not reach: pools, order, results, errors, limits."""
+"""Rules of the allocator that the property tests do not reach: order, pools, results, shares and constraints."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from apiserver.api.features.gates import Features as Gates
+from apiserver.api.objects import Json
 from controllers.allocator import AllocationError, Allocator, Features
 from controllers.allocator.allocated import DeviceUse
 from tests.allocator.builders import (
@@ -18,21 +19,19 @@ from tests.allocator.builders import (
     make_allocator,
     make_claim,
     picked,
+    pod_with,
     request,
     slice_of,
 )
 from tests.allocator.worlds import KindEvaluator
 
 
-def zone(*values: str, terms: int = 1) -> dict[str, Any]:
+def zone(*values: str, terms: int = 1) -> Json:
     requirement = {"key": "zone", "operator": "In", "values": list(values)}
     return {"nodeSelectorTerms": [{"matchExpressions": [requirement]}] * terms}
 
 
-# --- order
-
-
-def test_pools_go_by_driver_and_name_and_those_with_binding_conditions_come_last() -> None:
+def test_pools_are_sorted_by_driver_and_name_and_those_with_binding_conditions_come_last() -> None:
     plain = slice_of("z", device("z"))
     other = slice_of("y", device("y"))
     bound = slice_of("a", device("a1"), device("a2", bindingConditions=["ready"]))
@@ -40,12 +39,9 @@ def test_pools_go_by_driver_and_name_and_those_with_binding_conditions_come_last
     assert picked(got) == ["y/y", "z/z", "a/a1", "a/a2"]
 
 
-def test_slices_of_a_pool_go_by_name_whenever_they_came() -> None:
+def test_slices_of_a_pool_are_sorted_by_name() -> None:
     first, second = (slice_of(name, device(name), pool="p", count=2) for name in ("s1", "s2"))
     assert picked(allocate(second, first)) == ["p/s1"]
-
-
-# --- pools
 
 
 def test_an_older_generation_is_ignored_and_an_incomplete_newer_one_hides_the_pool() -> None:
@@ -67,7 +63,7 @@ def test_slices_for_other_nodes_complete_a_pool() -> None:
     assert allocate(here) is None
 
 
-def test_an_invalid_pool_only_matters_when_nothing_else_serves() -> None:
+def test_an_invalid_pool_is_an_error_only_without_a_result() -> None:
     broken = slice_of("broken", device("twice"), device("twice"))
     assert picked(allocate(broken, slice_of("fine", device("d")))) == ["fine/d"]
     with pytest.raises(AllocationError, match="invalid resource pools were encountered") as caught:
@@ -75,7 +71,7 @@ def test_an_invalid_pool_only_matters_when_nothing_else_serves() -> None:
     assert caught.value.scope == "node"
 
 
-def test_all_devices_are_had_only_if_the_taints_of_each_are_tolerated() -> None:
+def test_all_devices_needs_toleration_of_the_taints_of_each() -> None:
     tainted = slice_of("s", device("d"), device("e", taints=[{"key": "k", "effect": "NoSchedule"}]))
     everything = request("r", 0, allocationMode="All")
     assert allocate(tainted, requests=[everything]) is None
@@ -83,8 +79,8 @@ def test_all_devices_are_had_only_if_the_taints_of_each_are_tolerated() -> None:
     assert picked(allocate(tainted, requests=[everything])) == ["s/d", "s/e"]
 
 
-def test_all_devices_need_every_pool_in_order_even_unrelated_ones() -> None:
-    everything = {"name": "r", "exactly": {"deviceClassName": "all", "allocationMode": "All"}}
+def test_all_devices_needs_every_pool_to_be_complete() -> None:
+    everything = request("r", 0, allocationMode="All")
     good, partial = slice_of("good", device("d")), slice_of("part", device("e"), count=2)
     assert picked(allocate(good, requests=[everything])) == ["good/d"]
     text = "claim ns/c, request r: asks for all devices, but resource pool driver/part is currently being updated"
@@ -94,10 +90,7 @@ def test_all_devices_need_every_pool_in_order_even_unrelated_ones() -> None:
     assert caught.value.scope == "fatal"
 
 
-# --- results
-
-
-def test_a_local_device_ties_the_claim_to_the_node_and_others_carry_their_selectors() -> None:
+def test_the_node_selector_of_an_allocation_comes_from_its_slices() -> None:
     shared = slice_of("a", device("a"), nodeSelector=zone("a", "b"))
     everywhere = slice_of("b", device("b"), allNodes=True)
     [result] = allocate(shared, everywhere, requests=[request("r", 2)])
@@ -110,27 +103,24 @@ def test_a_local_device_ties_the_claim_to_the_node_and_others_carry_their_select
 
 
 def test_equal_requirements_of_several_selectors_are_listed_once() -> None:
-    slices = [
-        slice_of("a", device("a"), nodeSelector=zone("a", "b")),
-        slice_of("b", device("b"), nodeSelector=zone("b", "a")),
-    ]
-    [result] = allocate(*slices, requests=[request("r", 2)])
+    first = slice_of("a", device("a"), nodeSelector=zone("a", "b"))
+    second = slice_of("b", device("b"), nodeSelector=zone("b", "a"))
+    [result] = allocate(first, second, requests=[request("r", 2)])
     assert result["nodeSelector"] == zone("a", "b")
 
 
-def test_a_selector_with_several_terms_cannot_be_expressed() -> None:
-    with pytest.raises(
-        AllocationError, match=r"create NodeSelector for claim c: unsupported ResourceSlice.NodeSelector with 2 terms"
-    ):
+def test_a_node_selector_with_several_terms_is_unsupported() -> None:
+    text = "create NodeSelector for claim c: unsupported ResourceSlice.NodeSelector with 2 terms"
+    with pytest.raises(AllocationError, match=text):
         allocate(slice_of("a", device("a"), nodeSelector=zone("a", terms=2)))
 
 
-def test_a_device_that_binds_to_its_node_ties_the_claim_to_it() -> None:
+def test_a_device_that_binds_to_its_node_binds_the_claim() -> None:
     [result] = allocate(slice_of("a", device("a", bindsToNode=True), nodeSelector=zone("a")))
     assert result["nodeSelector"]["nodeSelectorTerms"][0]["matchFields"][0]["values"] == ["node-1"]
 
 
-def test_configurations_come_from_classes_once_and_from_the_claim_for_every_request_named() -> None:
+def test_configurations_come_from_classes_once_and_from_the_claim_for_each_request() -> None:
     allocator = make_allocator(slice_of("s", device("a"), device("b"), device("c")))
     opaque = {"opaque": {"driver": "driver", "parameters": {"x": 1}}}
     allocator.inventory.upsert_class(device_class("with-config", config=[opaque]))
@@ -146,7 +136,7 @@ def test_configurations_come_from_classes_once_and_from_the_claim_for_every_requ
     ]
 
 
-def test_shares_get_an_id_each_and_say_what_they_consume() -> None:
+def test_each_share_has_an_id_and_its_consumed_capacity() -> None:
     policy = {"default": "1Gi", "validRange": {"min": "1Gi", "step": "1Gi"}}
     shared = device("d", allowMultipleAllocations=True, capacity={"memory": {"value": "4Gi", "requestPolicy": policy}})
     wanted = request("a", capacity={"requests": {"memory": "1500Mi"}})
@@ -157,13 +147,13 @@ def test_shares_get_an_id_each_and_say_what_they_consume() -> None:
     ]
 
 
-def memory(name: str, amount: str, **policy: Any) -> dict[str, Any]:
-    """A device whose memory is shared."""
+def memory(name: str, amount: str, **policy: Any) -> Json:
+    """Build a device whose memory is shared."""
     capacity = {"value": amount, **({"requestPolicy": policy} if policy else {})}
     return device(name, allowMultipleAllocations=True, capacity={"memory": capacity})
 
 
-def wants(*amounts: str) -> list[dict[str, Any]]:
+def wants(*amounts: str) -> list[Json]:
     return [request(f"r{n}", capacity={"requests": {"memory": amount}}) for n, amount in enumerate(amounts)]
 
 
@@ -178,33 +168,21 @@ def wants(*amounts: str) -> list[dict[str, Any]]:
         (["3Gi", "3Gi", "2Gi"], None),
     ],
 )
-def test_the_shares_of_a_device_add_up_to_what_it_has(amounts: list[str], devices: list[str] | None) -> None:
+def test_the_shares_of_a_device_do_not_exceed_its_capacity(amounts: list[str], devices: list[str] | None) -> None:
     shared = slice_of("s", memory("d", "4Gi"), memory("e", "4Gi"))
     assert picked(allocate(shared, requests=wants(*amounts))) == devices
 
 
-def test_a_device_that_is_too_small_is_passed_over() -> None:
+def test_a_device_that_is_too_small_is_skipped() -> None:
     shared = slice_of("s", memory("small", "4Gi"), memory("large", "8Gi"))
     assert picked(allocate(shared, requests=wants("6Gi"))) == ["s/large"]
 
 
-def test_all_devices_are_all_that_are_large_enough() -> None:
+def test_all_devices_are_all_with_enough_capacity() -> None:
     shared = slice_of("s", memory("small", "4Gi"), memory("large", "8Gi"), memory("larger", "16Gi"))
     [wanted] = wants("6Gi")
     wanted["exactly"] |= {"allocationMode": "All", "count": 0}
     assert picked(allocate(shared, requests=[wanted])) == ["s/large", "s/larger"]
-
-
-@pytest.mark.parametrize(("wanted", "consumed"), [("1500Mi", "2Gi"), ("1Gi", "1Gi"), ("3Gi", None)])
-def test_of_valid_values_the_next_larger_one_is_consumed_and_beyond_the_largest_none(
-    wanted: str, consumed: str | None
-) -> None:
-    shared = slice_of("s", memory("d", "8Gi", default="1Gi", validValues=["1Gi", "2Gi"]))
-    found = allocate(shared, requests=wants(wanted))
-    if consumed is None:
-        assert found is None
-    else:
-        assert found[0]["devices"]["results"][0]["consumedCapacity"] == {"memory": consumed}
 
 
 RANGE = {"min": "1Gi", "max": "4Gi", "step": "1Gi"}
@@ -225,13 +203,16 @@ RANGE = {"min": "1Gi", "max": "4Gi", "step": "1Gi"}
         ({"default": "6Gi", "validRange": RANGE}, "6Gi", "6Gi"),
         ({"default": "6Gi", "validRange": RANGE}, None, "6Gi"),
         ({"validRange": RANGE}, None, None),
+        ({"default": "1Gi", "validValues": ["1Gi", "2Gi"]}, "1500Mi", "2Gi"),
+        ({"default": "1Gi", "validValues": ["1Gi", "2Gi"]}, "1Gi", "1Gi"),
+        ({"default": "1Gi", "validValues": ["1Gi", "2Gi"]}, "3Gi", None),
         ({"default": "3Gi", "validValues": ["1Gi", "2Gi"]}, None, "3Gi"),
         ({}, None, "8Gi"),
         ({}, "9Gi", None),
     ],
 )
-def test_a_policy_says_which_amounts_can_be_had_and_its_default_always_can(
-    policy: dict[str, Any], wanted: str | None, consumed: str | None
+def test_a_policy_rounds_up_and_limits_the_consumed_amount(
+    policy: Json, wanted: str | None, consumed: str | None
 ) -> None:
     shared = slice_of("s", memory("d", "8Gi", **policy))
     found = allocate(shared, requests=[request("r")] if wanted is None else wants(wanted))
@@ -239,22 +220,22 @@ def test_a_policy_says_which_amounts_can_be_had_and_its_default_always_can(
     assert got == consumed
 
 
-def test_a_counter_set_that_two_slices_of_a_pool_bring_makes_it_invalid() -> None:
+def test_a_counter_set_in_two_slices_of_a_pool_makes_it_invalid() -> None:
     counters = [{"name": "set", "counters": {"x": {"value": "1"}}}]
     slices = [slice_of(name, pool="p", count=3, sharedCounters=counters) for name in ("s", "t")]
     with pytest.raises(AllocationError, match="invalid resource pools were encountered"):
         allocate(*slices, slice_of("u", device("d"), pool="p", count=3))
 
 
-def test_what_devices_of_other_nodes_consume_of_a_pools_counters_is_gone() -> None:
-    def part(name: str, node: str) -> dict[str, Any]:
+def test_devices_of_other_nodes_consume_counters_of_the_pool() -> None:
+    def part(name: str, node: str) -> Json:
         consumes = [{"counterSet": "set", "counters": {"x": {"value": "1"}}}]
         return slice_of(name, device(name, consumesCounters=consumes), pool="p", count=3, nodeName=node)
 
     counters = [{"name": "set", "counters": {"x": {"value": "1"}}}]
     shared = slice_of("z", pool="p", count=3, sharedCounters=counters, allNodes=True)
     allocator = make_allocator(part("here", "node-1"), part("there", "node-2"), shared)
-    pod = allocator.for_pod([make_claim("c", [request("r")])])
+    pod = pod_with(allocator)
     assert picked(pod.allocate(NODE)) == ["p/here"]
     allocator.allocated.put("another", [DeviceUse(("driver", "p", "there"))])
     assert pod.allocate(NODE) is None
@@ -262,18 +243,16 @@ def test_what_devices_of_other_nodes_consume_of_a_pools_counters_is_gone() -> No
     assert picked(pod.allocate(NODE)) == ["p/here"]
 
 
-def test_nodes_that_a_selector_tells_apart_stay_apart_while_one_slice_has_it() -> None:
+def test_a_selector_distinguishes_nodes_while_one_slice_has_it() -> None:
     allocator = make_allocator(*(slice_of(name, device("d"), nodeSelector=zone("1")) for name in ("s", "t")))
     allocator.inventory.remove_slice("s")
     found = {}
     for number in ("1", "2"):
         node = {"metadata": {"name": f"node-{number}", "labels": {"zone": number}}}
-        found[number] = picked(allocator.for_pod([make_claim("c", [request("r")])]).allocate(node))
+        found[number] = picked(pod_with(allocator).allocate(node))
     assert found == {"1": ["t/d"], "2": None}
 
 
-#: Values of an attribute on the first devices of a row, the constraint, whether lists are known, and which two devices
-#: a claim for two gets. Lists are of no known type where they are not known.
 TEXT, NUMBER, LIST, STRANGE = {"string": "1"}, {"int": 1}, {"ints": [1, 2]}, {"other": 1}
 
 
@@ -297,8 +276,8 @@ def test_values_are_compared_with_their_types(
     found = [{"attributes": {} if value is None else {"numa": value}} for value in values]
     row = slice_of("s", *({"name": f"d{number}", **item} for number, item in enumerate(found)))
     allocator = make_allocator(row, features=Features(list_type_attributes=lists))
-    claim = make_claim("c", [request("r", 2)], [{f"{constraint}Attribute": "driver/numa"}])
-    assert picked(allocator.for_pod([claim]).allocate(NODE)) == devices
+    pod = pod_with(allocator, request("r", 2), constraints=[{f"{constraint}Attribute": "driver/numa"}])
+    assert picked(pod.allocate(NODE)) == devices
 
 
 @pytest.mark.parametrize(
@@ -312,15 +291,15 @@ def test_values_are_compared_with_their_types(
         (None, "distinct", True, False),
     ],
 )
-def test_a_device_alone_meets_a_constraint_if_it_has_the_attribute(
+def test_a_single_device_meets_a_constraint_if_it_has_the_attribute(
     value: Any, constraint: str, lists: bool, got: bool
 ) -> None:
     attributes = {} if value is None else {"numa": value}
     allocator = make_allocator(
         slice_of("s", {"name": "d", "attributes": attributes}), features=Features(list_type_attributes=lists)
     )
-    claim = make_claim("c", [request("r")], [{f"{constraint}Attribute": "driver/numa"}])
-    assert (allocator.for_pod([claim]).allocate(NODE) is not None) is got
+    pod = pod_with(allocator, request("r"), constraints=[{f"{constraint}Attribute": "driver/numa"}])
+    assert (pod.allocate(NODE) is not None) is got
 
 
 @pytest.mark.parametrize(
@@ -334,13 +313,13 @@ def test_a_device_alone_meets_a_constraint_if_it_has_the_attribute(
         ("", "driver", False),
     ],
 )
-def test_attributes_without_a_domain_are_the_drivers_own(listed: str, named: str, found: bool) -> None:
+def test_attributes_without_a_domain_belong_to_the_driver(listed: str, named: str, found: bool) -> None:
     allocator = make_allocator(slice_of("s", {"name": "d", "attributes": {listed: NUMBER}}))
-    claim = make_claim("c", [request("r")], [{"matchAttribute": named}])
-    assert (allocator.for_pod([claim]).allocate(NODE) is not None) is found
+    pod = pod_with(allocator, request("r"), constraints=[{"matchAttribute": named}])
+    assert (pod.allocate(NODE) is not None) is found
 
 
-def test_shares_get_ids_that_no_others_have() -> None:
+def test_share_ids_are_unique() -> None:
     allocator = Allocator(evaluator=KindEvaluator())
     allocator.inventory.upsert_class(device_class())
     allocator.inventory.upsert_slice(slice_of("s", memory("d", "4Gi")))
@@ -349,22 +328,19 @@ def test_shares_get_ids_that_no_others_have() -> None:
     assert len(set(ids)) == 2
 
 
-def test_nothing_to_allocate_is_allocated() -> None:
+def test_an_allocation_without_requests_succeeds() -> None:
     allocator = make_allocator()
     assert allocator.for_pod([]).allocate(NODE) == []
     assert allocator.for_pod([make_claim("c", [])]).allocate(NODE) == [{"devices": {}}]
 
 
-def test_a_choice_that_needs_no_device_is_passed_by() -> None:
+def test_an_alternative_without_devices_is_skipped() -> None:
     none = {"name": "n", "firstAvailable": [{**request("s", 0)["exactly"], "name": "s"}]}
     row = slice_of("s", device("a"), device("b"))
     assert picked(allocate(row, requests=[request("r0"), none, request("r1")])) == ["s/a", "s/b"]
 
 
-# --- features
-
-
-def test_a_gate_that_is_off_takes_its_devices_away_or_its_rule() -> None:
+def test_a_disabled_gate_removes_its_devices_or_its_rule() -> None:
     tainted = slice_of("s", device("d", taints=[{"key": "k", "effect": "NoSchedule"}]))
     assert allocate(tainted) is None
     assert picked(allocate(tainted, device_taints=False)) == ["s/d"]
@@ -382,11 +358,11 @@ def test_a_gate_that_is_off_takes_its_devices_away_or_its_rule() -> None:
     assert allocate(apart, partitionable_devices=False) is None
 
 
-def test_the_rules_are_those_of_the_current_release_unless_told() -> None:
+def test_the_default_features_are_those_of_the_current_release() -> None:
     assert Features.from_gates(Gates().enabled) == Features()
 
 
-def test_gates_become_features() -> None:
+def test_features_follow_gates() -> None:
     on = {"DRADeviceBindingConditions", "DRAListTypeAttributes"}
     assert Features.from_gates(on.__contains__) == Features(False, False, False, False, False, False, True)
     on.add("DRAResourceClaimDeviceStatus")

@@ -1,4 +1,4 @@
-"""What stops an allocation is told in upstream's words, whichever way it is met; and what gates take away."""
+"""Errors of allocations in upstream's words, the effects of gates, and CEL expressions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.allocator import AllocationError, Allocator, Features
 from tests.allocator.builders import (
     NODE,
@@ -15,21 +16,21 @@ from tests.allocator.builders import (
     make_allocator,
     make_claim,
     picked,
+    pod_with,
     request,
     slice_of,
 )
 
-Object = dict[str, Any]
 NEAR = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Near"}]}]}
 SUBREQUEST = {"name": "s", "deviceClassName": "all", "allocationMode": "ExactCount", "count": 1}
 ALL = request("r", 0, allocationMode="All")
 
 
-def consumes(counter: str, of: str = "set", amount: int = 1) -> Object:
+def consumes(counter: str, of: str = "set", amount: int = 1) -> Json:
     return {"consumesCounters": [{"counterSet": of, "counters": {counter: {"value": str(amount)}}}]}
 
 
-def counters(*names: str, amount: int = 2, of: str = "set", **more: Any) -> Object:
+def counters(*names: str, amount: int = 2, of: str = "set", **more: Any) -> Json:
     values = {name: {"value": str(amount)} for name in names}
     return slice_of("z", **{"pool": "p", "count": 2, "sharedCounters": [{"name": of, "counters": values}], **more})
 
@@ -59,11 +60,11 @@ def counters(*names: str, amount: int = 2, of: str = "set", **more: Any) -> Obje
          "claim ns/c, request r: cannot add device driver/y/e because a claim constraint would not be satisfied"),
     ],
 )  # fmt: skip
-def test_what_stops_an_allocation_is_told(slices: list[Object], wanted: Object, features: Any, text: str) -> None:
+def test_an_allocation_error_has_upstreams_text(slices: list[Json], wanted: Json, features: Any, text: str) -> None:
     constraints = [{"matchAttribute": "driver/numa"}] if features.pop("match", False) else []
     made = make_allocator(*slices, features=Features(**features))
     made.inventory.upsert_class(device_class("picky", "fails b"))
-    pod = made.for_pod([make_claim("c", [wanted], constraints)])
+    pod = pod_with(made, wanted, constraints=constraints)
     with pytest.raises(AllocationError) as caught:
         pod.allocate(NODE)
     assert caught.value.text.startswith(text)
@@ -72,8 +73,8 @@ def test_what_stops_an_allocation_is_told(slices: list[Object], wanted: Object, 
     assert (explained.node, explained.outcome, explained.error) == ("node-1", "error", caught.value.text)
 
 
-def test_pools_that_cannot_be_used_are_told_with_the_reason() -> None:
-    def reason(*slices: Object) -> Object:
+def test_unusable_pools_are_reported_with_the_reason() -> None:
+    def reason(*slices: Json) -> Json:
         return make_allocator(*slices).for_pod([make_claim("c", [request("r")])]).explain(NODE).unusable_pools
 
     for wrong, why in (
@@ -82,7 +83,7 @@ def test_pools_that_cannot_be_used_are_told_with_the_reason() -> None:
     ):
         here = slice_of("y", device("d", **wrong), pool="p", count=2)
         assert reason(here, counters("x")) == {"driver/p": f"invalid: {why}"}
-        # Also those of other nodes have to be in order.
+        # Slices of other nodes have to be valid, too.
         there = slice_of("y", device("d", **wrong), pool="p", count=3, nodeName="n2")
         mine = slice_of("x", device("e"), pool="p", count=3)
         assert reason(mine, there, counters("x", count=3)) == {"driver/p": f"invalid: {why}"}
@@ -90,26 +91,25 @@ def test_pools_that_cannot_be_used_are_told_with_the_reason() -> None:
     again = {**counters("x", count=3), "metadata": {"name": "zz"}}
     assert reason(*twice, again) == {"driver/p": "invalid: duplicate counter set name set"}
     allocator = make_allocator(slice_of("s", device("d"), device("d")))
-    text = allocator.for_pod([make_claim("c", [request("r")])]).explain(NODE).text
-    assert text.splitlines()[:2] == [
-        "node node-1: error: invalid resource pools were encountered", "  pool driver/s: invalid: duplicate device name d",
-    ]  # fmt: skip
+    text = pod_with(allocator).explain(NODE).text
+    error = "node node-1: error: invalid resource pools were encountered"
+    assert text.splitlines()[:2] == [error, "  pool driver/s: invalid: duplicate device name d"]
 
 
-def test_where_slices_cannot_be_judged_the_explanation_says_that_alone() -> None:
+def test_an_invalid_node_selector_of_a_slice_is_the_whole_explanation() -> None:
     broken = make_allocator(slice_of("s", device("d"), nodeSelector=NEAR))
-    found = broken.for_pod([make_claim("c", [request("r")])]).explain(NODE)
+    found = pod_with(broken).explain(NODE)
     assert (found.node, found.outcome, found.devices, found.requests) == ("node-1", "error", 0, [])
     assert found.error.startswith("gather pool information: failed to perform node selection for slice s: ")
 
 
-def test_an_error_of_a_node_selection_is_told_without_its_owner() -> None:
-    """One device of the slice is for the node, so that the slice counts; another one cannot be judged."""
+def test_an_invalid_node_selector_of_a_device_is_reported_without_its_owner() -> None:
+    """The slice has a device for the node, so that it counts, and one with an invalid selector."""
     devices = [device("a", nodeName="node-1"), device("b", nodeSelector=NEAR)]
     made = make_allocator(slice_of("s", *devices, nodeName=None, perDeviceNodeSelection=True))
-    assert picked(made.for_pod([make_claim("c", [request("r")])]).allocate(NODE)) == ["s/a"]
+    assert picked(pod_with(made).allocate(NODE)) == ["s/a"]
     with pytest.raises(AllocationError) as caught:
-        made.for_pod([make_claim("c", [request("r", 2)])]).allocate(NODE)
+        pod_with(made, request("r", 2)).allocate(NODE)
     assert caught.value.text.startswith("failed to parse node selector ")
 
 
@@ -124,24 +124,19 @@ def test_an_error_of_a_node_selection_is_told_without_its_owner() -> None:
         (device("d", capacity={"memory": {"value": "1"}}), {"consumable_capacity": False}, ["p/d"]),
     ],
 )
-def test_all_devices_are_those_that_the_gates_and_the_amounts_leave(
-    mine: Object, features: Any, found: list[str] | None
+def test_all_devices_excludes_those_without_their_gate_or_with_too_little(
+    mine: Json, features: Any, found: list[str] | None
 ) -> None:
     wanted = {**ALL, "exactly": {**ALL["exactly"]}}
     if "capacity" in mine and not features:
         wanted["exactly"]["capacity"] = {"requests": {"memory": "2"}}
-    slices = [slice_of("y", mine, pool="p", count=2), counters("x")] if "consumesCounters" in mine else [
-        slice_of("y", mine, pool="p")
-    ]  # fmt: skip
-    if features.get("partitionable_devices") is False:
-        slices = [slice_of("y", mine, pool="p")]
+    slices = [slice_of("y", mine, pool="p")]
+    if "consumesCounters" in mine and not features:
+        slices = [slice_of("y", mine, pool="p", count=2), counters("x")]
     assert picked(allocate(*slices, requests=[wanted], **features)) == found
 
 
-# --- with the language itself
-
-
-def in_cel(*slices: Object) -> Allocator:
+def in_cel(*slices: Json) -> Allocator:
     made = Allocator(Features())
     made.inventory.upsert_class(device_class("all"))
     for item in slices:
@@ -149,8 +144,8 @@ def in_cel(*slices: Object) -> Allocator:
     return made
 
 
-def judged(expression: str, *devices: Object) -> list[str] | str | None:
-    """The first device that an expression selects, or the error."""
+def select(expression: str, *devices: Json) -> list[str] | str | None:
+    """Return the first device that an expression selects, or the error."""
     try:
         got = in_cel(slice_of("s", *devices)).for_pod([make_claim("c", [request("r", 1, expression)])]).allocate(NODE)
     except AllocationError as error:
@@ -158,38 +153,38 @@ def judged(expression: str, *devices: Object) -> list[str] | str | None:
     return picked(got)
 
 
-def test_expressions_see_attributes_capacity_and_who_may_share() -> None:
+def test_expressions_read_attributes_capacity_and_allow_multiple_allocations() -> None:
     small, large = (
         device(name, capacity={"memory": {"value": size}}, allowMultipleAllocations=name == "large")
         for name, size in (("small", "1Gi"), ("large", "2Gi"))
     )
     memory = 'device.capacity["driver"].memory.compareTo(quantity("2Gi")) >= 0'
-    assert judged(memory, small, large) == ["s/large"]
-    assert judged(memory, large, small) == ["s/large"]
-    assert judged("device.allowMultipleAllocations", small, large) == ["s/large"]
-    assert judged("!device.allowMultipleAllocations", large, small) == ["s/small"]
-    assert judged('device.driver == "driver"', small) == ["s/small"]
-    assert judged('device.driver == "other"', small) is None
-    assert judged('device.attributes["driver"].kind == "b"', device("a"), device("b", kind="b")) == ["s/b"]
+    assert select(memory, small, large) == ["s/large"]
+    assert select(memory, large, small) == ["s/large"]
+    assert select("device.allowMultipleAllocations", small, large) == ["s/large"]
+    assert select("!device.allowMultipleAllocations", large, small) == ["s/small"]
+    assert select('device.driver == "driver"', small) == ["s/small"]
+    assert select('device.driver == "other"', small) is None
+    assert select('device.attributes["driver"].kind == "b"', device("a"), device("b", kind="b")) == ["s/b"]
     owned = {"name": "o", "attributes": {"driver/kind": {"string": "b"}}}
-    assert judged('device.attributes["driver"].kind == "b"', device("a"), owned) == ["s/o"]
+    assert select('device.attributes["driver"].kind == "b"', device("a"), owned) == ["s/o"]
     other = {"name": "o", "attributes": {"example.com/kind": {"string": "b"}}}
-    assert judged('device.attributes["example.com"].?kind.orValue("") == "b"', device("b", kind="b"), other) == ["s/o"]
+    assert select('device.attributes["example.com"].?kind.orValue("") == "b"', device("b", kind="b"), other) == ["s/o"]
 
 
-def test_what_the_language_says_of_an_expression_or_a_device_is_told() -> None:
-    unclear = judged("device.attributes[", device("d"))
+def test_errors_of_cel_are_reported() -> None:
+    unclear = select("device.attributes[", device("d"))
     assert isinstance(unclear, str)
     assert unclear.startswith("claim ns/c: selector #0: CEL compile error: ")
-    missing = judged('device.attributes["driver"].none == "a"', device("d"))
+    missing = select('device.attributes["driver"].none == "a"', device("d"))
     assert missing == "claim ns/c: selector #0: CEL runtime error: no such key: none"
 
 
-def test_an_attribute_that_says_no_or_two_values_is_judged_by_itself() -> None:
-    """What an expression may fail on is asked of each device, also where devices look alike."""
+def test_an_attribute_without_exactly_one_value_is_evaluated_for_itself() -> None:
+    """An expression that may fail is evaluated for each device, even for equal ones."""
     for odd in ({}, {"string": "a", "int": 1}, {"version": "one"}, {"version": None}):
         attributes = {"kind": odd}
-        found = judged('"kind" in device.attributes["driver"]', {"name": "o", "attributes": attributes})
-        plain = judged('"kind" in device.attributes["driver"]', device("d"))
+        found = select('"kind" in device.attributes["driver"]', {"name": "o", "attributes": attributes})
+        plain = select('"kind" in device.attributes["driver"]', device("d"))
         assert plain == ["s/d"]
         assert found == ["s/o"] or isinstance(found, str)

@@ -23,12 +23,12 @@ from controllers.allocator.amounts import UNIT, binary_text, canonical, nanos, w
         ("1Gi", 2**30 * 10**9),
     ],
 )
-def test_amounts_are_compared_in_whole_billionths_rounded_up(text: str, amount: int) -> None:
+def test_amounts_are_billionths_rounded_up(text: str, amount: int) -> None:
     assert nanos(text) == amount
 
 
 @pytest.mark.parametrize("text", ["1e70", "1e1000"])
-def test_an_absurd_amount_is_more_than_any_device_has_and_costs_nothing(text: str) -> None:
+def test_a_huge_amount_is_capped(text: str) -> None:
     assert nanos("8Ei") < nanos(text) == 10**60
 
 
@@ -40,6 +40,6 @@ def test_whole_units_are_rounded_away_from_zero(amount: int, units: int) -> None
     assert whole_units(amount) == units
 
 
-def test_amounts_are_written_as_the_api_writes_them() -> None:
+def test_amounts_are_formatted_as_in_the_api() -> None:
     assert [canonical(text) for text in ("1000m", "1024Mi", "0.5", "1e3")] == ["1", "1Gi", "500m", "1e3"]
     assert [binary_text(units) for units in (0, 1023, 1024, 3 * 2**30)] == ["0", "1023", "1Ki", "3Gi"]

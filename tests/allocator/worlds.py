@@ -44,7 +44,7 @@ class KindEvaluator:
 
 
 def verdict(expression: str, device: dict[str, Any]) -> Verdict:
-    """What an expression says of a device."""
+    """Evaluate an expression for a device."""
     kind = device.get("attributes", {}).get("kind", {}).get("string", "")
     if expression == "broken":
         return SelectorError("compile", "cannot be understood")
@@ -64,7 +64,7 @@ class World:
     uses: list[DeviceUse] = field(default_factory=list)
 
     def allocator(self) -> Allocator:
-        """An allocator with this state."""
+        """Build an allocator with this state."""
         allocator = Allocator(self.features, evaluator=KindEvaluator(), new_share_id=lambda: "share")
         for item in self.slices:
             allocator.inventory.upsert_slice(item)
@@ -75,7 +75,7 @@ class World:
 
 
 def make_world(rng: random.Random, features: frozenset[str]) -> World:
-    """A random world in which these features occur."""
+    """Build a random world with these features."""
     world = World(Features(list_type_attributes="lists" in features))
     world.classes = [
         {"metadata": {"name": "all"}, "spec": {"selectors": [{"cel": {"expression": "any"}}]}},
@@ -105,7 +105,7 @@ class _Maker:
     # --- devices
 
     def devices(self) -> list[dict[str, Any]]:
-        """Devices of which many are equal or differ in one respect only."""
+        """Build devices. Many are equal or differ in one field."""
         devices: list[dict[str, Any]] = []
         for number in range(self.rng.randint(2, 7)):
             device = self._device(number)

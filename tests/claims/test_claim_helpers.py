@@ -1,12 +1,11 @@
-"""Which claim a pod means, who may use it, what applies to a result, which taints devices have."""
+"""References of pods to claims, owners and reservations, configurations of results, and taints of devices."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 from apiserver.api.helpers.tolerations import tolerates
+from apiserver.api.objects import Json
 from controllers.resourceclaims import (
     ClaimNotCreated,
     ClaimReference,
@@ -21,22 +20,18 @@ from controllers.resourceclaims import (
     not_for_pod,
     pod_statuses_equal,
 )
+from tests.support.objects import make_claim, make_owner, make_pod, make_pod_group
 
-POD: dict[str, Any] = {"metadata": {"name": "p", "namespace": "ns", "uid": "pod-uid"}, "spec": {}}
-GROUP: dict[str, Any] = {"metadata": {"name": "g", "namespace": "ns", "uid": "group-uid"}, "spec": {}}
-MEMBER = {**POD, "spec": {"schedulingGroup": {"podGroupName": "g"}}}
-
-
-def claim(namespace: str = "ns", **owner: Any) -> dict[str, Any]:
-    owners = [{"controller": True, **owner}] if owner else []
-    return {"metadata": {"name": "c", "namespace": namespace, "ownerReferences": owners}}
+POD = make_pod("p", uid="pod-uid")
+GROUP = make_pod_group()
+MEMBER = make_pod("p", uid="pod-uid", schedulingGroup={"podGroupName": "g"})
 
 
-def test_a_named_claim_is_meant_without_a_check_of_its_owner() -> None:
+def test_a_reference_to_a_named_claim_needs_no_owner_check() -> None:
     assert claim_reference(POD, {"name": "x", "resourceClaimName": "c"}) == ClaimReference("c", False)
 
 
-def test_a_generated_claim_is_found_in_the_status_and_its_owner_has_to_be_checked() -> None:
+def test_a_reference_to_a_generated_claim_is_in_the_status_and_needs_an_owner_check() -> None:
     entry = {"name": "x", "resourceClaimTemplateName": "t"}
     pod = {**POD, "status": {"resourceClaimStatuses": [{"name": "x", "resourceClaimName": "p-x-abc"}]}}
     assert claim_reference(pod, entry) == ClaimReference("p-x-abc", True)
@@ -44,7 +39,7 @@ def test_a_generated_claim_is_found_in_the_status_and_its_owner_has_to_be_checke
     assert claim_reference(deliberately_none, entry) == ClaimReference(None, True)
 
 
-def test_a_claim_that_is_not_there_yet_is_told_from_a_reference_that_cannot_be_followed() -> None:
+def test_a_missing_claim_and_an_invalid_reference_are_different_errors() -> None:
     with pytest.raises(ClaimNotCreated, match=r'^pod "ns/p": ResourceClaim not created yet$'):
         claim_reference(POD, {"name": "x", "resourceClaimTemplateName": "t"})
     text = '^pod "ns/p", spec.resourceClaim "x": none of the supported fields are set$'
@@ -57,36 +52,38 @@ def test_a_claim_that_is_not_there_yet_is_told_from_a_reference_that_cannot_be_f
 
 
 def test_a_generated_claim_belongs_to_the_pod_that_controls_it() -> None:
-    assert not_for_pod(POD, claim(uid="pod-uid")) is None
+    own = make_claim("c", owner=POD)
+    assert not_for_pod(POD, own) is None
     foreign = "ResourceClaim ns/c was not created for Pod ns/p (Pod is not owner)"
-    assert not_for_pod(POD, claim(uid="other")) == foreign
-    assert not_for_pod(POD, claim(uid="pod-uid", controller=False)) == foreign
-    assert not_for_pod(POD, claim("elsewhere")) == "ResourceClaim elsewhere/c is not in the same namespace as Pod ns/p"
+    assert not_for_pod(POD, make_claim("c", owner=make_pod("other"))) == foreign
+    own["metadata"]["ownerReferences"] = [make_owner(POD, controller=False)]
+    assert not_for_pod(POD, own) == foreign
+    elsewhere = "ResourceClaim elsewhere/c is not in the same namespace as Pod ns/p"
+    assert not_for_pod(POD, make_claim("c", namespace="elsewhere")) == elsewhere
 
 
 def test_with_workload_claims_the_group_of_the_pod_may_be_the_owner() -> None:
-    of_group = claim(uid="group-uid", kind="PodGroup", name="g", apiVersion="scheduling.k8s.io/v1alpha2")
+    of_group, of_other = make_claim("c", owner=GROUP), make_claim("c", owner=make_pod("x"))
     assert not_for_pod(MEMBER, of_group, workload_claims=True) is None
     assert not_for_pod(MEMBER, of_group) is not None
     neither = "ResourceClaim ns/c was not created for Pod ns/p (neither Pod nor PodGroup g is the owner)"
-    assert not_for_pod(MEMBER, claim(uid="x"), workload_claims=True) == neither
-    assert "(Pod is not owner)" in str(not_for_pod(POD, claim(uid="x"), workload_claims=True))
+    assert not_for_pod(MEMBER, of_other, workload_claims=True) == neither
+    assert "(Pod is not owner)" in str(not_for_pod(POD, of_other, workload_claims=True))
     assert not_for_group(GROUP, of_group) is None
-    assert (
-        not_for_group(GROUP, claim()) == "ResourceClaim ns/c was not created for PodGroup ns/g (PodGroup is not owner)"
-    )
+    not_owner = "ResourceClaim ns/c was not created for PodGroup ns/g (PodGroup is not owner)"
+    assert not_for_group(GROUP, make_claim("c")) == not_owner
 
 
 def test_a_reservation_is_for_a_pod_by_uid_or_for_its_group_by_name() -> None:
     assert is_reserved_for_pod(POD, {"status": {"reservedFor": [{"uid": "pod-uid", "resource": "anything"}]}})
-    group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "group-uid"}
+    group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "uid-g"}
     reserved = {"status": {"reservedFor": [group]}}
     assert is_reserved_for_pod(MEMBER, reserved, workload_claims=True)
     assert not is_reserved_for_pod(MEMBER, reserved)
     assert not is_reserved_for_pod(POD, reserved, workload_claims=True)
 
 
-def test_a_claim_is_bound_to_the_group_when_the_group_has_the_same_entry() -> None:
+def test_a_claim_is_reserved_for_the_group_if_the_group_has_the_same_entry() -> None:
     entry = {"name": "x", "resourceClaimTemplateName": "t"}
     group = {**GROUP, "spec": {"resourceClaims": [entry]}}
     pod_consumer = {"resource": "pods", "name": "p", "uid": "pod-uid"}
@@ -107,7 +104,7 @@ def test_claim_statuses_are_compared_in_order() -> None:
 
 
 def test_a_configuration_applies_to_its_requests_their_alternatives_or_to_all() -> None:
-    configs: list[dict[str, Any]] = [
+    configs: list[Json] = [
         {"opaque": {}, "requests": []},
         {"opaque": {}, "requests": ["r"]},
         {"opaque": {}, "requests": ["r/s"]},
@@ -135,11 +132,11 @@ def test_a_toleration_accepts_by_effect_key_and_value(toleration: dict[str, str]
     assert tolerates(toleration, "k", "v", "NoSchedule") is accepted
 
 
-def slice_of(name: str, *devices: dict[str, Any], pool: str = "p") -> dict[str, Any]:
+def slice_of(name: str, *devices: Json, pool: str = "p") -> Json:
     return {"metadata": {"name": name}, "spec": {"driver": "d", "pool": {"name": pool}, "devices": list(devices)}}
 
 
-def rule(name: str, selector: dict[str, str] | None, key: str = "k") -> dict[str, Any]:
+def rule(name: str, selector: dict[str, str] | None, key: str = "k") -> Json:
     taint = {"key": key, "effect": "NoSchedule"}
     return {"metadata": {"name": name}, "spec": {"deviceSelector": selector, "taint": taint}}
 
@@ -158,7 +155,7 @@ def test_rules_append_their_taints_in_the_order_of_their_names() -> None:
     assert item == slice_of("s", {"name": "a", "taints": [{"key": "own"}]}, {"name": "b"})
 
 
-def test_consumers_hear_only_of_slices_whose_taints_changed() -> None:
+def test_only_slices_with_changed_taints_are_reported() -> None:
     tracker = SliceTracker()
     for name, pool in (("s", "p"), ("t", "q")):
         assert [change.old for change in tracker.upsert_slice(slice_of(name, {"name": "a"}, pool=pool))] == [None]
@@ -173,7 +170,7 @@ def test_consumers_hear_only_of_slices_whose_taints_changed() -> None:
     assert tracker.remove_slice("s") == []
 
 
-def test_a_slice_without_a_matching_rule_is_handed_on_as_it_came() -> None:
+def test_a_slice_without_a_matching_rule_is_not_copied() -> None:
     tracker = SliceTracker()
     tracker.upsert_rule(rule("r", {"device": "other"}))
     item = slice_of("s", {"name": "a"})

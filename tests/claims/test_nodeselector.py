@@ -1,4 +1,4 @@
-"""Node selectors: what matches, what is broken and when that matters."""
+"""Node selectors: their matches, and when an invalid one is an error."""
 
 from __future__ import annotations
 

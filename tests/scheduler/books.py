@@ -1,5 +1,6 @@
-"""What the log says of devices and nodes, recomputed after every row: nothing is held twice, nothing that is in use is
-given away, and the scheduler's own book, which is kept by events, says the same.
+"""Devices and nodes recomputed from the log after every record.
+
+No device is allocated twice, no device in use is given away, and the scheduler's own book agrees.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _OVER = ("Succeeded", "Failed")
 
 
 def devices_of(claim: Json) -> list[DeviceID]:
-    """Those that the claim holds alone."""
+    """Return the devices that a claim holds exclusively."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     results = (allocation.get("devices") or {}).get("results") or ()
     return [
@@ -31,7 +32,7 @@ def devices_of(claim: Json) -> list[DeviceID]:
 
 
 def claims_of(pod: Json) -> list[str]:
-    """The names of the claims that a bound pod must have."""
+    """Return the names of the claims that a bound pod must have."""
     status = pod.get("status") or {}
     made = {each["name"]: each.get("resourceClaimName") for each in status.get("resourceClaimStatuses") or ()}
     found = [
@@ -42,22 +43,22 @@ def claims_of(pod: Json) -> list[str]:
 
 
 def runs(pod: Json | None) -> bool:
-    """Whether it is bound and has not ended."""
+    """Return whether a pod is bound and not finished."""
     return pod is not None and "nodeName" in pod["spec"] and (pod.get("status") or {}).get("phase") not in _OVER
 
 
 def users(claim: Json) -> set[str]:
-    """The uids of the pods that it is reserved for."""
+    """Return the uids of the pods that a claim is reserved for."""
     return {user["uid"] for user in (claim.get("status") or {}).get("reservedFor") or ()}
 
 
 def protected(claim: Json) -> bool:
-    """Whether it cannot vanish."""
+    """Return whether a claim has its finalizer."""
     return FINALIZER in (claim["metadata"].get("finalizers") or ())
 
 
 class Books:
-    """Rows of a log in, problems out."""
+    """Checks the records of a log and collects problems."""
 
     def __init__(self) -> None:
         self._claims: dict[str, Json] = {}
@@ -69,7 +70,7 @@ class Books:
         self.problems: list[str] = []
 
     def read(self, records: Iterable[Record]) -> None:
-        """Takes the rows that follow; problems gather."""
+        """Check the next records."""
         for record in records:
             kind, _, key = record.key.removeprefix("/registry/").partition("/")
             obj = orjson.loads(record.value)
@@ -136,21 +137,21 @@ class Books:
         return problems
 
     def _given_away(self, namespace: str, before: Json | None, now: Json | None) -> list[str]:
-        """Pods that have lost what they use."""
+        """Return problems of running pods that lost a claim."""
         if before is None or not (lost := users(before) - (users(now) if now and devices_of(now) else set())):
             return []
         mine = {pod["metadata"]["uid"]: pod for key, pod in self._pods.items() if key.startswith(f"{namespace}/")}
         return [f"taken from pod {mine[uid]['metadata']['name']}, which runs" for uid in lost if runs(mine.get(uid))]
 
     def leaks(self) -> list[str]:
-        """What is left at the end, when all pods are gone."""
+        """Return problems at the end, when all pods have been deleted."""
         found = [f"pod {key} is still there" for key in self._pods]
         for key, claim in self._claims.items():
             status = claim.get("status") or {}
             left = [name for name in ("allocation", "reservedFor", "devices") if status.get(name)]
             if left or claim["metadata"].get("deletionTimestamp"):
-                # That of a free claim alone was set by a scheduler that was killed before its next write. As upstream, it
-                # goes with the next allocation or with the claim.
+                # A free claim with nothing but a finalizer comes from a scheduler that was killed before its next write.
+                # As upstream, the next allocation or the deletion of the claim removes it.
                 left += claim["metadata"].get("finalizers") or []
             if claim["metadata"].get("ownerReferences"):
                 left.append("itself, without its pod")

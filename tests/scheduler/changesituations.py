@@ -1,4 +1,4 @@
-"""Generated situations in which pods wait for all kinds of things, and then the cluster changes step by step."""
+"""Generated situations in which pods wait and the cluster changes step by step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HARD = {"key": "hard", "value": "v", "effect": "NoSchedule"}
 
 @dataclass(frozen=True)
 class Change:
-    """One request: create with a body, delete without, or else patch."""
+    """One request: create, delete or patch."""
 
     verb: str
     kind: Kind
@@ -37,14 +37,14 @@ class Change:
 
 @dataclass
 class Changing:
-    """What is there, and what happens to it then, one thing after the other."""
+    """The initial situation, and the changes in their order."""
 
     situation: Situation = field(default_factory=Situation)
     changes: list[Change] = field(default_factory=list)
 
 
 def _pod(rng: random.Random, name: str) -> Json:
-    """A pod that may well have to wait."""
+    """Build a pod that may have to wait."""
     one = make_pod(name, labels={"app": rng.choice("xyz")}, terminationGracePeriodSeconds=0,
                 requests={"cpu": f"{rng.choice((1, 1, 2, 3, 10)) * 400}m", "memory": "200Mi"})  # fmt: skip
     spec = one["spec"]
@@ -78,7 +78,7 @@ def _pod(rng: random.Random, name: str) -> Json:
 def _node(rng: random.Random, number: int) -> Json:
     labels = {ZONE: rng.choice("ab"), "disk": rng.choice(("ssd", "hdd", "none"))}
     taints = [_HARD] if rng.random() < 0.3 else []
-    # Of different sizes, so that none is as good as another.
+    # Different sizes, so that no two nodes score alike.
     return make_node(f"n{number}", cpu=str(2 + number), memory=f"{3 + 3 * number}Gi", labels=labels, taints=taints)
 
 
@@ -89,7 +89,7 @@ def _claim(rng: random.Random, number: int) -> Json:
 
 
 def _slice(rng: random.Random, node: str) -> Json:
-    tainted = {"taints": [{"key": "bad", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}]}
+    tainted: Json = {"taints": [{"key": "bad", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}]}
     return make_slice(node, rng.randint(1, 3), DRIVERS["gpu"], **(tainted if rng.random() < 0.2 else {}))
 
 
@@ -128,7 +128,7 @@ def _pod_change(rng: random.Random, pods: list[Json], fresh: str) -> Change:
     return Change("delete", PODS, name)
 
 
-#: What every pod tolerates, by admission.
+#: The tolerations that admission adds to every pod.
 _DEFAULT_TOLERATIONS = [
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     for key in ("not-ready", "unreachable")
@@ -170,7 +170,7 @@ def _volume_change(rng: random.Random) -> Change:
 
 
 def changes(rng: random.Random) -> Changing:
-    """Two nodes, some devices, five pods; then ten changes, a few of which come to nothing."""
+    """Generate two nodes, some devices and five pods, then ten changes. The server rejects a few of them."""
     found = Changing()
     there = found.situation
     there.classes = [device_class("gpu", GPU)]

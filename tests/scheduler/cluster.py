@@ -1,4 +1,4 @@
-"""Nodes, pods on them and devices, without a server."""
+"""A scheduler's view of nodes, pods and devices, without a server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from controllers.scheduler.state.pod_info import PodInfo
 
 
 class Cluster:
-    """What decides about a pod. `extra` plugins come after upstream's; `gates` are those that are not as in 1.36."""
+    """Caches and plugins of a scheduler."""
 
     def __init__(
         self,
@@ -40,7 +40,17 @@ class Cluster:
         plugins: Json | None = None,
         nominator: Nominator | None = None,
     ) -> None:
-        """`arguments` and `plugins` are a profile's; `nominator` knows who waits for which node."""
+        """Build the caches and the plugins.
+
+        Args:
+            nodes: the nodes of the cluster.
+            seed: the seed of choices among equal nodes.
+            extra: plugins after upstream's.
+            gates: feature gates that differ from 1.36.
+            arguments: the plugin arguments of the profile.
+            plugins: the plugin sets of the profile.
+            nominator: the nominations of pods.
+        """
         self.cache, self.allocator = Cache(), Allocator()
         self.claims = ClaimCache(self.allocator.allocated)
         self.classes = ClassNames()
@@ -69,7 +79,7 @@ class Cluster:
         return from_labels({self._label: pod.labels[self._label]}) if self._label in pod.labels else None
 
     def belongs_together(self, label: str) -> None:
-        """Pods with the same value of a label belong to one service."""
+        """Let pods with equal values of a label belong to one service."""
         self._label = label
 
     def on(self, node: str, *pods: Json) -> Cluster:
@@ -81,7 +91,7 @@ class Cluster:
         return asyncio.run(self.evaluator.place(Cycle(pod))).name
 
     def cycle(self, pod: PodInfo, *, prefiltered: bool = False) -> Cycle:
-        """An attempt."""
+        """Begin an attempt."""
         cycle = Cycle(pod)
         if prefiltered:
             assert self.evaluator.prefilter(cycle) is None

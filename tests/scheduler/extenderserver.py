@@ -1,4 +1,4 @@
-"""A scheduler extender: it keeps pods off nodes and prefers nodes by what their names and labels say."""
+"""A scheduler extender that decides by the labels of pods and the names of nodes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from typing import Any
 from apiserver.api.objects import Json
 
 
-class Played:
-    """What it was asked, and what it does. A pod's label `off` names nodes that it must not go to, separated by dots,
-    `never` those that nothing helps for; `broken` makes it fail.
+class FakeExtender:
+    """Records and answers calls.
+
+    The labels `off` and `never` of a pod name nodes that it must not go to, separated by dots. For those of `never`
+    preemption does not help. The label `broken` makes the call fail.
     """
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, Json]] = []
+        self.calls: list[tuple[str, Json]] = []
         self.url = ""
 
     def answer(self, verb: str, body: Json) -> Any:
-        self.asked.append((verb, body))
+        self.calls.append((verb, body))
         if verb == "bind":
             return {"Error": "taken" if body["PodName"] == "taken" else ""}
         labels = body["Pod"]["metadata"].get("labels") or {}
@@ -43,9 +45,9 @@ class Played:
 
 
 @contextmanager
-def extender() -> Iterator[Played]:
-    """One that listens."""
-    played = Played()
+def extender() -> Iterator[FakeExtender]:
+    """Serve an extender on a free port."""
+    served = FakeExtender()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -53,22 +55,22 @@ def extender() -> Iterator[Played]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             verb = self.path.rpartition("/")[2]
-            content = json.dumps(played.answer(verb, body)).encode()
+            content = json.dumps(served.answer(verb, body)).encode()
             self.send_response(404 if verb == "missing" else 200)
             self.send_header("content-length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
 
         def log_message(self, *_: Any) -> None:
-            """Nobody reads it."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    played.url = f"http://127.0.0.1:{server.server_port}/extend"
+    served.url = f"http://127.0.0.1:{server.server_port}/extend"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
-        yield played
+        yield served
     finally:
         server.shutdown()
         thread.join()

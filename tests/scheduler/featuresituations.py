@@ -1,6 +1,7 @@
-"""Generated situations in which every feature with a gate of its own has something to say: devices that are tainted,
-shared, cut into parts, that stand for resources of their node or have lists for attributes; claims with alternatives,
-for administrators, of groups; pods with resources as a whole, and such as only some nodes can run.
+"""Generated situations that use every feature with a gate of its own.
+
+Devices are tainted, shared, partitioned, consume resources of their node or have list attributes. Claims have
+alternatives or admin access. Pods have pod-level resources, or need features that only some nodes declare.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ DRIVER = DRIVERS["gpu"]
 
 
 def _device(rng: random.Random, name: str, *, plain: bool, conditions: bool) -> Json:
-    """A device of which each further field is there or not."""
+    """Build a device with random optional fields."""
     found: Json = {
         "name": name,
         "attributes": {
@@ -39,7 +40,7 @@ def _device(rng: random.Random, name: str, *, plain: bool, conditions: bool) -> 
 
 
 def _slices(rng: random.Random, node: str, *, parts: bool, conditions: bool) -> list[Json]:
-    """The pool of a node; with `parts` its devices may be those of one card."""
+    """Build the pool of a node. With `parts` its devices may share counters."""
 
     def published(number: int, slices: int, **fields: Any) -> Json:
         pool = {"name": node, "generation": 1, "resourceSliceCount": slices}
@@ -105,12 +106,16 @@ def _pod(rng: random.Random, name: str) -> Json:
 
 
 def features(rng: random.Random, *, conditions: bool = False, lists: bool = False) -> Situation:
-    """Of everything something. `conditions`: also devices that have to be made ready before a pod is bound, for
-    schedulers that do not heed that. `lists`: also constraints on lists, which 1.36.2 does not heed with their gate.
+    """Generate a situation.
+
+    Args:
+        rng: the source of randomness.
+        conditions: whether devices may have binding conditions. No driver sets them here.
+        lists: whether constraints may be on list attributes. 1.36.2 ignores those with their gate.
     """
     found = Situation(classes=[device_class("gpu", GPU)])
-    # 1.36.2 takes counters for administrators, and for candidates that it then refuses (docs/adr/0008): where there are
-    # counters, nothing else refuses.
+    # 1.36.2 consumes counters for admin access and for rejected candidates (docs/adr/0008). Situations with counters
+    # therefore have no other reason to reject a device.
     parts = rng.random() < 0.5
     for number in range(rng.randint(1, 3)):
         name = f"n{number}"

@@ -1,4 +1,4 @@
-"""Generated situations with groups of pods: gangs that fit, do not fit or are too few, with and without devices."""
+"""Generated situations with pod groups: gangs that fit, do not fit or are too few, with and without devices."""
 
 from __future__ import annotations
 
@@ -6,25 +6,20 @@ import random
 
 from apiserver.api.objects import Json
 from tests.scheduler.situations import DRIVERS, Situation, device_class, priority_class
-from tests.support.objects import make_claim, make_node, make_pod, make_slice
+from tests.support.objects import make_claim, make_node, make_pod, make_pod_group, make_slice
 
-#: What has to be on.
+#: The feature gates that these situations need.
 GATES = "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
 PREEMPTION = f"{GATES},WorkloadAwarePreemption=true"
 RACK = "example.com/rack"
 
 
 def pod_group(name: str, minimum: int, rack: bool) -> Json:
-    policy: Json = {"gang": {"minCount": minimum}} if minimum else {"basic": {}}
-    spec: Json = {"schedulingPolicy": policy}
-    if rack:
-        spec["schedulingConstraints"] = {"topology": [{"key": RACK}]}
-    metadata = {"name": name, "namespace": "ns"}
-    return {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+    return make_pod_group(name, minimum, **({"schedulingConstraints": {"topology": [{"key": RACK}]}} if rack else {}))
 
 
 def gangs(rng: random.Random) -> Situation:
-    """Groups whose pods come before them, so that all that there are are tried together."""
+    """Generate groups that come after their pods, so that all pods of a group are tried together."""
     found = Situation()
     found.classes = [device_class("gpu", None)]
     for number in range(rng.randint(2, 4)):
@@ -57,9 +52,7 @@ def gangs(rng: random.Random) -> Situation:
 
 
 def crowded(rng: random.Random) -> Situation:
-    """Groups that fit where others end. All that are in the way have priorities of their own, so that who ends is not
-    left to chance.
-    """
+    """Generate groups that need preemption. All possible victims have distinct priorities, so that the choice is unique."""
     found = Situation()
     sizes = rng.sample((3, 5, 7), rng.randint(2, 3))
     for number, size in enumerate(sizes):
@@ -76,7 +69,7 @@ def crowded(rng: random.Random) -> Situation:
     for number, size in enumerate(sizes):
         for count in range(min(len(values), rng.randint(1, size))):
             group_name = rng.choice(("", "", "whole", "parts"))
-            member = {"schedulingGroup": {"podGroupName": group_name}} if group_name else {}
+            member: Json = {"schedulingGroup": {"podGroupName": group_name}} if group_name else {}
             found.others.append(
                 make_pod(f"low{number}-{count}", requests={"cpu": "1"}, nodeName=f"n{number}", **member,
                       priorityClassName=f"p{values.pop()}", terminationGracePeriodSeconds=0)
@@ -85,7 +78,7 @@ def crowded(rng: random.Random) -> Situation:
         name = f"g{position}"
         count = rng.randint(1, 4)
         class_name = rng.choice(("high", "high", "high", "never", "p6"))
-        # All alike: how many fit does not depend on who goes where.
+        # All pods are alike, so that how many fit does not depend on their order.
         cpu = str(rng.randint(1, 3))
         for number in range(count):
             found.pods.append(

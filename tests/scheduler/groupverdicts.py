@@ -1,4 +1,4 @@
-"""What a scheduler makes of groups of pods: played on a server, compared."""
+"""Verdicts about pod groups: recorded on a server, and compared."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.scheduler.verdicts import bare, items, prepare
 from tests.scheduler.world import scheduled
 from tests.support.patience import Deadline
 
-#: Two members of a group that share a claim are bound at the same time, and one of them fails (docs/data/fidelity/differences.md). Or
-#: they are placed where its devices are not reached: then one is left behind, or bound where it cannot run.
+#: kube-scheduler binds two members that share a claim at the same time, and one of them fails
+#: (docs/data/fidelity/differences.md). Or it places them where the devices are not reached.
 _DEFECT = "got allocated elsewhere in the meantime"
-#: Seconds after which a group that is called scheduled stays without members that it needs.
+#: Seconds after which a scheduled group without enough bound members is a verdict.
 _LEFT_BEHIND: Final = 10
 
-#: What the condition of a group says while the pods end that make room for it, and nothing else.
+#: The messages of a group whose victims are terminating.
 _UNSCHEDULABLE = "pod group is unschedulable"
 _MAKING_ROOM = (_UNSCHEDULABLE, f"0/1 placements are available, first placement status: {_UNSCHEDULABLE}")
 
@@ -29,7 +29,7 @@ _SEVERAL = re.compile("0/([2-9]|[0-9]{2,}) placements")
 
 
 async def played_groups(client: Client, situation: Situation, *, preempting: bool = False) -> list[Json]:
-    """What became of each group once it was there. `preempting`: with WorkloadAwarePreemption."""
+    """Return the verdict about each group. `preempting`: with WorkloadAwarePreemption."""
     await prepare(client, situation)
     verdicts = []
     for obj in situation.pods:
@@ -55,7 +55,7 @@ async def _verdict(client: Client, group: Json, preempting: bool) -> Json:
         if preempting and condition.get("message") in _MAKING_ROOM:
             return None
         if condition.get("status") == "True" and _bound(pods) < minimum and not late.passed:
-            # Pods that are on their way still say what was said of them before.
+            # Pods in binding still have their earlier conditions.
             return None
         decided = all(pod["spec"].get("nodeName") or scheduled(pod).get("message") for pod in pods)
         return (condition, pods) if condition and decided else None
@@ -80,7 +80,7 @@ def _bound(pods: list[Json]) -> int:
 
 
 def _torn(pods: list[Json]) -> bool:
-    """Whether members share a claim and are on different nodes, of which one alone reaches its devices."""
+    """Return whether members share a claim on different nodes. Only one of them reaches the devices."""
     places: dict[str, set[str]] = {}
     for pod in pods:
         for entry in pod["spec"].get("resourceClaims") or () if pod["spec"].get("nodeName") else ():
@@ -95,7 +95,7 @@ async def _condition(client: Client, name: str) -> Json:
 
 
 def same_groups(found: list[Json], expected: list[Json], what: str) -> int:
-    """How many could be compared: once the same number of pods went to other nodes, what follows may differ."""
+    """Compare until equally many pods went to other nodes, and return the number of compared groups."""
     for compared, (ours, other) in enumerate(zip(found, expected, strict=True)):
         assert not ours["torn"], f"{what}: {ours}"
         if other["torn"] or any(_DEFECT in text for text in other["texts"]):
@@ -103,11 +103,10 @@ def same_groups(found: list[Json], expected: list[Json], what: str) -> int:
         if len(ours["nodes"]) == len(other["nodes"]) and ours["nodes"] != other["nodes"]:
             return compared
         if ours["condition"]["status"] == "True" and other["condition"]["status"] == "False" and other["nodes"]:
-            # kube-scheduler tries the rest again at once, and does not know yet that the group has been scheduled.
+            # kube-scheduler retries the rest immediately, before it observes that the group is scheduled.
             other = {**other, "condition": ours["condition"]}
         if _SEVERAL.match(ours["condition"]["message"] or ""):
-            # kube-scheduler tries places in the order of a map, which differs from run to run, and says of the pods what
-            # was found in the first.
+            # kube-scheduler tries placements in random order, and the pods get the reasons of the first.
             other = {**other, "texts": ours["texts"]}
         assert ours == other, f"{what}: {ours} instead of {other}"
     return len(found)

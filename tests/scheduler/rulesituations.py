@@ -73,7 +73,7 @@ def _node_affinity(rng: random.Random) -> Json:
 
 
 def _pods_term(rng: random.Random, chosen: bool = False) -> Json:
-    """A term about pods: of the pod's own namespace, of named ones or of all; or of those `chosen` by their labels."""
+    """Build a term about pods of its own, named or all namespaces, or with `chosen` of those with a label."""
     operator = rng.choice(("In", "NotIn", "Exists", "DoesNotExist"))
     values = {"values": [rng.choice("xy")]} if operator in ("In", "NotIn") else {}
     found: Json = {
@@ -93,8 +93,10 @@ def _pods_term(rng: random.Random, chosen: bool = False) -> Json:
 
 
 def _pod_affinity(rng: random.Random) -> Json:
-    """kube-scheduler does not wake pods as it should where a required term chooses namespaces by labels, or where a pod
-    has several against others (docs/data/fidelity/differences.md).
+    """Build affinity to pods, without two cases in which kube-scheduler misses wake-ups.
+
+    These are required terms that select namespaces by labels, and several required anti-affinity terms
+    (docs/data/fidelity/differences.md).
     """
     found: Json = {}
     for kind in rng.sample(("podAffinity", "podAntiAffinity"), rng.choice((1, 1, 2))):
@@ -164,8 +166,9 @@ def _pod(rng: random.Random, number: int) -> Json:
 
 
 def rules_and_limits(rng: random.Random) -> Situation:
-    """Pods with all operators of selectors and tolerations, ports of addresses, resources of all kinds, on nodes that
-    take few pods, are closed or tainted.
+    """Generate pods with all operators of selectors and tolerations, host ports and resources of all kinds.
+
+    Some nodes allow few pods, are unschedulable or tainted.
     """
     found = Situation(others=[priority_class("low", 1), priority_class("high", 2)])
     found.nodes = [_node(rng, number) for number in range(rng.randint(2, 4))]
@@ -174,7 +177,7 @@ def rules_and_limits(rng: random.Random) -> Situation:
 
 
 def contested(rng: random.Random) -> Situation:
-    """Nodes with few devices, ports and places, about which pods of three priorities contend; budgets protect some."""
+    """Generate pods of three priorities that contend for few devices, ports and nodes. Budgets protect some."""
     found = cluster(rng)
     for node in found.nodes:
         node["status"]["allocatable"]["pods"] = node["status"]["capacity"]["pods"] = str(rng.choice((2, 3, 110)))

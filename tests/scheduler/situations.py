@@ -1,4 +1,4 @@
-"""Generated situations: a few nodes with devices, and pods that come one after the other."""
+"""Generated situations: a few nodes with devices, and pods that are created one after the other."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DRIVERS = {"gpu": "gpu.example.com", "nic": "nic.example.com"}
 
 @dataclass
 class Situation:
-    """What is there at first, and the pods in the order in which they come."""
+    """The initial objects, and the pods in the order of their creation."""
 
     nodes: list[Json] = field(default_factory=list)
     classes: list[Json] = field(default_factory=list)
@@ -53,7 +53,7 @@ def device_class(name: str, resource: str | None) -> Json:
 
 
 def cluster(rng: random.Random) -> Situation:
-    """One to three nodes of different sizes, two kinds of devices."""
+    """Generate one to three nodes of different sizes with two kinds of devices."""
     found = Situation()
     found.classes = [device_class("gpu", GPU), device_class("nic", rng.choice((NIC, None)))]
     for number in range(rng.randint(1, 3)):
@@ -85,7 +85,7 @@ def resources(rng: random.Random, extended: float) -> Json:
 
 
 def pod(rng: random.Random, name: str, extended: float = 0.5) -> Json:
-    """A pod of one to three containers, some of which run first."""
+    """Generate a pod of one or two containers, with or without init containers."""
     made = make_pod(name, labels={"app": rng.choice("xy")}, terminationGracePeriodSeconds=0)
     spec = made["spec"]
     spec["containers"] = [
@@ -109,7 +109,7 @@ def pod(rng: random.Random, name: str, extended: float = 0.5) -> Json:
 
 
 def devices_and_resources(rng: random.Random) -> Situation:
-    """Pods with extended resources, claims of their own and host ports."""
+    """Generate pods with extended resources, claims of their own and host ports."""
     found = cluster(rng)
     for number in range(rng.randint(1, 4)):
         one = pod(rng, f"p{number}")
@@ -134,7 +134,7 @@ def budget(name: str, app: str, allowed: int) -> Json:
 
 
 def priorities_and_budgets(rng: random.Random) -> Situation:
-    """Nodes that fill up with pods of three priorities, some of which are protected by budgets."""
+    """Generate pods of three priorities that fill the nodes. Budgets protect some."""
     found = Situation()
     names = ("low", "middle", "high")
     found.others = [priority_class(name, value) for value, name in enumerate(names, 1)]
@@ -171,7 +171,7 @@ def service(name: str, app: str) -> Json:
 
 
 def spread_by_default(rng: random.Random) -> Situation:
-    """Pods of services and controllers on nodes in two zones, some of which have the pods' image."""
+    """Generate pods of services and controllers on nodes in two zones. Some nodes have the image."""
     found = Situation()
     for number in range(rng.randint(2, 4)):
         labels = {"topology.kubernetes.io/zone": rng.choice("ab")}
@@ -198,7 +198,7 @@ def spread_by_default(rng: random.Random) -> Situation:
 
 
 def _near_or_far(rng: random.Random) -> Json:
-    """Affinity to pods of an application, or against them: required, preferred or both."""
+    """Build required or preferred affinity, anti-affinity, or both."""
     found: Json = {}
     for kind in rng.sample(("podAffinity", "podAntiAffinity"), rng.choice((1, 1, 2))):
         key = rng.choice(("topology.kubernetes.io/zone", "kubernetes.io/hostname"))
@@ -231,9 +231,7 @@ def _spread(rng: random.Random) -> Json:
 
 
 def neighbours(rng: random.Random) -> Situation:
-    """Pods that want to be near others, or far from them, or level, on nodes in zones; the important ones may push out
-    others.
-    """
+    """Generate pods with affinity, anti-affinity and spread constraints on nodes in zones. Some may preempt."""
     found = Situation()
     found.others = [priority_class("low", 1), priority_class("high", 2)]
     for number in range(rng.randint(2, 4)):

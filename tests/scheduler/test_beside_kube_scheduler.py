@@ -1,6 +1,7 @@
-"""The same situations for kubedra's scheduler and for a real kube-scheduler, on two servers: the same verdicts, texts,
-claims and statuses. Runs where a kube-scheduler of 1.36 is on PATH. With KUBEDRA_RECORD_VERDICTS its verdicts are kept
-for test_recorded_verdicts.py.
+"""Verdicts, texts, claims and statuses of kubedra's scheduler equal those of a real kube-scheduler.
+
+Runs where a kube-scheduler of 1.36 is on PATH. With KUBEDRA_RECORD_VERDICTS its verdicts are recorded for
+test_recorded_verdicts.py.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from tests.scheduler.groupsituations import GATES, PREEMPTION, crowded, gangs
 from tests.scheduler.groupverdicts import played_groups, same_groups
 from tests.scheduler.situationkinds import KINDS
 from tests.scheduler.situations import Situation, devices_and_resources, neighbours, spread_by_default
-from tests.scheduler.verdicts import Verdicts, played, record, same
+from tests.scheduler.test_configuration import document, profile
+from tests.scheduler.verdicts import Verdicts, play, record, same
 from tests.scheduler.volumesituations import volumes_and_claims
 from tests.support.patience import ended
 from tests.support.wire import Child
@@ -41,13 +43,14 @@ ROUNDS = int(os.environ.get("KUBEDRA_SITUATIONS", "12"))
 SEEDS = range(first := int(os.environ.get("KUBEDRA_FIRST_SITUATION", "0")), first + ROUNDS)
 
 pytestmark = [
+    pytest.mark.real_time,
     pytest.mark.skipif(KUBE_SCHEDULER is None, reason="no kube-scheduler on PATH"),
     pytest.mark.timeout(600),
 ]
 
 
 def served(gates: str) -> list[str]:
-    """What a server with these gates is told."""
+    """Return the flags of a server with these gates."""
     return [f"--feature-gates={gates}", "--runtime-config=api/all=true"] if gates else []
 
 
@@ -98,11 +101,11 @@ async def client_of(kubeconfig: Path) -> AsyncIterator[Client]:
 async def compare(
     directory: Path, situations: list[Situation], configuration: Json | None = None, gates: str = ""
 ) -> list[Verdicts]:
-    """Those of kube-scheduler, once ours are seen to be the same."""
+    """Compare both schedulers. Return the verdicts of kube-scheduler."""
     compared, recorded = 0, []
     async with ours(directory, configuration, gates) as mine, theirs(directory, configuration, gates) as real:
         for number, situation in enumerate(situations):
-            found, expected = await asyncio.gather(played(mine, situation), played(real, situation))
+            found, expected = await asyncio.gather(play(mine, situation), play(real, situation))
             for client in (mine, real):
                 await client.request("POST", "/-/reset", "", None)
             compared += same(found, expected, f"situation {number}")
@@ -113,20 +116,20 @@ async def compare(
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_both_schedulers_say_and_do_the_same(kind: Callable[[random.Random], Situation], tmp_path: Path) -> None:
-    recorded = asyncio.run(compare(tmp_path, [kind(random.Random(seed)) for seed in SEEDS]))
+async def test_both_schedulers_have_the_same_verdicts(
+    kind: Callable[[random.Random], Situation], tmp_path: Path
+) -> None:
+    recorded = await compare(tmp_path, [kind(random.Random(seed)) for seed in SEEDS])
     if os.environ.get("KUBEDRA_RECORD_VERDICTS"):
         record(kind, recorded)
 
 
-def test_both_schedulers_score_the_room_for_volumes(tmp_path: Path) -> None:
+async def test_both_schedulers_score_the_capacity_for_volumes(tmp_path: Path) -> None:
     situations = [volumes_and_claims(random.Random(seed)) for seed in SEEDS]
-    asyncio.run(compare(tmp_path, situations, gates="StorageCapacityScoring=true"))
+    await compare(tmp_path, situations, gates="StorageCapacityScoring=true")
 
 
-def test_both_schedulers_ask_an_extender(tmp_path: Path) -> None:
-    """Which refuses and likes nodes by their names."""
-
+async def test_both_schedulers_call_an_extender(tmp_path: Path) -> None:
     def labelled(rng: random.Random) -> Situation:
         found = devices_and_resources(rng)
         for pod in found.pods:
@@ -134,42 +137,35 @@ def test_both_schedulers_ask_an_extender(tmp_path: Path) -> None:
             pod["metadata"]["labels"] = {**refused, **({"broken": "yes"} if rng.random() < 0.1 else {})}
         return found
 
-    with extender() as played:
-        asked = {"urlPrefix": played.url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 2}
-        configuration = {
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
-            "kind": "KubeSchedulerConfiguration",
-            "extenders": [asked],
-        }
-        asyncio.run(compare(tmp_path, [labelled(random.Random(seed)) for seed in SEEDS], configuration))
+    with extender() as served:
+        asked = {"urlPrefix": served.url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 2}
+        situations = [labelled(random.Random(seed)) for seed in SEEDS]
+        await compare(tmp_path, situations, document(extenders=[asked]))
 
 
 @pytest.mark.parametrize(
     ("kind", "gates"), [(gangs, GATES), (crowded, PREEMPTION)], ids=lambda it: getattr(it, "__name__", "")
 )
-def test_both_schedulers_place_groups_alike(
+async def test_both_schedulers_place_groups_alike(
     kind: Callable[[random.Random], Situation], gates: str, tmp_path: Path
 ) -> None:
-    async def scenario() -> int:
-        compared = 0
-        async with ours(tmp_path, gates=gates) as mine, theirs(tmp_path, gates=gates) as real:
-            for seed in SEEDS:
-                situation, preempting = kind(random.Random(seed)), gates == PREEMPTION
-                found, expected = await asyncio.gather(
-                    *(played_groups(client, situation, preempting=preempting) for client in (mine, real))
-                )
-                for client in (mine, real):
-                    await client.request("POST", "/-/reset", "", None)
-                compared += same_groups(found, expected, f"seed {seed}")
-        return compared
-
-    assert asyncio.run(scenario()) >= ROUNDS
+    compared = 0
+    async with ours(tmp_path, gates=gates) as mine, theirs(tmp_path, gates=gates) as real:
+        for seed in SEEDS:
+            situation, preempting = kind(random.Random(seed)), gates == PREEMPTION
+            found, expected = await asyncio.gather(
+                *(played_groups(client, situation, preempting=preempting) for client in (mine, real))
+            )
+            for client in (mine, real):
+                await client.request("POST", "/-/reset", "", None)
+            compared += same_groups(found, expected, f"seed {seed}")
+    assert compared >= ROUNDS
 
 
-def test_both_schedulers_follow_a_configuration(tmp_path: Path) -> None:
+async def test_both_schedulers_follow_a_configuration(tmp_path: Path) -> None:
     resources = [{"name": "cpu", "weight": 3}, {"name": "memory", "weight": 1}]
     constraint = {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}
-    arguments = {
+    arguments: Json = {
         "NodeResourcesFit": {"scoringStrategy": {"type": "MostAllocated", "resources": resources}},
         "PodTopologySpread": {"defaultingType": "List", "defaultConstraints": [constraint]},
         "InterPodAffinity": {"hardPodAffinityWeight": 5},
@@ -180,22 +176,12 @@ def test_both_schedulers_follow_a_configuration(tmp_path: Path) -> None:
         "score": {"enabled": [{"name": "NodeResourcesFit", "weight": 9}], "disabled": [{"name": "TaintToleration"}]},
         "filter": {"enabled": [{"name": "NodeResourcesFit"}]},
     }
-    profile = {
-        "schedulerName": "default-scheduler",
-        "plugins": plugins,
-        "pluginConfig": [{"name": name, "args": args} for name, args in arguments.items()],
-    }
-    configuration = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "percentageOfNodesToScore": 100,
-        "profiles": [profile],
-    }
+    configuration = document(profile(plugins, **arguments), percentageOfNodesToScore=100)
     situations = [kind(random.Random(seed)) for seed in SEEDS for kind in (devices_and_resources, spread_by_default)]
-    asyncio.run(compare(tmp_path, situations, configuration))
+    await compare(tmp_path, situations, configuration)
 
 
-def test_both_schedulers_follow_further_arguments(tmp_path: Path) -> None:
+async def test_both_schedulers_follow_further_arguments(tmp_path: Path) -> None:
     shape = [{"utilization": 0, "score": 2}, {"utilization": 40, "score": 10}, {"utilization": 95, "score": 1}]
     resources = [{"name": "cpu", "weight": 2}, {"name": "memory", "weight": 1}]
     ratio = {"type": "RequestedToCapacityRatio", "resources": resources, "requestedToCapacityRatio": {"shape": shape}}
@@ -206,21 +192,10 @@ def test_both_schedulers_follow_further_arguments(tmp_path: Path) -> None:
         "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 7, "preference": on_ssd}],
     }
     balanced = [{"name": name, "weight": 1} for name in ("cpu", "memory", "ephemeral-storage", "example.com/gpu")]
-    arguments = {
+    arguments: Json = {
         "NodeResourcesFit": {"scoringStrategy": ratio},
         "NodeResourcesBalancedAllocation": {"resources": balanced},
         "NodeAffinity": {"addedAffinity": added},
     }
-    profile = {"pluginConfig": [{"name": name, "args": args} for name, args in arguments.items()]}
-    configuration = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"schedulerName": "default-scheduler", **profile}],
-    }
-    asyncio.run(
-        compare(
-            tmp_path,
-            [neighbours(random.Random(seed)) for seed in range(SEEDS.start, SEEDS.stop + ROUNDS)],
-            configuration,
-        )
-    )
+    situations = [neighbours(random.Random(seed)) for seed in range(SEEDS.start, SEEDS.stop + ROUNDS)]
+    await compare(tmp_path, situations, document(profile(**arguments)))

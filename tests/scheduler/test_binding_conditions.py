@@ -1,4 +1,4 @@
-"""Devices that have to become ready before their pod is bound; time is virtual."""
+"""Devices with binding conditions."""
 
 from __future__ import annotations
 
@@ -8,34 +8,32 @@ import pytest
 
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import EVENTS, RESOURCE_CLAIMS
+from controllers.scheduler.config.configuration import parse
 from tests.scheduler.situations import priority_class
-from tests.scheduler.test_configuration import document, parse, profile
+from tests.scheduler.test_configuration import document, profile
 from tests.scheduler.world import World, scheduled
 from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice
 
-CONDITIONS = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
-
-
+CONDITIONS: Json = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
 ON_FIRST: Json = {"nodeSelector": {"kubernetes.io/hostname": "n1"}}
 
 
 async def prepare(world: World) -> Json:
-    """A pod whose claim is allocated to a device that is not ready; the claim."""
+    """Create a pod whose claim gets a device that is not ready. Return the claim."""
     await world.add(make_node("n1"), make_device_class(), make_slice("n1", 1, **CONDITIONS), make_claim("c"))
-    requests = {"cpu": "1"}
-    await world.add(make_pod("p", requests=requests, claims={"g": "c"}))
+    await world.add(make_pod("p", requests={"cpu": "1"}, claims={"g": "c"}))
     return await world.until(RESOURCE_CLAIMS, "ns/c", lambda claim: claim.get("status", {}).get("allocation"))
 
 
 async def report(world: World, claim: Json, condition: str) -> None:
-    """What the driver says of the device."""
-    stamp = "2026-01-01T00:00:00Z"
-    said = {"type": condition, "status": "True", "reason": "R", "message": "M", "lastTransitionTime": stamp}
-    device = {"driver": "gpu.example.com", "pool": "n1", "device": "gpu-0", "conditions": [said]}
+    """Set a condition of the device as its driver would."""
+    when = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+    conditions = [{"type": condition, "status": "True", "reason": "R", "message": "M", **when}]
+    device = {"driver": "gpu.example.com", "pool": "n1", "device": "gpu-0", "conditions": conditions}
     await world.client.update_status(RESOURCE_CLAIMS, {**claim, "status": {**claim["status"], "devices": [device]}})
 
 
-async def test_the_pod_is_bound_when_its_device_is_ready_and_waits_until_then() -> None:
+async def test_the_pod_is_bound_once_its_device_is_ready() -> None:
     async with World("scheduler") as world:
         claim = await prepare(world)
         [result] = claim["status"]["allocation"]["devices"]["results"]
@@ -44,11 +42,10 @@ async def test_the_pod_is_bound_when_its_device_is_ready_and_waits_until_then() 
         assert pending["note"] == "waiting for binding conditions for device on node n1"
         assert not (await world.pod("p"))["spec"].get("nodeName")
         await report(world, claim, "ready")
-        pod = await world.bound("p")
-        assert pod["spec"]["nodeName"] == "n1"
+        assert await world.node_of("p") == "n1"
 
 
-async def test_a_device_that_fails_makes_the_attempt_fail_and_is_given_up_for_another_try() -> None:
+async def test_a_failed_device_fails_the_attempt_and_is_deallocated_for_the_next() -> None:
     async with World("scheduler") as world:
         claim = await prepare(world)
         await report(world, claim, "broken")
@@ -56,15 +53,14 @@ async def test_a_device_that_fails_makes_the_attempt_fail_and_is_given_up_for_an
         assert message == (
             'running PreBind plugin "DynamicResources": device binding failed: claim=c, reason=R, message="M"'
         )
-        pod = await world.pod("p")
-        assert scheduled(pod)["reason"] == "SchedulerError"
+        assert scheduled(await world.pod("p"))["reason"] == "SchedulerError"
         await world.until(RESOURCE_CLAIMS, "ns/c", lambda c: not c.get("status", {}).get("allocation"))
         claim = await world.until(RESOURCE_CLAIMS, "ns/c", lambda c: c.get("status", {}).get("allocation"))
         await report(world, claim, "ready")
         await world.bound("p")
 
 
-async def test_a_device_that_is_not_ready_in_ten_minutes_is_given_up() -> None:
+async def test_a_device_that_is_not_ready_in_ten_minutes_is_deallocated() -> None:
     async with World("scheduler") as world:
         await prepare(world)
         message = await world.unschedulable("p", within=601)
@@ -73,7 +69,7 @@ async def test_a_device_that_is_not_ready_in_ten_minutes_is_given_up() -> None:
 
 
 @pytest.mark.parametrize("seconds", [3, 5, 12])
-async def test_a_device_has_the_whole_of_the_time_that_is_given(seconds: int) -> None:
+async def test_the_binding_timeout_can_be_configured(seconds: int) -> None:
     given = parse(document(profile(None, DynamicResources={"bindingTimeout": f"{seconds}s"})))
     async with World("scheduler", configuration=given) as world:
         await prepare(world)
@@ -82,7 +78,7 @@ async def test_a_device_has_the_whole_of_the_time_that_is_given(seconds: int) ->
         assert asyncio.get_running_loop().time() - began == pytest.approx(seconds, abs=0.1)
 
 
-async def test_a_pod_that_waits_for_its_device_is_not_deleted_for_a_more_important_one_but_goes_elsewhere() -> None:
+async def test_a_pod_waiting_for_its_device_is_preempted_without_being_deleted() -> None:
     async with World("scheduler") as world:
         await world.add(priority_class("high", 100))
         claim = await prepare(world)
@@ -93,7 +89,7 @@ async def test_a_pod_that_waits_for_its_device_is_not_deleted_for_a_more_importa
         assert preempted["note"].endswith(" on node n1 (in kube-scheduler memory).")
         message = await world.unschedulable("p")
         assert message == 'running PreBind plugin "DynamicResources": context canceled'
-        # Its device stays its own until it finds a node for which it is not good.
+        # The claim keeps its device until the pod finds a node that does not reach it.
         await world.add(make_node("n2"), make_slice("n2", 1))
         assert await world.node_of("p") == "n2"
         left = await world.claim("c")

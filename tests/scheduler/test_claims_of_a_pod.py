@@ -1,6 +1,4 @@
-"""What the scheduler decides about the claims of one pod: when they are ready, what wakes the pod, how a node serves
-them, and how good it is.
-"""
+"""Claims of one pod: their readiness, the events that wake the pod, the nodes that serve them, and scores."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.test_evaluate import devices, with_claim
-from tests.support.objects import info, make_claim, make_pod
+from tests.support.objects import info, make_claim, make_pod, make_request
 
 DRIVER = "gpu.example.com"
 LONG_AGO = "2020-01-01T00:00:00Z"
@@ -40,8 +38,8 @@ def allocated(*results: Json, **more: Any) -> Json:
     return {"allocation": {"devices": {"results": list(results)}, **more}}
 
 
-def said(device: str = "gpu-0", pool: str = "n0", **conditions: str) -> Json:
-    """What a driver says of a device, condition by condition."""
+def device_status(device: str = "gpu-0", pool: str = "n0", **conditions: str) -> Json:
+    """Build the status of a device with these conditions."""
     items = [{"type": kind, "status": status, "reason": "R", "message": "M"} for kind, status in conditions.items()]
     return {"driver": DRIVER, "pool": pool, "device": device, "conditions": items}
 
@@ -57,22 +55,22 @@ FAILED = 'device binding failed: claim=c, reason=R, message="M"'
         (allocated(), (True, "")),
         (allocated(result()), (True, "")),
         (allocated(NEEDS), (False, "")),
-        ({**allocated(NEEDS), "devices": [said(one="True", two="True")]}, (True, "")),
-        ({**allocated(NEEDS), "devices": [said(one="True")]}, (False, "")),
-        ({**allocated(NEEDS), "devices": [said(one="True", two="False")]}, (False, "")),
-        ({**allocated(NEEDS), "devices": [said(one="True", two="True", broken="False")]}, (True, "")),
-        ({**allocated(NEEDS), "devices": [said(one="True", two="True", burnt="True")]}, (False, FAILED)),
-        ({**allocated(NEEDS), "devices": [said(broken="True")]}, (False, FAILED)),
-        ({**allocated(NEEDS), "devices": [said("gpu-1", one="True", two="True")]}, (False, "")),
-        ({**allocated(NEEDS), "devices": [said(pool="n1", one="True", two="True")]}, (False, "")),
-        ({**allocated(result(), NEEDS), "devices": [said(one="True", two="True")]}, (True, "")),
+        ({**allocated(NEEDS), "devices": [device_status(one="True", two="True")]}, (True, "")),
+        ({**allocated(NEEDS), "devices": [device_status(one="True")]}, (False, "")),
+        ({**allocated(NEEDS), "devices": [device_status(one="True", two="False")]}, (False, "")),
+        ({**allocated(NEEDS), "devices": [device_status(one="True", two="True", broken="False")]}, (True, "")),
+        ({**allocated(NEEDS), "devices": [device_status(one="True", two="True", burnt="True")]}, (False, FAILED)),
+        ({**allocated(NEEDS), "devices": [device_status(broken="True")]}, (False, FAILED)),
+        ({**allocated(NEEDS), "devices": [device_status("gpu-1", one="True", two="True")]}, (False, "")),
+        ({**allocated(NEEDS), "devices": [device_status(pool="n1", one="True", two="True")]}, (False, "")),
+        ({**allocated(result(), NEEDS), "devices": [device_status(one="True", two="True")]}, (True, "")),
         ({**allocated(result(), NEEDS)}, (False, "")),
-        ({**allocated(NEEDS, result("gpu-1", "up")), "devices": [said(one="True", two="True")]}, (False, "")),
-        ({**allocated(NEEDS, result("gpu-1", "up")), "devices": [said(one="True", two="True"), said("gpu-1", up="True")]},
+        ({**allocated(NEEDS, result("gpu-1", "up")), "devices": [device_status(one="True", two="True")]}, (False, "")),
+        ({**allocated(NEEDS, result("gpu-1", "up")), "devices": [device_status(one="True", two="True"), device_status("gpu-1", up="True")]},
          (True, "")),
     ],
 )  # fmt: skip
-def test_a_claim_is_ready_when_each_of_its_devices_is(status: Json, expected: tuple[bool, str]) -> None:
+def test_a_claim_is_ready_when_all_its_devices_are(status: Json, expected: tuple[bool, str]) -> None:
     assert readiness(make_claim("c", **status)) == expected
 
 
@@ -86,14 +84,9 @@ def test_a_claim_has_binding_conditions_if_one_of_its_devices_has(status: Json, 
 
 @pytest.mark.parametrize(
     ("before", "after", "freed"),
-    [
-        ({}, {}, False),
-        ({}, allocated(), False),
-        (allocated(), {}, True),
-        (allocated(), allocated(), False),
-    ],
+    [({}, {}, False), ({}, allocated(), False), (allocated(), {}, True), (allocated(), allocated(), False)],
 )
-def test_devices_are_freed_when_an_allocation_goes(before: Json, after: Json, freed: bool) -> None:
+def test_devices_are_freed_when_an_allocation_is_removed(before: Json, after: Json, freed: bool) -> None:
     assert is_deallocation(make_claim("c", **before), make_claim("c", **after)) is freed
 
 
@@ -108,8 +101,10 @@ def test_a_claim_without_a_status_frees_nothing_and_is_not_ready() -> None:
 MINE, OTHERS = make_claim("claim"), make_claim("other")
 
 
-def changed(claim: Json, **status: Any) -> Json:
-    return {**claim, "status": status}
+def is_woken(cluster: Cluster, pod: PodInfo, event: Event) -> bool:
+    hint = cluster.devices.hints[event.kind]
+    assert hint is not None
+    return hint(pod, event)
 
 
 @pytest.mark.parametrize(
@@ -117,105 +112,96 @@ def changed(claim: Json, **status: Any) -> Json:
     [
         (None, MINE, True),
         (None, OTHERS, False),
-        (MINE, changed(MINE, **allocated()), True),
+        (MINE, make_claim("claim", **allocated()), True),
         (MINE, MINE, False),
-        (OTHERS, changed(OTHERS, **allocated()), False),
-        (changed(OTHERS, **allocated()), OTHERS, True),
-        (changed(OTHERS, **allocated()), changed(OTHERS, **allocated(), reservedFor=[]), False),
-        (changed(MINE, reservedFor=[]), changed(MINE, reservedFor=[{"uid": "x"}]), True),
+        (OTHERS, make_claim("other", **allocated()), False),
+        (make_claim("other", **allocated()), OTHERS, True),
+        (make_claim("other", **allocated()), make_claim("other", **allocated(), reservedFor=[]), False),
+        (make_claim("claim", reservedFor=[]), make_claim("claim", reservedFor=[{"uid": "x"}]), True),
         (OTHERS, None, True),
     ],
 )
-def test_a_pod_with_claims_is_woken_by_its_claims_and_by_devices_that_become_free(
+def test_a_pod_with_claims_is_woken_by_its_claims_and_by_freed_devices(
     old: Json | None, new: Json | None, wakes: bool
 ) -> None:
     cluster = devices(1)
     cluster.claims.added(MINE)
     cluster.claims.added(OTHERS)
-    hint = cluster.devices.hints[ClusterEvent.CLAIM_UPDATE]
-    assert hint is not None
-    assert hint(with_claim(), Event(ClusterEvent.CLAIM_UPDATE, old, new)) is wakes
-    assert hint(with_claim("missing"), Event(ClusterEvent.CLAIM_UPDATE, None, MINE)) is False
+    assert is_woken(cluster, with_claim(), Event(ClusterEvent.CLAIM_UPDATE, old, new)) is wakes
+    assert is_woken(cluster, with_claim("missing"), Event(ClusterEvent.CLAIM_UPDATE, None, MINE)) is False
 
 
-def test_a_pod_is_woken_when_the_name_of_its_own_claim_is_known() -> None:
+def test_a_pod_is_woken_when_its_status_names_its_generated_claim() -> None:
     cluster = devices(1)
     waiting = make_pod("p", uid="p", resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
     ready = {**waiting, "status": {"resourceClaimStatuses": [{"name": "g", "resourceClaimName": "made"}]}}
     cluster.claims.added(make_claim("made", owner=waiting))
-    hint = cluster.devices.hints[ClusterEvent.POD_GENERATED_CLAIM]
-    assert hint is not None
-
-    def woken(new: Json | None) -> bool:
-        return hint(PodInfo(waiting), Event(ClusterEvent.POD_GENERATED_CLAIM, waiting, new))
-
-    assert woken(ready)
-    assert not woken(waiting)
-    assert not woken(None)
-    assert not woken({**ready, "metadata": {**ready["metadata"], "uid": "another"}})
+    another = {**ready, "metadata": {**ready["metadata"], "uid": "another"}}
+    for new, wakes in ((ready, True), (waiting, False), (None, False), (another, False)):
+        event = Event(ClusterEvent.POD_GENERATED_CLAIM, waiting, new)
+        assert is_woken(cluster, PodInfo(waiting), event) is wakes
 
 
-def test_a_group_wakes_its_pods_alone() -> None:
-    hint = devices(1).devices.hints[ClusterEvent.POD_GROUP_ADD]
-    assert hint is not None
+def test_a_group_wakes_only_its_own_pods() -> None:
     member = info(schedulingGroup={"podGroupName": "g"})
     for name, namespace, wakes in (("g", "ns", True), ("h", "ns", False), ("g", "elsewhere", False)):
         group = {"metadata": {"name": name, "namespace": namespace}}
-        assert hint(member, Event(ClusterEvent.POD_GROUP_ADD, None, group)) is wakes
-    assert hint(member, Event(ClusterEvent.POD_GROUP_ADD, None, None)) is False
+        assert is_woken(devices(1), member, Event(ClusterEvent.POD_GROUP_ADD, None, group)) is wakes
+    assert is_woken(devices(1), member, Event(ClusterEvent.POD_GROUP_ADD, None, None)) is False
 
 
-def first_available(name: str, *counts: int, status: Json | None = None) -> Json:
-    """A claim with one request that has an alternative for each count."""
-    claim = make_claim(name, **(status or {}))
-    choices = [{"name": f"s{n}", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": n} for n in counts]
-    claim["spec"]["devices"]["requests"] = [{"name": "r", "firstAvailable": choices}]
-    return claim
+def first_available(name: str, *counts: int, **status: Any) -> Json:
+    """Build a claim with one request that has an alternative for each count."""
+    choices = [{"name": f"s{n}", **make_request(count=n)["exactly"]} for n in counts]
+    return make_claim(name, requests=[{"name": "r", "firstAvailable": choices}], **status)
 
 
-def scored(cluster: Cluster, pod: PodInfo) -> dict[str, int]:
-    """What the nodes get for how the claims are met there."""
-    state = cluster.devices.prefilter(pod)
+def prefilter(cluster: Cluster, pod: PodInfo | None = None) -> DynamicState:
+    state = cluster.devices.prefilter(pod or with_claim())
     assert isinstance(state, DynamicState)
+    return state
+
+
+def scores(cluster: Cluster, pod: PodInfo) -> dict[str, int]:
+    """Return the score of each node for how it serves the claims."""
+    state = prefilter(cluster, pod)
     return {node.name: cluster.devices.score(pod, state, node) for node in cluster.cache.list()}
 
 
-def test_a_node_is_the_better_the_earlier_the_alternatives_that_it_can_serve() -> None:
+def test_a_node_scores_higher_for_earlier_alternatives() -> None:
     cluster = devices(3, 2, 1)
     cluster.claims.added(first_available("claim", 3, 2, 1))
-    assert scored(cluster, with_claim()) == {"n0": 8, "n1": 7, "n2": 6}
+    assert scores(cluster, with_claim()) == {"n0": 8, "n1": 7, "n2": 6}
     cluster.claims.added(make_claim("plain"))
-    assert scored(cluster, with_claim("plain")) == {"n0": 0, "n1": 0, "n2": 0}
+    assert scores(cluster, with_claim("plain")) == {"n0": 0, "n1": 0, "n2": 0}
 
 
 @pytest.mark.parametrize(("chosen", "points"), [("r/s3", 8), ("r/s2", 7), ("r/s1", 6), ("r", 0)])
-def test_a_claim_that_is_allocated_adds_what_its_alternative_is_worth_on_every_node(chosen: str, points: int) -> None:
+def test_an_allocated_claim_adds_the_score_of_its_alternative_on_every_node(chosen: str, points: int) -> None:
     cluster = devices(3, 2)
-    cluster.claims.added(first_available("claim", 3, 2, 1, status=allocated(result(request=chosen))))
+    cluster.claims.added(first_available("claim", 3, 2, 1, **allocated(result(request=chosen))))
     cluster.claims.added(first_available("other", 2, 1))
-    assert scored(cluster, with_claim()) == {"n0": points, "n1": points}
+    assert scores(cluster, with_claim()) == {"n0": points, "n1": points}
     both = info(resourceClaims=[{"name": n, "resourceClaimName": n} for n in ("claim", "other")])
-    assert scored(cluster, both) == {"n0": points + 8, "n1": points + 8}
-    state = cluster.devices.prefilter(with_claim())
-    assert isinstance(state, DynamicState)
+    assert scores(cluster, both) == {"n0": points + 8, "n1": points + 8}
+    state = prefilter(cluster)
     assert state.scores is bool(points)
     assert state.some_allocated
 
 
-def test_what_every_node_treats_alike_is_told_by_what_is_asked_for() -> None:
+def test_pods_with_equal_requests_have_equal_shapes() -> None:
     cluster = devices(3)
     for name, count in (("a", 1), ("b", 1), ("c", 2)):
         cluster.claims.added(make_claim(name, count=count))
     cluster.claims.added(make_claim("taken", **allocated(result())))
-    states = {name: cluster.devices.prefilter(with_claim(name)) for name in ("a", "b", "c", "taken")}
-    shapes = {name: state.shape for name, state in states.items() if isinstance(state, DynamicState)}
+    shapes = {name: prefilter(cluster, with_claim(name)).shape for name in ("a", "b", "c", "taken")}
     assert shapes["a"] == shapes["b"] != shapes["c"]
     assert shapes["a"] is not None
     assert shapes["taken"] is None
     assert cluster.devices.prefilter(info()) is SKIP
 
 
-def test_a_selector_that_cannot_be_read_ends_the_attempt() -> None:
+def test_an_invalid_node_selector_ends_the_attempt() -> None:
     cluster = devices(1)
     broken = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Like", "values": ["b"]}]}]}
     cluster.claims.added(make_claim("claim", **allocated(result(), nodeSelector=broken)))
@@ -223,50 +209,46 @@ def test_a_selector_that_cannot_be_read_ends_the_attempt() -> None:
         cluster.devices.prefilter(with_claim())
 
 
-def test_a_request_of_no_known_type_ends_the_attempt() -> None:
+def test_an_unsupported_request_type_ends_the_attempt() -> None:
     cluster = devices(1)
-    claim = make_claim("claim")
-    claim["spec"]["devices"]["requests"] = [{"name": "r", "exactly": {"count": 1}}]
-    cluster.claims.added(claim)
+    cluster.claims.added(make_claim("claim", requests=[{"name": "r", "exactly": {"count": 1}}]))
     with pytest.raises(PluginError, match=r"^request r: unsupported request type$"):
         cluster.devices.prefilter(with_claim())
 
 
 @pytest.mark.parametrize(
-    ("conditions", "status", "age", "there"),
+    ("conditions", "status", "age", "available"),
     [
         (True, allocated(NEEDS), 0, True),
         (True, allocated(NEEDS), 599, True),
         (True, allocated(NEEDS), 601, False),
-        (True, {**allocated(NEEDS), "devices": [said(one="True", two="True")]}, 601, True),
-        (True, {**allocated(NEEDS), "devices": [said(broken="True")]}, 0, False),
+        (True, {**allocated(NEEDS), "devices": [device_status(one="True", two="True")]}, 601, True),
+        (True, {**allocated(NEEDS), "devices": [device_status(broken="True")]}, 0, False),
         (True, allocated(result()), 601, True),
         (False, allocated(NEEDS), 601, True),
-        (False, {**allocated(NEEDS), "devices": [said(broken="True")]}, 0, True),
+        (False, {**allocated(NEEDS), "devices": [device_status(broken="True")]}, 0, True),
     ],
 )
-async def test_an_allocation_whose_devices_failed_or_took_ten_minutes_is_no_use(
-    conditions: bool, status: Json, age: int, there: bool
+async def test_an_allocation_whose_devices_failed_or_timed_out_is_unavailable(
+    conditions: bool, status: Json, age: int, available: bool
 ) -> None:
     cluster = devices(1)
     cluster.devices.conditions = conditions
     status["allocation"]["allocationTimestamp"] = go_time(clock.now())
     cluster.claims.added(make_claim("claim", **status))
     await asyncio.sleep(age)
-    state = cluster.devices.prefilter(with_claim())
-    assert isinstance(state, DynamicState)
+    state = prefilter(cluster)
     [node] = cluster.cache.list()
-    refused = cluster.devices.rejection(with_claim(), state, node)
-    assert (refused is None) is there
-    assert state.unavailable == (set() if there else {0})
+    assert (cluster.devices.rejection(with_claim(), state, node) is None) is available
+    assert state.unavailable == (set() if available else {0})
 
 
-def test_without_a_stamp_an_allocation_does_not_grow_old() -> None:
+def test_an_allocation_without_a_timestamp_does_not_time_out() -> None:
     assert devices(1).devices.timed_out(make_claim("c", **allocated(NEEDS, allocationTimestamp=LONG_AGO)))
     assert not devices(1).devices.timed_out(make_claim("c", **allocated(NEEDS)))
 
 
-def test_a_search_that_takes_too_long_ends_the_attempt_and_one_without_a_limit_goes_on() -> None:
+def test_a_search_beyond_its_time_limit_ends_the_attempt() -> None:
     cluster = devices(1)
     cluster.claims.added(make_claim("claim"))
     [node] = cluster.cache.list()
@@ -283,15 +265,12 @@ def test_a_search_that_takes_too_long_ends_the_attempt_and_one_without_a_limit_g
             assert not isinstance(plugin.solve(state, with_claim(), node), Rejection)
 
 
-def test_devices_that_another_pod_took_meanwhile_cannot_be_reserved() -> None:
+def test_devices_reserved_for_another_pod_cannot_be_reserved() -> None:
     cluster = devices(1)
     for name in ("one", "two"):
         cluster.claims.added(make_claim(name))
     [node] = cluster.cache.list()
-    states = {name: cluster.devices.prefilter(with_claim(name)) for name in ("one", "two")}
-    one, two = states["one"], states["two"]
-    assert isinstance(one, DynamicState)
-    assert isinstance(two, DynamicState)
+    one, two = (prefilter(cluster, with_claim(name)) for name in ("one", "two"))
     assert cluster.devices.reserve(with_claim("one"), one, node)
     assert list(cluster.claims.pending) == ["claim-one"]
     assert not cluster.devices.reserve(with_claim("two"), two, node)
@@ -303,48 +282,46 @@ def test_devices_that_another_pod_took_meanwhile_cannot_be_reserved() -> None:
     assert [item["device"] for item in allocation["devices"]["results"]] == ["gpu-0"]
 
 
-def test_what_a_node_says_of_claims_is_remembered_for_claims_that_ask_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+def test_the_verdict_of_a_node_is_cached_for_claims_with_equal_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluated: list[str] = []
     original = DynamicResources.rejection
 
-    def counted(plugin: DynamicResources, pod: PodInfo, state: DynamicState, node: NodeInfo) -> Rejection | None:
-        asked.append(pod.spec["resourceClaims"][0]["resourceClaimName"])
+    def record(plugin: DynamicResources, pod: PodInfo, state: DynamicState, node: NodeInfo) -> Rejection | None:
+        evaluated.append(pod.spec["resourceClaims"][0]["resourceClaimName"])
         return original(plugin, pod, state, node)
 
-    monkeypatch.setattr(DynamicResources, "rejection", counted)
+    monkeypatch.setattr(DynamicResources, "rejection", record)
     cluster = devices(1)
     for name, count in (("a", 2), ("b", 2), ("c", 1)):
         cluster.claims.added(make_claim(name, count=count))
     cluster.claims.added(make_claim("taken", **allocated(result())))
-    for name in ("a", "b", "c", "c"):
+    for name in ("a", "b", "c", "c", "taken", "taken"):
         cluster.evaluator.rejection(cluster.cycle(with_claim(name), prefiltered=True), cluster.cache.list()[0])
-    assert asked == ["a", "c"]
-    for _ in range(2):
-        cluster.evaluator.rejection(cluster.cycle(with_claim("taken"), prefiltered=True), cluster.cache.list()[0])
-    assert asked[2:] == ["taken", "taken"]
+    assert evaluated == ["a", "c", "taken", "taken"]
 
 
-def test_an_allocation_counts_until_the_last_pod_that_shares_it_gives_it_up() -> None:
+def test_an_allocation_counts_until_the_last_pod_that_shares_it_releases_it() -> None:
     cluster, claim = devices(1), make_claim("claim")
     cluster.claims.added(claim)
-    told: list[tuple[bool, bool]] = []
-    cluster.claims.on_change(lambda *both: told.append(tuple(bool((c or {}).get("status")) for c in both)))  # type: ignore[arg-type]
+    changes: list[tuple[bool, ...]] = []
+    cluster.claims.on_change(lambda *both: changes.append(tuple(bool((c or {}).get("status")) for c in both)))
     allocation = allocated(result())["allocation"]
     device = (DRIVER, "n0", "gpu-0")
     cluster.claims.allocate(claim, allocation)
     cluster.claims.share(claim)
     cluster.claims.release(claim)
     assert cluster.allocator.allocated.is_used(device)
-    assert told == []
+    assert changes == []
     cluster.claims.release(claim)
     assert not cluster.allocator.allocated.is_used(device)
-    assert told == [(True, False)]
+    assert changes == [(True, False)]
     cluster.claims.release(claim)
-    assert told == [(True, False)]
+    assert changes == [(True, False)]
     cluster.claims.begin_group()
     cluster.claims.allocate(claim, allocation)
     cluster.claims.release(claim)
     assert not cluster.allocator.allocated.is_used(device)
-    assert told == [(True, False)]  # what is tried for a group was nobody's
+    # A placement that was only tried for a group is no change.
+    assert changes == [(True, False)]
     cluster.claims.end_group()
     assert not cluster.claims.pending

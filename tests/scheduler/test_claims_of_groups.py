@@ -1,29 +1,23 @@
-"""Claims that the pods of a group share, as the scheduler treats them with the gate DRAWorkloadResourceClaims."""
+"""Claims of pod groups (gate DRAWorkloadResourceClaims)."""
 
 from __future__ import annotations
 
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import RESOURCE_CLAIMS
 from tests.scheduler.world import World
-from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice
+from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_pod_group, make_slice
 
 GATES = "GenericWorkload=true,DRAWorkloadResourceClaims=true"
 ENTRY = {"name": "shared", "resourceClaimName": "c"}
 NOWHERE = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gone"]}]}]}
 
 
-def a_group(name: str) -> Json:
-    spec = {"schedulingPolicy": {"basic": {}}, "resourceClaims": [ENTRY]}
-    return {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
-        "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": "ns"},
-        "spec": spec,
-    }
+def a_group() -> Json:
+    return make_pod_group(resourceClaims=[ENTRY])
 
 
-def a_member(name: str, group: str = "g") -> Json:
-    return make_pod(name, schedulingGroup={"podGroupName": group}, resourceClaims=[ENTRY])
+def a_member(name: str) -> Json:
+    return make_pod(name, schedulingGroup={"podGroupName": "g"}, resourceClaims=[ENTRY])
 
 
 async def with_one_device(world: World) -> None:
@@ -34,16 +28,16 @@ def users(claim: Json) -> list[tuple[str, str]]:
     return [(user["resource"], user["name"]) for user in claim["status"].get("reservedFor") or ()]
 
 
-async def test_a_claim_of_a_group_is_reserved_once_for_it_and_for_each_foreign_pod() -> None:
+async def test_a_claim_of_a_group_is_reserved_for_the_group_and_for_each_other_pod() -> None:
     async with World("scheduler", gates=GATES) as world:
         await with_one_device(world)
-        await world.add(a_group("g"), a_member("a"), a_member("b"), make_pod("foreign", resourceClaims=[ENTRY]))
+        await world.add(a_group(), a_member("a"), a_member("b"), make_pod("foreign", resourceClaims=[ENTRY]))
         for name in ("a", "b", "foreign"):
             await world.bound(name)
         assert sorted(users(await world.claim("c"))) == [("podgroups", "g"), ("pods", "foreign")]
 
 
-async def test_without_the_gate_each_pod_is_listed() -> None:
+async def test_without_the_gate_the_claim_is_reserved_for_each_pod() -> None:
     async with World("scheduler", gates="GenericWorkload=true") as world:
         await with_one_device(world)
         await world.add(a_member("a"), a_member("b"))
@@ -57,25 +51,19 @@ async def test_a_member_waits_for_its_group() -> None:
         await with_one_device(world)
         await world.add(a_member("a"))
         assert 'podgroup.scheduling.k8s.io "g" not found' in await world.unschedulable("a")
-        await world.add(a_group("g"))
+        await world.add(a_group())
         await world.bound("a")
 
 
-async def test_a_group_without_a_place_gives_up_an_allocation_that_keeps_it_off_every_node() -> None:
+async def test_an_unused_allocation_that_keeps_a_group_off_every_node_is_released() -> None:
     async with World("scheduler", gates=GATES) as world:
         await with_one_device(world)
-        group = await world.add(a_group("g"))
-        consumer = {
-            "apiGroup": "scheduling.k8s.io",
-            "resource": "podgroups",
-            "name": "g",
-            "uid": group["metadata"]["uid"],
-        }
+        group = await world.add(a_group())
+        uid = group["metadata"]["uid"]
+        user = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": uid}
         result = {"request": "r", "driver": "gpu.example.com", "pool": "gone", "device": "gpu-0"}
-        status = {
-            "allocation": {"devices": {"results": [result]}, "nodeSelector": NOWHERE},
-            "reservedFor": [consumer],
-        }
+        allocation = {"devices": {"results": [result]}, "nodeSelector": NOWHERE}
+        status = {"allocation": allocation, "reservedFor": [user]}
         await world.client.update_status(RESOURCE_CLAIMS, {**await world.claim("c"), "status": status})
         await world.add(a_member("a"))
         assert "ResourceClaim unreserved for PodGroup" in await world.unschedulable("a")

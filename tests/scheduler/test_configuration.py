@@ -1,9 +1,8 @@
-"""A KubeSchedulerConfiguration: what it changes, and what it may not say."""
+"""KubeSchedulerConfigurations: their effects and their errors."""
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from tests.support.virtual import passes
 from tests.support.wire import ROOT, command, environment
 
 ENABLED = Features().enabled
+FIT = "NodeResourcesFit"
 
 
 def document(*profiles: Json, **fields: Any) -> Json:
@@ -49,24 +49,20 @@ def arranged(plugins: Json) -> tuple[Plugin, ...]:
     return arrange(default_plugins(PluginDependencies(cache=cluster.cache, devices=cluster.devices)), settings)
 
 
-def arguments(gates: Mapping[str, bool] | None = None, **args: Json) -> Arguments:
-    settings = parse(document(profile(None, **args))).profiles[0]
-    return read_arguments(settings, lambda name: (gates or {}).get(name, ENABLED(name)))
+def arguments(**args: Any) -> Arguments:
+    return read_arguments(parse(document(profile(None, **args))).profiles[0], ENABLED)
 
 
-def configured(*nodes: Json, **args: Json) -> Cluster:
-    """A cluster whose plugins have arguments."""
+def configured(*nodes: Json, **args: Any) -> Cluster:
+    """Build a cluster whose plugins have these arguments."""
     return Cluster(*nodes, arguments=arguments(**args))
 
 
-# What it changes
-
-
-def test_without_a_word_everything_is_as_without_a_configuration() -> None:
+def test_an_empty_configuration_means_the_defaults() -> None:
     assert parse(document()) == Configuration()
-    assert [plugin.name for plugin in arranged({})] == [plugin.name for plugin in Cluster().evaluator.plugins]
-    assert [plugin.weight for plugin in arranged({})] == [plugin.weight for plugin in Cluster().evaluator.plugins]
-    assert arguments() == Arguments()
+    expected = [(plugin.name, plugin.weight) for plugin in Cluster().evaluator.plugins]
+    assert [(plugin.name, plugin.weight) for plugin in arranged({})] == expected
+    assert arguments() == arguments(DynamicResources={"filterTimeout": None}) == Arguments()
 
 
 def test_backoffs_and_the_percentage_of_nodes_are_read() -> None:
@@ -81,10 +77,10 @@ def test_backoffs_and_the_percentage_of_nodes_are_read() -> None:
     assert [settings.percentage for settings in found.profiles] == [0, None]
 
 
-def test_a_disabled_plugin_is_out_everywhere_or_at_one_point() -> None:
+def test_a_plugin_is_disabled_everywhere_or_at_one_point() -> None:
     assert "TaintToleration" not in [p.name for p in arranged({"multiPoint": {"disabled": named("TaintToleration")}})]
-    (left,) = [p for p in arranged({"score": {"disabled": named("TaintToleration")}, "preScore": {"disabled": named(
-        "TaintToleration")}}) if p.name == "TaintToleration"]  # fmt: skip
+    no_taints = {"disabled": named("TaintToleration")}
+    (left,) = [p for p in arranged({"score": no_taints, "preScore": no_taints}) if p.name == "TaintToleration"]
     assert left.filter is not None
     assert left.score is None
     only = {"disabled": named("*"), "enabled": named("NodeResourcesFit", "PrioritySort", "DefaultBinder")}
@@ -97,11 +93,10 @@ def test_a_disabled_plugin_is_out_everywhere_or_at_one_point() -> None:
 @pytest.mark.parametrize(
     "name", ["DynamicResources", "ImageLocality", "NodeAffinity", "NodeResourcesBalancedAllocation"]
 )
-def test_what_these_score_needs_no_point_before_it(name: str) -> None:
+def test_these_plugins_score_without_pre_score(name: str) -> None:
     everything = {"disabled": named("*")}
-    (plugin,) = [
-        p for p in arranged({"score": {**everything, "enabled": named(name)}, "preScore": everything}) if p.has_score
-    ]
+    only = {"score": {**everything, "enabled": named(name)}, "preScore": everything}
+    (plugin,) = [p for p in arranged(only) if p.has_score]
     (whole,) = [p for p in arranged({}) if p.name == name]
     assert plugin.name == name
     assert plugin.pre_score is not None
@@ -110,12 +105,12 @@ def test_what_these_score_needs_no_point_before_it(name: str) -> None:
     assert not [p for p in silent if p.name == name and (p.has_score or p.pre_score is not None)]
 
 
-def test_what_taints_score_needs_the_point_before_it() -> None:
+def test_taints_do_not_score_without_pre_score() -> None:
     with pytest.raises(ConfigurationError, match="TaintToleration needs preScore for score: disable both"):
         arranged({"preScore": {"disabled": named("*")}})
 
 
-def test_weights_are_the_points_then_the_general_ones_then_upstreams() -> None:
+def test_weights_come_from_the_point_then_from_multi_point_then_from_upstream() -> None:
     def weights(plugins: Json) -> dict[str, int]:
         return {plugin.name: plugin.weight for plugin in arranged(plugins)}
 
@@ -128,7 +123,7 @@ def test_weights_are_the_points_then_the_general_ones_then_upstreams() -> None:
     assert weights({"multiPoint": {**again, "disabled": named("TaintToleration")}})["TaintToleration"] == 1
 
 
-def test_filters_that_a_profile_names_are_asked_first() -> None:
+def test_filters_that_a_profile_names_run_first() -> None:
     node = make_node("n", cpu="0", taints=[{"key": "k", "effect": "NoSchedule"}])
     pod = info(requests={"cpu": "1"})
     assert Cluster(node).refusal(pod) == "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
@@ -166,7 +161,7 @@ def test_nodes_are_scored_by_a_shape_of_their_use() -> None:
         assert cluster.totals(info(requests={"example.com/x": str(wanted)})) == {"n": score}, wanted
 
 
-def test_an_affinity_that_a_profile_adds_holds_for_every_pod() -> None:
+def test_the_added_affinity_of_a_profile_applies_to_every_pod() -> None:
     in_b = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}
     on_ssd = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
     added = {
@@ -186,18 +181,17 @@ def test_an_affinity_that_a_profile_adds_holds_for_every_pod() -> None:
     )
 
 
-def test_more_resources_than_two_are_balanced_by_how_far_they_are_from_their_mean() -> None:
+def test_more_than_two_resources_are_balanced_by_their_distance_from_the_mean() -> None:
     names = ("cpu", "memory", "example.com/x")
     balanced = {"resources": [{"name": name, "weight": 1} for name in names]}
     node = make_node("n", cpu="10", memory="10Gi", extra={"example.com/x": "10"})
     only = {"score": {"disabled": named("*"), "enabled": named("NodeResourcesBalancedAllocation")}}
     cluster = Cluster(node, arguments=arguments(NodeResourcesBalancedAllocation=balanced), plugins=only)
-    # All used alike: nothing is lost. What the pod does not ask for does not count, but for cpu and memory.
+    # Equal use scores fully. Resources that the pod does not request count only if they are cpu or memory.
     assert cluster.totals(info(requests={"cpu": "3", "memory": "3Gi", "example.com/x": "3"})) == {"n": 75}
     assert cluster.totals(info(requests={"cpu": "9", "example.com/x": "0"})) == {"n": 50 + (50 + 55 - 100) // 2}
-    assert cluster.totals(info(requests={"cpu": "9", "memory": "0", "example.com/x": "1"})) == {
-        "n": 50 + (50 + 59 - 100) // 2
-    }
+    totals = cluster.totals(info(requests={"cpu": "9", "memory": "0", "example.com/x": "1"}))
+    assert totals == {"n": 50 + (50 + 59 - 100) // 2}
 
 
 def test_ignored_resources_are_not_counted() -> None:
@@ -218,19 +212,6 @@ def test_spreading_has_the_constraints_that_are_given() -> None:
     assert cluster.place(info(labels={"app": "y"})) == "a"
 
 
-def test_arguments_of_devices_heed_their_gates() -> None:
-    found = arguments(DynamicResources={"filterTimeout": "0", "bindingTimeout": "1m30s"})
-    assert (found.filter_timeout, found.binding_timeout) == (None, timedelta(seconds=90))
-    assert (
-        arguments({"DRASchedulerFilterTimeout": False}, DynamicResources={"filterTimeout": None}).filter_timeout is None
-    )
-    assert arguments({"DRASchedulerFilterTimeout": False}).filter_timeout is None
-    with pytest.raises(ConfigurationError, match="filterTimeout: the gate DRASchedulerFilterTimeout is off"):
-        arguments({"DRASchedulerFilterTimeout": False}, DynamicResources={"filterTimeout": "1s"})
-    with pytest.raises(ConfigurationError, match="bindingTimeout: the gate DRADeviceBindingConditions is off"):
-        arguments({"DRADeviceBindingConditions": False}, DynamicResources={"bindingTimeout": "1m"})
-
-
 async def test_each_profile_serves_the_pods_that_name_it_and_reports_under_its_name() -> None:
     packing = {"scoringStrategy": {"type": "MostAllocated"}}
     configuration = parse(document(profile(), profile(None, "packing", NodeResourcesFit=packing)))
@@ -249,7 +230,7 @@ async def test_each_profile_serves_the_pods_that_name_it_and_reports_under_its_n
         assert not (await world.pod("foreign"))["spec"].get("nodeName")
 
 
-def test_nodes_without_a_label_of_given_constraints_are_the_worst() -> None:
+def test_nodes_without_the_topology_key_of_a_constraint_score_lowest() -> None:
     constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
     args = {"defaultingType": "List", "defaultConstraints": [constraint]}
     cluster = configured(make_node("in", labels={"zone": "1"}), make_node("out"), PodTopologySpread=args)
@@ -258,7 +239,7 @@ def test_nodes_without_a_label_of_given_constraints_are_the_worst() -> None:
     assert totals["in"] - totals["out"] == 200
 
 
-def test_the_example_of_the_howto_can_be_followed(tmp_path: Path) -> None:
+def test_the_example_of_the_howto_loads(tmp_path: Path) -> None:
     page = (ROOT / "docs/howto/scheduler-configuration.md").read_text()
     example = tmp_path / "scheduler.yaml"
     example.write_text(page.partition("```yaml\n")[2].partition("```")[0])
@@ -266,10 +247,8 @@ def test_the_example_of_the_howto_can_be_followed(tmp_path: Path) -> None:
     assert [settings.name for settings in found.profiles] == ["default-scheduler", "packing"]
 
 
-# What it may not say
-
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
-NO = [
+INVALID: list[tuple[Json, str]] = [
     ({"kind": "Other"}, "must be a KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1"),
     ({"extenders": [{}]}, "extenders[0].urlPrefix: must be an http:// or https:// address"),
     ({"profils": []}, "profils: unknown field"),
@@ -285,11 +264,7 @@ NO = [
     ({"profiles": [profile(None, NodeAffinity={"addedAffinity": {"x": {}}})]}, "addedAffinity.x: unknown field"),
     ({"profiles": [profile(None, NodeResourcesBalancedAllocation={"resources": [{"name": "cpu", "weight": 2}]})]},
      "resources[0].weight: must be 1"),
-    ({"profiles": [profile(None, DefaultPreemption={"minCandidates": 1})]}, "minCandidates: unknown field"),
     ({"profiles": [profile(None, DynamicResources={"filterTimeout": "soon"})]}, "filterTimeout: must be a duration"),
-    ({"profiles": [profile(None, DynamicResources={"bindingTimeout": "1ms"})]}, "bindingTimeout: must be at least 1s"),
-    ({"profiles": [profile(None, NodeResourcesFit={"scoringStrategy": {"type": "RequestedToCapacityRatio"}})]},
-     "requestedToCapacityRatio.shape: at least one point must be specified"),
     ({"apiVersion": "kubescheduler.config.k8s.io/v2"}, "must be a KubeSchedulerConfiguration of kubescheduler"),
     ({"parallelism": 0}, "parallelism: must be an integer from 1 to 2147483647"),
     ({"parallelism": 2**31}, "parallelism: must be an integer from 1 to 2147483647"),
@@ -328,8 +303,8 @@ NO = [
     ),
     ({"profiles": [profile(None, PodTopologySpread={"defaultingType": "Some"})]}, "must be one of System, List"),
     *(
-        ({"profiles": [profile(None, **{plugin: {"mine": 1}})]}, f"{plugin}Args.mine: unknown field")
-        for plugin in ("DynamicResources", "InterPodAffinity", "PodTopologySpread", "NodeResourcesFit")
+        ({"profiles": [{"pluginConfig": [{"name": name, "args": {"mine": 1}}]}]}, f"{name}Args.mine: unknown field")
+        for name in ("DefaultPreemption", "DynamicResources", "InterPodAffinity", "PodTopologySpread", FIT)
     ),
     ({"profiles": [profile(None, NodeResourcesFit={"scoringStrategy": {"mine": 1}})]}, "scoringStrategy.mine: unknown"),
     ({"profiles": [{"mine": 1}]}, "profiles[0].mine: unknown field"),
@@ -349,35 +324,21 @@ NO = [
 ]  # fmt: skip
 
 
-def test_the_ends_of_ranges_are_taken() -> None:
-    found = check_and_parse(
-        parallelism=2**31 - 1, podInitialBackoffSeconds=1, podMaxBackoffSeconds=1, percentageOfNodesToScore=100
-    )
-    assert (found.percentage, found.first_backoff) == (100, found.last_backoff)
-    weights = arguments(
-        InterPodAffinity={"hardPodAffinityWeight": 100, "ignorePreferredTermsOfExistingPods": True},
-        DefaultPreemption={"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 1},
-        NodeResourcesFit={"scoringStrategy": {"resources": [{"name": "cpu", "weight": 100}, {"name": "memory"}]}},
-    )
-    assert (weights.hard_affinity_weight, weights.ignores_preferred_terms_of_others) == (100, True)
-    assert (weights.candidates_percentage, weights.candidates_at_least) == (0, 1)
-    assert weights.scored == (("cpu", 100), ("memory", 1))
-
-
-def check_and_parse(**fields: Any) -> Configuration:
-    found = parse(document(**fields))
+def test_the_ends_of_ranges_are_accepted() -> None:
+    ends = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1, "percentageOfNodesToScore": 100}
+    found = parse(document(parallelism=2**31 - 1, **ends))
     check(found, ENABLED)
-    return found
+    assert (found.percentage, found.first_backoff) == (100, found.last_backoff)
 
 
-@pytest.mark.parametrize(("fields", "text"), NO, ids=[text[:40] for _, text in NO])
-def test_what_cannot_be_followed_is_refused_by_name(fields: Json, text: str) -> None:
+@pytest.mark.parametrize(("fields", "text"), INVALID, ids=[text[:40] for _, text in INVALID])
+def test_an_invalid_field_is_rejected_by_name(fields: Json, text: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         check(parse(document(**fields)), ENABLED)
     assert text in str(caught.value)
 
 
-def test_at_start_a_mistake_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+def test_an_invalid_file_at_start_is_a_one_line_error_with_exit_code_2(tmp_path: Path) -> None:
     path = tmp_path / "scheduler.yaml"
     path.write_text(yaml.safe_dump(document(extenders=[{}])))
     flags = ("--attached", "--port=0", f"--data-dir={tmp_path}/data", "--storage=memory", f"--config={path}")
@@ -391,7 +352,7 @@ def test_at_start_a_mistake_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     assert "--config: needs the scheduler" in done.stderr
 
 
-def test_plugins_for_places_of_groups_are_configured_where_their_gate_is_on() -> None:
+def test_plugins_for_placements_are_configured_where_their_gate_is_on() -> None:
     def gated(name: str) -> bool:
         return name == "TopologyAwareWorkloadScheduling" or ENABLED(name)
 

@@ -1,4 +1,4 @@
-"""Which node a pod gets, and the words when it gets none."""
+"""The node that a pod gets, and the text when it gets none."""
 
 from __future__ import annotations
 
@@ -30,16 +30,11 @@ NO_SCHEDULE = [{"key": "k", "value": "v", "effect": "NoSchedule"}]
 
 
 def test_reasons_are_counted_by_text_and_sorted_as_text() -> None:
-    cluster = Cluster(
-        make_node("closed", unschedulable=True),
-        make_node("tainted", taints=NO_SCHEDULE),
-        make_node("small-1", cpu="1"),
-        make_node("small-2", cpu="1", memory="1Gi"),
-        *(make_node(f"full-{n}", pods="0") for n in range(10)),
-    )
-    assert (
-        cluster.refusal(info(requests={"cpu": "2", "memory": "2Gi"}))
-        == "0/14 nodes are available: 1 Insufficient memory, 1 node(s) had untolerated taint(s), "
+    small = make_node("small-1", cpu="1"), make_node("small-2", cpu="1", memory="1Gi")
+    closed = make_node("closed", unschedulable=True), make_node("tainted", taints=NO_SCHEDULE)
+    cluster = Cluster(*closed, *small, *(make_node(f"full-{n}", pods="0") for n in range(10)))
+    assert cluster.refusal(info(requests={"cpu": "2", "memory": "2Gi"})) == (
+        "0/14 nodes are available: 1 Insufficient memory, 1 node(s) had untolerated taint(s), "
         "1 node(s) were unschedulable, 10 Too many pods, 2 Insufficient cpu."
     )
 
@@ -56,7 +51,7 @@ def test_reasons_are_counted_by_text_and_sorted_as_text() -> None:
         ({"pods": "0"}, {"requests": {"cpu": "9"}}, None),
     ],
 )
-def test_each_filter_says_no_in_its_words(node: Json, pod: Json, reason: str | None) -> None:
+def test_each_filter_rejects_with_its_own_text(node: Json, pod: Json, reason: str | None) -> None:
     expected = f"1 {reason}" if reason else "1 Insufficient cpu, 1 Too many pods"
     assert Cluster(make_node("n", **node)).refusal(info(**pod)) == f"0/1 nodes are available: {expected}."
 
@@ -74,7 +69,7 @@ def test_tolerations_open_tainted_and_unschedulable_nodes() -> None:
     assert "taint" in Cluster(make_node("n", taints=[{"key": "k", "effect": "NoExecute"}])).refusal(info())
 
 
-def test_a_pod_goes_to_the_node_that_was_made_free_for_it_if_it_fits_there() -> None:
+def test_a_pod_goes_to_its_nominated_node_if_it_fits_there() -> None:
     cluster = Cluster(make_node("emptier"), make_node("nominated")).on("nominated", make_pod(requests={"cpu": "2"}))
     status = {"nominatedNodeName": "nominated"}
     assert cluster.place(info(requests={"cpu": "1"})) == "emptier"
@@ -83,7 +78,7 @@ def test_a_pod_goes_to_the_node_that_was_made_free_for_it_if_it_fits_there() -> 
     assert cluster.place(info(requests={"cpu": "1"}, status={"nominatedNodeName": "gone"})) == "emptier"
 
 
-def test_a_node_takes_as_many_pods_as_it_says() -> None:
+def test_a_node_takes_as_many_pods_as_it_allows() -> None:
     cluster = Cluster(make_node("n", pods="2")).on("n", make_pod())
     assert cluster.place(info()) == "n"
     cluster.on("n", make_pod())
@@ -107,10 +102,8 @@ def test_a_pod_that_names_its_node_by_field_is_only_tried_there() -> None:
     cluster = Cluster(make_node("a"), make_node("b"), make_node("c"))
     assert cluster.place(info(affinity=node_affinity(fields))) == "b"
     cluster.cache.set_node(make_node("b", cpu="0"))
-    assert (
-        cluster.refusal(info(affinity=node_affinity(fields), requests={"cpu": "1"}))
-        == "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
-    )
+    text = "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
+    assert cluster.refusal(info(affinity=node_affinity(fields), requests={"cpu": "1"})) == text
 
 
 def test_without_nodes_the_attempt_fails_rather_than_being_rejected() -> None:
@@ -118,7 +111,7 @@ def test_without_nodes_the_attempt_fails_rather_than_being_rejected() -> None:
         Cluster().place(info())
 
 
-def test_pods_that_are_removed_or_forgotten_leave_their_room() -> None:
+def test_a_forgotten_pod_frees_its_node() -> None:
     cluster = Cluster(make_node("n", cpu="1"))
     pod = info(requests={"cpu": "1"})
     cluster.cache.assume(pod, "n")
@@ -162,7 +155,7 @@ def test_preferred_node_affinity_weighs_twice() -> None:
     assert totals["ssd"] - totals["hdd"] == 200
 
 
-def test_a_plugin_that_cannot_score_ends_the_attempt_with_its_text() -> None:
+def test_an_error_of_a_score_plugin_ends_the_attempt() -> None:
     def fails(*_: Any) -> Any:
         raise PluginError("no paper")
 
@@ -172,7 +165,7 @@ def test_a_plugin_that_cannot_score_ends_the_attempt_with_its_text() -> None:
             Cluster(*nodes, extra=(plugin,)).place(info())
 
 
-def test_pods_that_wait_for_a_node_are_considered_there_and_off_it_again() -> None:
+def test_nominated_pods_are_added_to_their_node_and_removed_again() -> None:
     counted: list[tuple[str, int]] = []
     plugin = Plugin(
         name="Counting", filter=lambda *_: None, count=lambda _, other, node, sign: counted.append((other.name, sign))
@@ -183,7 +176,7 @@ def test_pods_that_wait_for_a_node_are_considered_there_and_off_it_again() -> No
     assert counted == [("first", 1), ("first", -1)]
 
 
-def test_a_pod_takes_the_node_that_was_made_free_for_it_before_its_status_says_so() -> None:
+def test_a_pod_uses_its_nominated_node_before_its_status_names_it() -> None:
     nominator = Nominator()
     small, large = make_node("small", cpu="2"), make_node("large", cpu="64")
     pod = info(requests={"cpu": "1"})
@@ -194,7 +187,7 @@ def test_a_pod_takes_the_node_that_was_made_free_for_it_before_its_status_says_s
     assert Cluster(small, large, nominator=nominator).place(pod) == "large"
 
 
-def test_an_image_that_a_node_has_draws_the_pod() -> None:
+def test_a_node_with_the_image_scores_higher() -> None:
     images = [{"names": ["image:latest"], "sizeBytes": 900 * 2**20}]
     totals = Cluster(make_node("has", images=images), make_node("has-not")).totals(info())
     assert totals["has"] - totals["has-not"] == 100 * (450 - 23) // (1000 - 23)
@@ -222,7 +215,7 @@ def test_a_pod_with_a_claim_goes_where_the_devices_are() -> None:
     assert cluster.refusal(with_claim("more")) == "0/2 nodes are available: 2 cannot allocate all claims."
 
 
-def test_a_reserved_device_is_taken_until_it_is_given_back() -> None:
+def test_a_reserved_device_is_unavailable_until_it_is_released() -> None:
     cluster = devices(1)
     cluster.claims.added(make_claim("one"))
     cluster.claims.added(make_claim("two"))
@@ -231,25 +224,22 @@ def test_a_reserved_device_is_taken_until_it_is_given_back() -> None:
     state = cycle.active("DynamicResources")
     assert cluster.devices.reserve(cycle.pod, state, node)
     assert cluster.refusal(with_claim("two")) == "0/1 nodes are available: 1 cannot allocate all claims."
-    assert (
-        cluster.refusal(with_claim("one"))
-        == "0/1 nodes are available: resource claim ns/one is in the process of being allocated."
-    )
+    in_process = "0/1 nodes are available: resource claim ns/one is in the process of being allocated."
+    assert cluster.refusal(with_claim("one")) == in_process
     cluster.devices.unreserve(state)
     assert cluster.place(with_claim("two")) == "n0"
 
 
-def test_an_allocated_claim_binds_its_pods_to_the_nodes_that_reach_it() -> None:
+def test_an_allocated_claim_keeps_its_pods_on_nodes_that_reach_it() -> None:
     cluster = devices(1, 1)
     here = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}
     result = {"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}
     allocation = {"devices": {"results": [result]}, "nodeSelector": here}
     cluster.claims.added(make_claim("claim", allocation=allocation))
     assert cluster.place(with_claim()) == "n1"
-    assert (
-        cluster.refusal(with_claim(nodeSelector={"kubernetes.io/hostname": "n0"}))
-        == "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 resourceclaim not available"
-        " on the node."
+    assert cluster.refusal(with_claim(nodeSelector={"kubernetes.io/hostname": "n0"})) == (
+        "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, "
+        "1 resourceclaim not available on the node."
     )
 
 
@@ -263,9 +253,7 @@ def test_an_allocated_claim_binds_its_pods_to_the_nodes_that_reach_it() -> None:
     ],
     ids=["missing", "being deleted", "unknown class"],
 )  # fmt: skip
-def test_a_claim_that_cannot_be_used_rejects_the_pod_before_any_node_is_looked_at(
-    claim: Json | None, text: str
-) -> None:
+def test_an_unusable_claim_rejects_the_pod_before_filtering(claim: Json | None, text: str) -> None:
     cluster = devices(1, 1)
     if claim is not None:
         whole = make_claim("claim")
@@ -273,7 +261,7 @@ def test_a_claim_that_cannot_be_used_rejects_the_pod_before_any_node_is_looked_a
     assert cluster.refusal(with_claim()) == f"0/2 nodes are available: {text}."
 
 
-def test_a_generated_claim_must_be_the_pods_own() -> None:
+def test_a_generated_claim_must_be_owned_by_the_pod() -> None:
     cluster = devices(1)
     pod = make_pod("p", resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
     assert cluster.devices.problem(pod) == 'pod "ns/p": ResourceClaim not created yet'
@@ -287,21 +275,18 @@ def test_a_generated_claim_must_be_the_pods_own() -> None:
     assert cluster.devices.problem(pod) is None
 
 
-def test_only_as_many_nodes_are_looked_at_as_are_needed_and_the_next_search_goes_on_behind_them() -> None:
+def test_a_search_stops_after_enough_nodes_and_the_next_one_continues_behind_them() -> None:
     cluster = Cluster(*(make_node(f"n{number:03}") for number in range(500)))
     evaluator = cluster.evaluator
     assert evaluator._nodes_to_find(99) == 99
     assert evaluator._nodes_to_find(500) == 230
     assert evaluator._nodes_to_find(5000) == 500
-    cluster.place(info())
-    assert evaluator._start == 230
-    cluster.place(info())
-    assert evaluator._start == 460
-    cluster.place(info())
-    assert evaluator._start == 190
+    for start in (230, 460, 190):
+        cluster.place(info())
+        assert evaluator._start == start
 
 
-def test_nodes_take_turns_by_zone() -> None:
+def test_nodes_alternate_by_zone() -> None:
     def zoned(name: str, zone: str) -> Json:
         return make_node(name, labels={"topology.kubernetes.io/zone": zone})
 
@@ -311,8 +296,8 @@ def test_nodes_take_turns_by_zone() -> None:
 
 @pytest.mark.real_time
 @pytest.mark.parametrize("seed", range(2))
-async def test_what_is_remembered_of_nodes_holds_however_they_change(seed: int) -> None:
-    """Beside an evaluator that has just been made and remembers nothing."""
+async def test_cached_verdicts_stay_right_however_nodes_change(seed: int) -> None:
+    """Compare with a new evaluator that has cached nothing."""
     cluster, choice = devices(2, 1, 0, 2), random.Random(seed)
     running: list[PodInfo] = []
     for name in ("claim", "other"):
@@ -351,29 +336,28 @@ async def test_what_is_remembered_of_nodes_holds_however_they_change(seed: int) 
             assert await verdicts(cluster.evaluator, pod) == await verdicts(fresh, pod)
 
 
-def _named(*names: str, operator: str = "In", key: str = "metadata.name") -> Json:
+def by_name(*names: str, operator: str = "In", key: str = "metadata.name") -> Json:
     return {"key": key, "operator": operator, "values": list(names)}
 
 
 @pytest.mark.parametrize(
     ("terms", "names"),
     [
-        ([[_named("a")]], {"a"}),
-        ([[_named("a", "b")], [_named("c")]], {"a", "b", "c"}),
-        ([[_named("a", "b"), _named("b", "c")]], {"b"}),
-        ([[_named("a"), _named("b")]], set()),
-        ([[_named("a"), _named("b")], [_named("c")]], {"c"}),
-        ([[_named("a")], []], None),
-        ([[_named("a", operator="NotIn")]], None),
-        ([[_named("a"), _named("b", operator="NotIn")]], {"a"}),
+        ([[by_name("a")]], {"a"}),
+        ([[by_name("a", "b")], [by_name("c")]], {"a", "b", "c"}),
+        ([[by_name("a", "b"), by_name("b", "c")]], {"b"}),
+        ([[by_name("a"), by_name("b")]], set()),
+        ([[by_name("a"), by_name("b")], [by_name("c")]], {"c"}),
+        ([[by_name("a")], []], None),
+        ([[by_name("a", operator="NotIn")]], None),
+        ([[by_name("a"), by_name("b", operator="NotIn")]], {"a"}),
         ([], None),
     ],
 )
-def test_the_nodes_that_a_pod_names_are_those_of_all_terms(terms: list[list[Json]], names: set[str] | None) -> None:
+def test_the_named_nodes_of_a_pod_are_the_union_of_its_terms(terms: list[list[Json]], names: set[str] | None) -> None:
     pod = info(affinity=node_affinity(*({"matchFields": term} for term in terms)))
     assert pod.named_nodes == names
     assert info().named_nodes is None
     if names == set():
-        assert Cluster(make_node("a"), make_node("b")).refusal(pod) == (
-            "0/2 nodes are available: pod affinity terms conflict."
-        )
+        text = "0/2 nodes are available: pod affinity terms conflict."
+        assert Cluster(make_node("a"), make_node("b")).refusal(pod) == text

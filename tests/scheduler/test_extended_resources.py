@@ -1,4 +1,4 @@
-"""Extended resources that devices serve: from `example.com/gpu: 1` to a claim of the pod's own."""
+"""Extended resources that devices serve: from a request for `example.com/gpu: 1` to a claim of the pod."""
 
 from __future__ import annotations
 
@@ -17,7 +17,16 @@ from controllers.scheduler.plugins.resources import node_resources_fit
 from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.world import World
-from tests.support.objects import info, make_claim, make_device_class, make_node, make_pod, make_slice
+from tests.support.objects import (
+    info,
+    make_claim,
+    make_device_class,
+    make_node,
+    make_owner,
+    make_pod,
+    make_request,
+    make_slice,
+)
 
 GPU = "example.com/gpu"
 IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
@@ -28,13 +37,13 @@ NO_DEVICES = (
 
 
 def named_class(name: str = "gpu", resource: str | None = GPU, created: str = "2026-01-01T00:00:00Z") -> Json:
-    item = make_device_class(name)
+    item = make_device_class(name, **({"extendedResourceName": resource} if resource else {}))
     item["metadata"]["creationTimestamp"] = created
-    return {**item, "spec": {"extendedResourceName": resource} if resource else {}}
+    return item
 
 
 def asking(amount: int = 1, resource: str = GPU, name: str = "", **spec: Any) -> Json:
-    """A pod whose container asks for an extended resource, as the API has it: limits equal to requests."""
+    """Build a pod whose container requests an extended resource; limits equal requests as the API requires."""
     pod = make_pod(name, **spec)
     pod["spec"]["containers"][0]["resources"] = {field: {resource: str(amount)} for field in ("requests", "limits")}
     return pod
@@ -52,10 +61,7 @@ def with_class(*nodes: Json, devices: int = 1, device_class: Json | None = None)
     return cluster
 
 
-# Which class serves a name
-
-
-def test_a_class_serves_its_explicit_name_and_its_own_behind_the_prefix() -> None:
+def test_a_class_serves_its_explicit_name_and_its_implicit_name() -> None:
     names = ClassNames()
     names.upsert(named_class())
     assert (names.get(GPU), names.get(IMPLICIT), names.get("example.com/other")) == ("gpu", "gpu", None)
@@ -65,7 +71,7 @@ def test_a_class_serves_its_explicit_name_and_its_own_behind_the_prefix() -> Non
     assert (names.get("example.com/other"), names.get(IMPLICIT)) == (None, None)
 
 
-def test_of_two_classes_with_a_name_the_newer_serves_it_and_the_older_when_that_is_gone() -> None:
+def test_the_newest_of_the_classes_with_a_name_serves_it() -> None:
     names = ClassNames()
     for item in (named_class("b"), named_class("a"), named_class("old", created="2025-01-01T00:00:00Z")):
         names.upsert(item)
@@ -77,14 +83,13 @@ def test_of_two_classes_with_a_name_the_newer_serves_it_and_the_older_when_that_
         assert names.get(GPU) == next_one
 
 
-# From a pod to requests
-
-
 def container(name: str, **requests: int) -> Json:
     return {"name": name, "resources": {"requests": {f"example.com/{key}": str(v) for key, v in requests.items()}}}
 
 
-def built(init: list[Json], regular: list[Json], *resources: str) -> tuple[dict[str, int], list[tuple[str, str, str]]]:
+def build_requests(
+    init: list[Json], regular: list[Json], *resources: str
+) -> tuple[dict[str, int], list[tuple[str, str, str]]]:
     pod = make_pod()
     pod["spec"] = {"initContainers": init, "containers": regular}
     builder = RequestBuilder(PodInfo(pod), lambda name: name.rpartition("/")[2])
@@ -98,8 +103,8 @@ def built(init: list[Json], regular: list[Json], *resources: str) -> tuple[dict[
     return requests, mappings
 
 
-def test_every_container_gets_a_request_named_by_its_place_and_the_resources() -> None:
-    requests, mappings = built([], [container("a", x=1), container("b", y=2, x=3)], "x", "y")
+def test_every_container_gets_a_request_named_by_its_position_and_the_resource() -> None:
+    requests, mappings = build_requests([], [container("a", x=1), container("b", y=2, x=3)], "x", "y")
     assert requests == {"container-0-request-0": 1, "container-1-request-0": 3, "container-1-request-1": 2}
     assert mappings == [
         ("a", "example.com/x", "container-0-request-0"),
@@ -108,11 +113,11 @@ def test_every_container_gets_a_request_named_by_its_place_and_the_resources() -
     ]
 
 
-def test_init_containers_reuse_what_later_containers_ask_for_and_share_the_rest() -> None:
+def test_init_containers_reuse_the_devices_of_later_containers_and_share_the_rest() -> None:
     sidecar = {**container("sidecar", x=1), "restartPolicy": "Always"}
     init = [container("first", x=2), sidecar, container("second", x=7), container("third", x=1)]
-    requests, mappings = built(init, [container("main", x=4)], "x")
-    # second needs 7 and can have main's 4 (not the sidecar's, which runs already): 3 more.
+    requests, mappings = build_requests(init, [container("main", x=4)], "x")
+    # The second one needs 7 and reuses the 4 of main, but not that of the running sidecar: 3 more.
     assert requests == {"container-1-request-0": 1, "container-2-request-0": 3, "container-4-request-0": 4}
     assert mappings == [
         ("sidecar", "example.com/x", "container-1-request-0"),
@@ -125,18 +130,15 @@ def test_init_containers_reuse_what_later_containers_ask_for_and_share_the_rest(
     ]
 
 
-def test_of_what_init_containers_need_beyond_only_the_most_becomes_a_request() -> None:
-    requests, mappings = built([container("a", x=2), container("b", x=5), container("c", x=5)], [container("m")], "x")
+def test_only_the_largest_further_need_of_init_containers_becomes_a_request() -> None:
+    requests, mappings = build_requests(
+        [container("a", x=2), container("b", x=5), container("c", x=5)], [container("m")], "x"
+    )
     assert requests == {"container-1-request-0": 5}
-    assert [(name, request) for name, _, request in mappings] == [
-        (name, "container-1-request-0") for name in ("a", "b", "c")
-    ]
+    assert mappings == [(name, "example.com/x", "container-1-request-0") for name in "abc"]
 
 
-# Which node can take the pod
-
-
-def test_devices_serve_what_the_node_does_not_list() -> None:
+def test_devices_serve_resources_that_the_node_does_not_list() -> None:
     cluster = with_class(make_node("n"), devices=2)
     assert cluster.place(PodInfo(asking(2))) == "n"
     assert cluster.place(PodInfo(asking(1, IMPLICIT))) == "n"
@@ -145,7 +147,7 @@ def test_devices_serve_what_the_node_does_not_list() -> None:
     assert cluster.refusal(other) == "0/1 nodes are available: 1 Insufficient example.com/other."
 
 
-def test_what_the_node_lists_is_counted_as_ever_and_takes_no_devices() -> None:
+def test_resources_that_the_node_lists_are_counted_and_use_no_devices() -> None:
     cluster = with_class(make_node("n", extra={GPU: "1"}), devices=5)
     assert cluster.place(PodInfo(asking(1))) == "n"
     assert cluster.refusal(PodInfo(asking(2))) == f"0/1 nodes are available: 1 Insufficient {GPU}."
@@ -160,7 +162,7 @@ async def test_with_the_gate_off_only_nodes_serve_extended_resources() -> None:
         assert f"1 Insufficient {GPU}" in await world.unschedulable("p")
 
 
-def test_pods_of_one_shape_share_verdicts_and_others_do_not() -> None:
+def test_only_pods_of_equal_shape_share_verdicts() -> None:
     cluster = with_class(make_node("n"), devices=2)
     assert cluster.place(PodInfo(asking(2))) == "n"
     assert "cannot allocate" in cluster.refusal(PodInfo(asking(3)))
@@ -169,7 +171,7 @@ def test_pods_of_one_shape_share_verdicts_and_others_do_not() -> None:
     assert cluster.place(PodInfo(pod)) == "n"
 
 
-def test_a_claim_left_from_an_earlier_attempt_stands_in_the_way() -> None:
+def test_a_claim_left_from_an_earlier_attempt_rejects_the_pod() -> None:
     cluster = with_class(make_node("n"))
     pod = asking(name="p")
     left = special_claim(pod, "left")
@@ -193,7 +195,7 @@ HINTS = [
 
 
 @pytest.mark.parametrize(("old", "new", "wakes"), [case[1:] for case in HINTS], ids=[case[0] for case in HINTS])
-def test_classes_wake_pods_that_ask_for_what_they_serve(old: Json | None, new: Json, wakes: bool) -> None:
+def test_classes_wake_pods_that_request_their_resources(old: Json | None, new: Json, wakes: bool) -> None:
     pod = info(requests={GPU: "1", IMPLICIT: "1"})
     assert FIT.hints is not None
     hint = FIT.hints[ClusterEvent.CLASS_ADD if old is None else ClusterEvent.CLASS_UPDATE]
@@ -201,35 +203,22 @@ def test_classes_wake_pods_that_ask_for_what_they_serve(old: Json | None, new: J
     assert hint(pod, Event(ClusterEvent.CLASS_ADD, old, new)) == wakes
 
 
-# On a server
-
-
 async def cluster_with_devices(world: World, devices: int = 1, **node: Any) -> None:
-    await world.add(
-        {**make_device_class(), "spec": {"extendedResourceName": GPU}}, make_node("n", **node), make_slice("n", devices)
-    )
+    await world.add(named_class(), make_node("n", **node), make_slice("n", devices))
 
 
-async def claims(world: World) -> list[Json]:
-    found: list[Json] = (await world.client.request("GET", RESOURCE_CLAIMS.path("ns"), "", None))["items"]
-    return found
-
-
-async def test_the_claim_is_made_when_the_pod_is_bound_and_its_status_says_which_container_has_what() -> None:
+async def test_the_claim_is_created_when_the_pod_is_bound_and_the_status_maps_containers_to_requests() -> None:
     async with World("scheduler") as world:
         await cluster_with_devices(world, 2)
         await world.add(asking(2, name="p"))
         pod = await world.bound("p")
-        (claim,) = await claims(world)
+        (claim,) = await world.items(RESOURCE_CLAIMS)
         metadata, uid = claim["metadata"], pod["metadata"]["uid"]
         assert metadata["name"].startswith("p-extended-resources-")
         assert metadata["annotations"] == {"resource.kubernetes.io/extended-resource-claim": "true"}
-        owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": True}
-        assert metadata["ownerReferences"] == [owner]
+        assert metadata["ownerReferences"] == [make_owner(pod)]
         assert metadata["finalizers"] == ["resource.kubernetes.io/delete-protection"]
-        (request,) = claim["spec"]["devices"]["requests"]
-        exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}
-        assert request == {"name": "container-0-request-0", "exactly": exactly}
+        assert claim["spec"]["devices"]["requests"] == [make_request("container-0-request-0", 2)]
         results = claim["status"]["allocation"]["devices"]["results"]
         assert [result["device"] for result in results] == ["gpu-0", "gpu-1"]
         assert claim["status"]["reservedFor"] == [{"resource": "pods", "name": "p", "uid": uid}]
@@ -238,17 +227,16 @@ async def test_the_claim_is_made_when_the_pod_is_bound_and_its_status_says_which
         assert pod["status"]["extendedResourceClaimStatus"] == expected
 
 
-async def test_a_pod_waits_for_devices_and_gets_those_of_a_finished_one_whose_claim_the_controller_removes() -> None:
+async def test_a_pod_gets_the_devices_of_a_finished_pod_whose_claim_the_controller_deletes() -> None:
     async with World("scheduler", "resourceclaim-controller", "garbage-collector-controller") as world:
         await cluster_with_devices(world)
         await world.add(asking(name="first"))
         first = await world.bound("first")
         await world.add(asking(name="second"))
         assert await world.unschedulable("second") == NO_DEVICES
-        done = {**first["status"], "phase": "Succeeded"}
-        await world.client.update_status(PODS, {**first, "status": done})
+        await world.client.update_status(PODS, {**first, "status": {**first["status"], "phase": "Succeeded"}})
         await world.bound("second")
-        names = {claim["metadata"]["ownerReferences"][0]["name"] for claim in await claims(world)}
+        names = {claim["metadata"]["ownerReferences"][0]["name"] for claim in await world.items(RESOURCE_CLAIMS)}
         assert "second" in names
 
 
@@ -256,22 +244,20 @@ async def test_a_class_that_gets_the_name_later_wakes_the_pod() -> None:
     async with World("scheduler") as world:
         await world.add(make_node("n"), make_slice("n", 1), asking(name="p"))
         assert f"1 Insufficient {GPU}. no new claims to deallocate, preemption" in await world.unschedulable("p")
-        await world.add({**make_device_class(), "spec": {"extendedResourceName": GPU}})
+        await world.add(named_class())
         await world.bound("p")
 
 
-async def test_a_pod_with_a_claim_of_its_own_on_a_node_that_has_the_resource_gets_no_further_claim() -> None:
+async def test_a_pod_on_a_node_that_lists_the_resource_gets_no_claim_for_it() -> None:
     async with World("scheduler") as world:
         await cluster_with_devices(world, extra={GPU: "4"})
-        await world.add(make_claim("own"))
-        own = {"resourceClaims": [{"name": "g", "resourceClaimName": "own"}]}
-        await world.add(asking(name="p", **own))
+        await world.add(make_claim("own"), asking(name="p", resourceClaims=[{"name": "g", "resourceClaimName": "own"}]))
         pod = await world.bound("p")
-        assert [claim["metadata"]["name"] for claim in await claims(world)] == ["own"]
+        assert [claim["metadata"]["name"] for claim in await world.items(RESOURCE_CLAIMS)] == ["own"]
         assert "extendedResourceClaimStatus" not in pod["status"]
 
 
-async def test_a_pod_that_cannot_be_bound_leaves_no_claim_and_its_devices_are_free_again(
+async def test_a_failed_binding_deletes_the_claim_and_frees_its_devices(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def refuse(*_: Any) -> None:
@@ -283,12 +269,12 @@ async def test_a_pod_that_cannot_be_bound_leaves_no_claim_and_its_devices_are_fr
             patched.setattr(Client, "bind", refuse)
             await world.add(asking(name="p"))
             assert await world.unschedulable("p") == 'running Bind plugin "DefaultBinder": not here'
-            assert await claims(world) == []
+            assert await world.items(RESOURCE_CLAIMS) == []
         await world.add(asking(name="q"))
         await world.bound("q")
 
 
-async def test_a_claim_that_could_not_be_made_is_the_pods_problem_in_upstreams_words(
+async def test_a_failed_creation_of_the_claim_is_reported_in_upstreams_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     create = Client.create
@@ -306,7 +292,7 @@ async def test_a_claim_that_could_not_be_made_is_the_pods_problem_in_upstreams_w
         assert await world.unschedulable("p") == text
 
 
-async def test_a_claim_left_from_an_earlier_attempt_is_deleted_and_the_pod_bound_with_another() -> None:
+async def test_a_claim_left_from_an_earlier_attempt_is_replaced() -> None:
     async with World("scheduler") as world:
         await cluster_with_devices(world)
         pod = await world.add(asking(name="p", schedulingGates=[{"name": "g"}]))
@@ -316,5 +302,5 @@ async def test_a_claim_left_from_an_earlier_attempt_is_deleted_and_the_pod_bound
         made = await world.client.create(RESOURCE_CLAIMS, {**left, "spec": make_claim("x")["spec"]})
         await world.client.patch(PODS, "p", {"spec": {"schedulingGates": None}}, "ns", type="merge")
         await world.bound("p")
-        (claim,) = await claims(world)
+        (claim,) = await world.items(RESOURCE_CLAIMS)
         assert claim["metadata"]["uid"] != made["metadata"]["uid"]

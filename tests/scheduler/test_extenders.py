@@ -1,4 +1,4 @@
-"""Extenders are asked over HTTP which nodes a pod may go to, which are better, and to bind it."""
+"""HTTP extenders that filter, prioritize and bind."""
 
 from __future__ import annotations
 
@@ -18,62 +18,59 @@ from controllers.scheduler.framework.status import Code, FitError, SchedulingErr
 from controllers.scheduler.plugins.extenders import ExtenderError, Extenders
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.extenderserver import extender
+from tests.scheduler.test_configuration import document
 from tests.support.objects import info, make_node
 
-HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+pytestmark = pytest.mark.real_time
 
 
 def extenders(*settings: Json) -> Extenders:
-    return Extenders(parse({**HEAD, "extenders": list(settings)}).extenders)
+    return Extenders(parse(document(extenders=list(settings))).extenders)
 
 
-def placed(asked: Extenders, nodes: Sequence[Json] = (), **pod: Any) -> str:
-    """Where a pod goes, on three nodes that are alike if none are given."""
+async def place(extenders: Extenders, nodes: Sequence[Json] = (), **pod: Any) -> str:
+    """Return the node that a pod gets, by default one of three equal nodes."""
     cluster = Cluster(*(nodes or (make_node(f"n{number}") for number in range(3))))
     plugins = cluster.evaluator.plugins
-    evaluator = Evaluator(cluster.cache, plugins, cluster.reach, random.Random(0), extenders=asked)
-
-    async def place() -> str:
-        try:
-            return (await evaluator.place(Cycle(info(**pod)))).name
-        finally:
-            await asked.close()
-
-    return asyncio.run(place())
+    evaluator = Evaluator(cluster.cache, plugins, cluster.reach, random.Random(0), extenders=extenders)
+    try:
+        return (await evaluator.place(Cycle(info(**pod)))).name
+    finally:
+        await extenders.close()
 
 
 @pytest.mark.parametrize("by_name", [False, True])
-def test_nodes_that_an_extender_refuses_are_out_and_those_it_likes_are_better(by_name: bool) -> None:
-    with extender() as played:
-        all_verbs = {"urlPrefix": played.url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 3,
+async def test_an_extender_filters_and_prioritizes_nodes(by_name: bool) -> None:
+    with extender() as served:
+        all_verbs = {"urlPrefix": served.url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 3,
                      "nodeCacheCapable": by_name}  # fmt: skip
-        assert placed(extenders(all_verbs)) == "n2"
-        assert placed(extenders(all_verbs), labels={"off": "n2"}) == "n1"
+        assert await place(extenders(all_verbs)) == "n2"
+        assert await place(extenders(all_verbs), labels={"off": "n2"}) == "n1"
         with pytest.raises(FitError) as caught:
-            placed(extenders(all_verbs), labels={"off": "n2.n1", "never": "n0"})
+            await place(extenders(all_verbs), labels={"off": "n2.n1", "never": "n0"})
         diagnosis = caught.value.diagnosis
         assert diagnosis.text == "0/3 nodes are available: 1 never there, 2 not there."
         assert diagnosis.plugins == {"Extender"}
         assert (diagnosis.code_of("n1"), diagnosis.code_of("n0")) == (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
 
 
-def test_an_extender_that_fails_fails_the_attempt_unless_it_may_be_passed_over() -> None:
-    with extender() as played:
-        one = {"urlPrefix": played.url, "filterVerb": "filter"}
+async def test_a_failing_extender_fails_the_attempt_unless_it_is_ignorable() -> None:
+    with extender() as served:
+        one = {"urlPrefix": served.url, "filterVerb": "filter"}
         with pytest.raises(SchedulingError, match=r"^broken$"):
-            placed(extenders(one), labels={"broken": "yes"})
-        assert placed(extenders({**one, "ignorable": True}), labels={"broken": "yes"})
+            await place(extenders(one), labels={"broken": "yes"})
+        assert await place(extenders({**one, "ignorable": True}), labels={"broken": "yes"})
         with pytest.raises(SchedulingError, match=r"^failed missing with extender at URL http.*/missing, code 404$"):
-            placed(extenders({**one, "filterVerb": "missing"}))
-        # Without scores from it the pod goes where the plugins say.
-        assert placed(extenders({"urlPrefix": played.url, "prioritizeVerb": "missing", "weight": 1}))
+            await place(extenders({**one, "filterVerb": "missing"}))
+        # Without its scores the plugins decide.
+        assert await place(extenders({"urlPrefix": served.url, "prioritizeVerb": "missing", "weight": 1}))
         nowhere = {"urlPrefix": "http://127.0.0.1:1", "filterVerb": "filter"}
         with pytest.raises(SchedulingError, match=r'^Post "http://127\.0\.0\.1:1/filter": '):
-            placed(extenders(nowhere))
+            await place(extenders(nowhere))
 
 
-#: What stands behind a verb's name, b"" for nothing for ever, and what is said of it.
-STRANGE_ANSWERS = {
+#: Response bodies by verb, b"" for none at all, and the errors that they cause.
+INVALID_RESPONSES = {
     "silent": (b"", r'^Post "http://127\.0\.0\.1:\d+/silent": context deadline exceeded$'),
     "cut": (b"{", r'^Post "http://127\.0\.0\.1:\d+/cut": the answer is not JSON: '),
     "text": (b'"n0"', "^an extender's answer is not an object$"),
@@ -84,10 +81,9 @@ STRANGE_ANSWERS = {
 }
 
 
-@pytest.mark.real_time
-@pytest.mark.parametrize("verb", STRANGE_ANSWERS)
-async def test_an_answer_that_an_extender_may_not_give_is_an_error_that_says_so(verb: str) -> None:
-    answer, text = STRANGE_ANSWERS[verb]
+@pytest.mark.parametrize("verb", INVALID_RESPONSES)
+async def test_an_invalid_response_of_an_extender_is_an_error(verb: str) -> None:
+    answer, text = INVALID_RESPONSES[verb]
     over = asyncio.Event()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -111,31 +107,28 @@ async def test_an_answer_that_an_extender_may_not_give_is_an_error_that_says_so(
         await over.wait()
 
 
-def test_an_extender_of_some_resources_is_asked_about_pods_that_want_them() -> None:
-    with extender() as played:
+async def test_an_extender_with_managed_resources_is_called_only_for_pods_that_request_them() -> None:
+    with extender() as served:
         managed = [{"name": "example.com/foo", "ignoredByScheduler": True}]
-        asked = extenders({"urlPrefix": played.url, "filterVerb": "filter", "managedResources": managed})
-        placed(asked, labels={"broken": "yes"})
-        assert played.asked == []
+        asked = extenders({"urlPrefix": served.url, "filterVerb": "filter", "managedResources": managed})
+        await place(asked, labels={"broken": "yes"})
+        assert served.calls == []
         containers = [{"name": "c", "image": "i", "resources": {"requests": {"example.com/foo": "1"}}}]
         nodes = [make_node("n0", extra={"example.com/foo": "1"})]
         with pytest.raises(SchedulingError, match="broken"):
-            placed(asked, nodes, labels={"broken": "yes"}, containers=containers)
+            await place(asked, nodes, labels={"broken": "yes"}, containers=containers)
 
 
-def test_an_extender_may_bind() -> None:
-    async def scenario(url: str) -> None:
-        asked = extenders({"urlPrefix": url, "filterVerb": "filter"}, {"urlPrefix": url, "bindVerb": "bind"})
-        pod = info("p")
-        assert await asked.bind(pod, "n1")
+async def test_an_extender_may_bind() -> None:
+    with extender() as served:
+        filtering, binding = {"urlPrefix": served.url, "filterVerb": "f"}, {"urlPrefix": served.url, "bindVerb": "bind"}
+        binder = extenders(filtering, binding)
+        assert await binder.bind(info("p"), "n1")
         with pytest.raises(ExtenderError, match=r"^taken$"):
-            await asked.bind(info("taken"), "n1")
-        assert not await extenders({"urlPrefix": url, "filterVerb": "filter"}).bind(pod, "n1")
-        await asked.close()
-
-    with extender() as played:
-        asyncio.run(scenario(played.url))
-        assert played.asked[0][1] | {"PodUID": ""} == {"PodName": "p", "PodNamespace": "ns", "PodUID": "", "Node": "n1"}
+            await binder.bind(info("taken"), "n1")
+        assert not await extenders(filtering).bind(info("p"), "n1")
+        await binder.close()
+        assert served.calls[0][1] | {"PodUID": ""} == {"PodName": "p", "PodNamespace": "ns", "PodUID": "", "Node": "n1"}
 
 
 ONE = {"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f"}
@@ -153,6 +146,6 @@ ONE = {"urlPrefix": "http://127.0.0.1:1", "filterVerb": "f"}
         ([{**ONE, "tlsConfig": {"caFile": "/nowhere"}}], r"extenders\[0\].tlsConfig.ca: "),
     ],
 )
-def test_what_an_extender_may_not_say(given: list[Json], text: str) -> None:
+def test_an_invalid_extender_is_rejected(given: list[Json], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
-        parse({**HEAD, "extenders": given})
+        parse(document(extenders=given))

@@ -1,4 +1,4 @@
-"""Groups of pods are placed together (gates GenericWorkload, GangScheduling, TopologyAwareWorkloadScheduling)."""
+"""Placement of pod groups (gates GenericWorkload, GangScheduling, TopologyAwareWorkloadScheduling)."""
 
 from __future__ import annotations
 
@@ -7,23 +7,16 @@ from typing import Any
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import NODES, POD_GROUPS, PODS
 from tests.scheduler.world import World, scheduled
-from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice
+from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_pod_group, make_slice
 from tests.support.virtual import passes
 
 GATES = "GenericWorkload=true,GangScheduling=true"
 TOPOLOGY = f"{GATES},TopologyAwareWorkloadScheduling=true"
+BY_RACK = {"topology": [{"key": "rack"}]}
 TOO_FEW = (
     "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled, one or more plugins asked to "
     "wait and no plugin rejected pod"
 )
-
-
-def group(name: str = "g", count: int = 0, **spec: Any) -> Json:
-    """A gang of at least `count` pods; 0: pods that need not be placed together."""
-    policy = {"gang": {"minCount": count}} if count else {"basic": {}}
-    metadata = {"name": name, "namespace": "ns"}
-    spec = {"schedulingPolicy": policy, **spec}
-    return {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata, "spec": spec}
 
 
 def member(name: str, cpu: str = "1", of: str = "g", **spec: Any) -> Json:
@@ -35,23 +28,27 @@ async def condition(world: World, name: str = "g") -> Json:
     return next((each for each in found if each["type"] == "PodGroupScheduled"), {})
 
 
+async def verdict(world: World) -> tuple[str, str, str]:
+    """Return status, reason and message of the group's condition."""
+    found = await condition(world)
+    return found["status"], found["reason"], found["message"]
+
+
 async def nodes(world: World) -> dict[str, str | None]:
-    """Where the pods are."""
+    """Return the node of each pod by name."""
     return {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in await world.items(PODS)}
 
 
-async def test_of_a_gang_that_does_not_fit_no_pod_is_bound_until_all_can_be() -> None:
+async def test_no_pod_of_a_gang_is_bound_until_all_fit() -> None:
     async with World("scheduler", gates=GATES) as world:
-        await world.add(make_node("n1", cpu="2"), group(count=3), member("a"), member("b"), member("c"))
+        await world.add(make_node("n1", cpu="2"), make_pod_group(count=3), member("a"), member("b"), member("c"))
         await passes(30)
         assert set((await nodes(world)).values()) == {None}
         said = {name: scheduled(await world.pod(name))["message"] for name in "abc"}
         assert sorted(said.values())[1:] == [TOO_FEW, TOO_FEW]
         assert min(said.values()).startswith("0/1 nodes are available: 1 Insufficient cpu.")
-        found = await condition(world)
-        told = found["status"], found["reason"], found["message"]
-        assert told == ("False", "Unschedulable", "pod group is unschedulable")
-        # What was tried keeps nobody else from the node.
+        assert await verdict(world) == ("False", "Unschedulable", "pod group is unschedulable")
+        # The failed attempt keeps no other pod off the node.
         await world.add(make_pod("other", requests={"cpu": "2"}))
         await world.bound("other")
         await world.client.delete(PODS, "other", "ns", grace_period=0)
@@ -61,9 +58,9 @@ async def test_of_a_gang_that_does_not_fit_no_pod_is_bound_until_all_can_be() ->
         assert (await condition(world))["status"] == "True"
 
 
-async def test_without_their_gate_gangs_start_one_by_one() -> None:
+async def test_without_the_gate_pods_of_a_gang_are_bound_one_by_one() -> None:
     async with World("scheduler", gates=GATES, component_gates={"GangScheduling": False}) as world:
-        await world.add(make_node("n1", cpu="2"), group(count=3), member("a"))
+        await world.add(make_node("n1", cpu="2"), make_pod_group(count=3), member("a"))
         await world.bound("a")
         await world.add(member("b"), member("c"))
         await passes(30)
@@ -75,66 +72,54 @@ async def test_pods_of_a_gang_wait_for_their_group_and_for_each_other() -> None:
     async with World("scheduler", gates=GATES) as world:
         await world.add(make_node("n1"), member("a"))
         await passes(30)
-        await world.add(group(count=2))
+        await world.add(make_pod_group(count=2))
         await passes(30)
         assert scheduled(await world.pod("a")) == {}
         await world.add(member("b"))
         await passes(1)
         assert await nodes(world) == {"a": "n1", "b": "n1"}
-        # One that comes later finds as many placed as the gang needs.
+        # A later pod finds as many placed as the gang needs.
         await world.add(member("c"))
         await world.bound("c")
 
 
-async def test_without_the_policy_of_a_gang_each_pod_goes_where_it_fits() -> None:
+async def test_pods_of_a_group_with_the_basic_policy_are_bound_one_by_one() -> None:
     async with World("scheduler", gates=GATES) as world:
-        await world.add(make_node("n1", cpu="2"), group(), member("a"), member("large", cpu="9"))
+        await world.add(make_node("n1", cpu="2"), make_pod_group(), member("a"), member("large", cpu="9"))
         await world.bound("a")
         assert "Insufficient cpu" in await world.unschedulable("large")
         await passes(1)
         assert (await condition(world))["status"] == "True"
 
 
-async def test_members_share_a_claim_that_is_allocated_while_they_are_placed() -> None:
+async def test_members_share_a_claim_that_their_placement_allocates() -> None:
     async with World("scheduler", "resourceclaim-controller", gates=GATES) as world:
-        await world.add(
-            make_device_class(), make_node("n1"), make_node("n2"), make_slice("n2", 1), make_claim("c"), group(count=2)
-        )
-        entry = {"name": "shared", "resourceClaimName": "c"}
-        await world.add(*(member(name, resourceClaims=[entry]) for name in "ab"))
+        await world.add(make_device_class(), make_node("n1"), make_node("n2"), make_slice("n2", 1), make_claim("c"))
+        await world.add(make_pod_group(count=2), *(member(name, claims={"shared": "c"}) for name in "ab"))
         await passes(0.5)
         assert await nodes(world) == {"a": "n2", "b": "n2"}
         claim = await world.claim("c")
         assert sorted(user["name"] for user in claim["status"]["reservedFor"]) == ["a", "b"]
 
 
-async def test_devices_that_a_gang_tried_in_vain_are_free_for_others() -> None:
+async def test_a_failed_attempt_of_a_gang_leaves_its_devices_to_other_pods() -> None:
     async with World("scheduler", gates=GATES) as world:
-        await world.add(
-            make_device_class(),
-            make_node("n1"),
-            make_slice("n1", 1),
-            make_claim("a"),
-            make_claim("b"),
-            make_claim("other"),
-            group(count=2),
-        )
-        for name in "ab":
-            await world.add(member(name, resourceClaims=[{"name": "d", "resourceClaimName": name}]))
+        await world.add(make_device_class(), make_node("n1"), make_slice("n1", 1))
+        await world.add(make_claim("a"), make_claim("b"), make_claim("other"))
+        await world.add(make_pod_group(count=2), *(member(name, claims={"d": name}) for name in "ab"))
         await passes(20)
         assert (await world.claim("a")).get("status", {}).get("allocation") is None
-        await world.add(make_pod("other", resourceClaims=[{"name": "d", "resourceClaimName": "other"}]))
+        await world.add(make_pod("other", claims={"d": "other"}))
         await world.bound("other")
 
 
-async def test_a_group_goes_to_the_part_of_the_cluster_that_takes_most_of_it_and_stays_there() -> None:
+async def test_a_group_goes_to_the_domain_that_takes_most_of_its_pods_and_stays_there() -> None:
     async with World("scheduler", gates=TOPOLOGY) as world:
         await world.add(
             make_node("a1", cpu="9"), make_node("b1", cpu="2", labels={"rack": "b"}),
             make_node("c1", cpu="2", labels={"rack": "c"}), make_node("c2", cpu="1", labels={"rack": "c"}),
         )  # fmt: skip
-        await world.add(*(member(name) for name in "pqr"))
-        await world.add(group(count=2, schedulingConstraints={"topology": [{"key": "rack"}]}))
+        await world.add(*(member(name) for name in "pqr"), make_pod_group(count=2, schedulingConstraints=BY_RACK))
         await passes(1)
         assert set((await nodes(world)).values()) == {"c1", "c2"}
         await world.add(member("s"))
@@ -146,14 +131,10 @@ async def test_a_group_goes_to_the_part_of_the_cluster_that_takes_most_of_it_and
         assert await world.node_of("s") == "c2"
 
 
-async def test_a_group_that_fits_in_no_part_says_in_how_many_it_was_tried() -> None:
+async def test_a_group_that_fits_in_no_domain_says_how_many_were_tried() -> None:
     async with World("scheduler", gates=TOPOLOGY) as world:
-        await world.add(
-            *(make_node(name, cpu="1", labels={"rack": name}) for name in "ab"),
-            group(count=2, schedulingConstraints={"topology": [{"key": "rack"}]}),
-            member("p"),
-            member("q"),
-        )
+        await world.add(*(make_node(name, cpu="1", labels={"rack": name}) for name in "ab"))
+        await world.add(make_pod_group(count=2, schedulingConstraints=BY_RACK), member("p"), member("q"))
         await passes(10)
         text = "0/2 placements are available, first placement status: pod group is unschedulable"
         assert (await condition(world))["message"] == text

@@ -1,4 +1,4 @@
-"""A gate that is off takes away what it stands for, and nothing else."""
+"""Feature gates of the scheduler: a disabled gate removes its feature and nothing else."""
 
 from __future__ import annotations
 
@@ -23,13 +23,11 @@ from controllers.workloads.daemonset.nodes import Eligibility
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.situations import priority_class
 from tests.scheduler.world import World
-from tests.support.objects import info, make_claim, make_device_class, make_node, make_pod, make_slice
-from tests.support.virtual import passes, run
+from tests.support.objects import info, make_claim, make_device_class, make_node, make_pod, make_request, make_slice
+from tests.support.virtual import passes
 
 PLUGIN = node_resources_fit()
-FIT = PLUGIN.name
-RULES = "DRADeviceTaintRules"
-CLAIMING = {"resourceClaims": [{"name": "g", "resourceClaimName": "nowhere"}]}
+CLAIMING: Json = {"claims": {"g": "nowhere"}}
 
 
 async def test_without_dynamic_resource_allocation_a_pod_with_claims_is_scheduled_as_if_it_had_none() -> None:
@@ -39,34 +37,27 @@ async def test_without_dynamic_resource_allocation_a_pod_with_claims_is_schedule
         await world.add(make_node("n"), make_pod("p", **CLAIMING))
         assert await world.node_of("p") == "n"
         await world.add(make_pod("big", requests={"cpu": "99"}, **CLAIMING))
-        # Nothing of devices is in the text either.
         assert await world.unschedulable("big") == (
             "0/1 nodes are available: 1 Insufficient cpu. "
             "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
         )
 
 
-def test_with_it_the_pod_waits_for_its_claim() -> None:
-    refusal = Cluster(make_node("n")).refusal(PodInfo(make_pod("p", **CLAIMING)))
-    assert refusal == '0/1 nodes are available: could not find ResourceClaim "ns/nowhere".'
-    assert (
-        Cluster(make_node("n"), gates={"DynamicResourceAllocation": False}).place(PodInfo(make_pod(**CLAIMING))) == "n"
-    )
+def test_with_dynamic_resource_allocation_a_pod_waits_for_its_claim() -> None:
+    text = '0/1 nodes are available: could not find ResourceClaim "ns/nowhere".'
+    assert Cluster(make_node("n")).refusal(info("p", **CLAIMING)) == text
+    assert Cluster(make_node("n"), gates={"DynamicResourceAllocation": False}).place(info(**CLAIMING)) == "n"
 
 
 @pytest.mark.parametrize("on", [True, False])
 async def test_rules_that_taint_devices_are_followed_only_if_the_gate_is_on(on: bool) -> None:
-    async with World("scheduler", gates="DRADeviceTaintRules=true", component_gates={RULES: on}) as world:
+    async with World(
+        "scheduler", gates="DRADeviceTaintRules=true", component_gates={"DRADeviceTaintRules": on}
+    ) as world:
         await world.add(make_node("n"))
-        taint = {"key": "k", "effect": "NoSchedule"}
-        spec = {"deviceSelector": {"driver": "gpu.example.com"}, "taint": taint}
+        spec = {"deviceSelector": {"driver": "gpu.example.com"}, "taint": {"key": "k", "effect": "NoSchedule"}}
         await world.create(DEVICE_TAINT_RULES, {"metadata": {"name": "r"}, "spec": spec})
-        await world.add(
-            make_device_class(),
-            make_slice("n", 1),
-            make_claim("c"),
-            make_pod("p", claims={"g": "c"}),
-        )
+        await world.add(make_device_class(), make_slice("n", 1), make_claim("c"), make_pod("p", claims={"g": "c"}))
         if on:
             assert "cannot allocate all claims" in await world.unschedulable("p")
         else:
@@ -88,12 +79,11 @@ def test_a_node_must_declare_the_features_that_a_pod_needs_if_the_gate_is_on() -
 
 
 @pytest.mark.parametrize("on", [True, False])
-async def test_what_a_pod_requests_as_a_whole_counts_if_the_gate_is_on(on: bool) -> None:
+async def test_pod_level_requests_count_if_the_gate_is_on(on: bool) -> None:
     gates = {"PodLevelResources": on, "InPlacePodLevelResourcesVerticalScaling": on}
     async with World("scheduler", component_gates=gates) as world:
-        await world.add(
-            make_node("n", cpu="2"), make_pod("p", requests={"cpu": "1"}, resources={"requests": {"cpu": "2"}})
-        )
+        await world.add(make_node("n", cpu="2"))
+        await world.add(make_pod("p", requests={"cpu": "1"}, resources={"requests": {"cpu": "2"}}))
         await world.bound("p")
         await world.add(make_pod("q", requests={"cpu": "500m"}, resources={"requests": {"cpu": "3"}}))
         if on:
@@ -102,22 +92,14 @@ async def test_what_a_pod_requests_as_a_whole_counts_if_the_gate_is_on(on: bool)
             await world.bound("q")
 
 
-async def test_what_a_gate_forbids_is_said_where_pods_would_have_to_go_first() -> None:
+async def test_an_error_for_a_disabled_gate_is_reported_by_preemption() -> None:
     async with World("scheduler", component_gates={"DRAConsumableCapacity": False}) as world:
-        await world.add(
-            make_node("n", cpu="1"),
-            priority_class("low", 1),
-            priority_class("high", 2),
-            make_pod("p", requests={"cpu": "1"}, priorityClassName="low"),
-        )
+        await world.add(make_node("n", cpu="1"), priority_class("low", 1), priority_class("high", 2))
+        await world.add(make_pod("p", requests={"cpu": "1"}, priorityClassName="low"))
         await world.bound("p")
-        await world.add(make_device_class(), make_slice("n", 1))
-        claim = make_claim("c")
-        claim["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {"requests": {"memory": "1"}}
-        await world.add(claim)
-        named = [{"name": "g", "resourceClaimName": "c"}]
-        pod = make_pod("q", requests={"cpu": "1"}, priorityClassName="high", resourceClaims=named)
-        await world.add(pod)
+        request = make_request(capacity={"requests": {"memory": "1"}})
+        await world.add(make_device_class(), make_slice("n", 1), make_claim("c", requests=[request]))
+        await world.add(make_pod("q", requests={"cpu": "1"}, priorityClassName="high", claims={"g": "c"}))
         assert await world.unschedulable("q") == (
             '0/1 nodes are available: 1 Insufficient cpu. preemption: running "DynamicResources" filter plugin: claim'
             " ns/c, request r: has capacity requests, but the DRAConsumableCapacity feature is disabled"
@@ -125,7 +107,7 @@ async def test_what_a_gate_forbids_is_said_where_pods_would_have_to_go_first() -
 
 
 def prioritized(cluster: Cluster) -> PodInfo:
-    """A pod that would rather have a big device, which only n1 has."""
+    """Build a pod that prefers a big device. Only n1 has one."""
     cluster.allocator.inventory.upsert_class(make_device_class())
     for name, size in (("n0", "small"), ("n1", "big")):
         item = make_slice(name, 1, attributes={"size": {"string": size}})
@@ -156,28 +138,23 @@ def test_without_queueing_hints_every_event_that_a_plugin_registered_wakes_its_p
     assert hints_of(PLUGIN, uses_queueing_hints=False) == dict.fromkeys(hints_of(PLUGIN))
 
 
-def test_without_popping_from_the_backoff_rejected_pods_wait_until_it_is_over() -> None:
-    async def scenario(early: bool) -> bool:
-        hints = {FIT: hints_of(PLUGIN)}
-        queue = SchedulingQueue(lambda _: None, hints, pop_from_backoff=early)
-        queue.add(info("p", requests={"cpu": "2"}))
-        pod = await queue.pop()
-        queue.put_back(pod, (FIT,))
-        queue.notify(Event(ClusterEvent.NODE_ADD, None, make_node("n")))
-        assert pod.sub_queue is SubQueue.BACKOFF
-        waiting = asyncio.create_task(queue.pop())
-        await asyncio.sleep(0)
-        at_first = waiting.done()
-        assert (await waiting) is pod
-        return at_first
-
-    assert run(lambda: scenario(True))
-    assert not run(lambda: scenario(False))
+@pytest.mark.parametrize("early", [True, False])
+async def test_without_popping_from_the_backoff_rejected_pods_wait_until_it_is_over(early: bool) -> None:
+    queue = SchedulingQueue(lambda _: None, {PLUGIN.name: hints_of(PLUGIN)}, pop_from_backoff=early)
+    queue.add(info("p", requests={"cpu": "2"}))
+    pod = await queue.pop()
+    queue.put_back(pod, (PLUGIN.name,))
+    queue.notify(Event(ClusterEvent.NODE_ADD, None, make_node("n")))
+    assert pod.sub_queue is SubQueue.BACKOFF
+    waiting = asyncio.create_task(queue.pop())
+    await asyncio.sleep(0)
+    assert waiting.done() is early
+    assert (await waiting) is pod
 
 
 @pytest.mark.parametrize("on", [True, False])
 def test_tolerations_compare_numbers_if_the_gate_is_on(on: bool) -> None:
-    """When a pod is placed and woken, counted in a spread, scored, kept by a DaemonSet, and taken in by its node."""
+    """The gate affects placement, wake-ups, spreading, scoring, DaemonSets, and the admission of the node."""
     slow = {"key": "latency", "value": "20"}
     wanted = [{"key": "latency", "operator": "Lt", "value": "30"}]
     tainted = make_node("n", labels={"zone": "1"}, taints=[{**slow, "effect": "NoSchedule"}])
@@ -192,18 +169,13 @@ def test_tolerations_compare_numbers_if_the_gate_is_on(on: bool) -> None:
     assert hint is not None
     assert hint(info(tolerations=wanted), Event(ClusterEvent.NODE_ADD, None, tainted)) is on
 
-    # A zone that counts has no such pod, nor room for one: the other has too many.
-    constraint = {
-        "topologyKey": "zone",
-        "maxSkew": 1,
-        "whenUnsatisfiable": "DoNotSchedule",
-        "nodeTaintsPolicy": "Honor",
-    }
+    # The tainted zone has no room. If it counts, the other zone has too many pods.
+    of_app = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone", "maxSkew": 1}
+    constraint = {**of_app, "whenUnsatisfiable": "DoNotSchedule", "nodeTaintsPolicy": "Honor"}
     full = make_node("n", labels={"zone": "1"}, pods="0", taints=tainted["spec"]["taints"])
     both = Cluster(full, make_node("m", labels={"zone": "2"}), gates={COMPARISON_GATE: on})
     both.on("m", make_pod(labels={"app": "x"}), make_pod(labels={"app": "x"}))
-    constraint = {**constraint, "labelSelector": {"matchLabels": {"app": "x"}}}
-    spread = {"labels": {"app": "x"}, "topologySpreadConstraints": [constraint]}
+    spread: Json = {"labels": {"app": "x"}, "topologySpreadConstraints": [constraint]}
     if on:
         assert "topology spread constraints" in both.refusal(info(tolerations=wanted, **spread))
     else:

@@ -1,5 +1,6 @@
-"""Each gate of the scheduler, on and off, beside a real kube-scheduler with the same gate: on servers that have every
-feature, so that what is turned off is the scheduler's alone. Runs where a kube-scheduler of 1.36 is on PATH.
+"""Each gate of the scheduler, on and off, beside a real kube-scheduler with the same gate.
+
+The servers have every feature, so that only the scheduler's is disabled. Runs where a kube-scheduler of 1.36 is on PATH.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from controllers.runtime.client import Client
 from tests.scheduler.featuresituations import features
 from tests.scheduler.situations import priorities_and_budgets
 from tests.scheduler.test_beside_kube_scheduler import CONTROLLERS, KUBE_SCHEDULER, SEEDS, client_of, served
-from tests.scheduler.verdicts import played, same
+from tests.scheduler.verdicts import play, same
 from tests.support.patience import ended
 from tests.support.wire import Child, environment
 
@@ -26,7 +27,7 @@ pytestmark = [
     pytest.mark.skipif(KUBE_SCHEDULER is None, reason="no kube-scheduler on PATH"),
     pytest.mark.timeout(600),
 ]
-#: Those that may be on or off, with what has to follow them.
+#: Gates that can be disabled, with the gates that depend on them.
 GATES = {
     "DRAPrioritizedList": "",
     "DRAConsumableCapacity": "",
@@ -58,7 +59,7 @@ ALPHA = (
 
 @asynccontextmanager
 async def scheduled_by(directory: Path, name: str, *scheduler: str) -> AsyncIterator[Client]:
-    """A server that has all features, and a scheduler beside it."""
+    """Run a server with all features, and a scheduler beside it."""
     config = directory / f"{name}.conf"
     with (
         Child(directory / name, f"--controllers={CONTROLLERS}", f"--kubeconfig={config}", *served(ALPHA)),
@@ -79,12 +80,12 @@ async def scheduled_by(directory: Path, name: str, *scheduler: str) -> AsyncIter
 @pytest.mark.real_time
 @pytest.mark.parametrize("on", [True, False], ids=["on", "off"])
 @pytest.mark.parametrize("gate", GATES)
-async def test_both_schedulers_heed_a_gate_alike(gate: str, on: bool, tmp_path: Path) -> None:
+async def test_both_schedulers_follow_a_gate_alike(gate: str, on: bool, tmp_path: Path) -> None:
     given = {**dict(item.split("=") for item in ALPHA.split(",")), gate: str(on).lower()}
     if not on:
         given |= {also: "false" for also in GATES[gate].split(",") if also}
     gates = "--feature-gates=" + ",".join(f"{name}={value}" for name, value in given.items())
-    # Nobody makes devices ready here: conditions are there where they are not waited for.
+    # No driver makes devices ready here. Devices have conditions only where the schedulers ignore them.
     waited = (
         given.get("DRADeviceBindingConditions", "true") == given.get("DRAResourceClaimDeviceStatus", "true") == "true"
     )
@@ -102,7 +103,7 @@ async def test_both_schedulers_heed_a_gate_alike(gate: str, on: bool, tmp_path: 
         scheduled_by(tmp_path, "theirs", *theirs) as real,
     ):
         for number, situation in enumerate(situations):
-            found, expected = await asyncio.gather(played(mine, situation), played(real, situation))
+            found, expected = await asyncio.gather(play(mine, situation), play(real, situation))
             for client in (mine, real):
                 await client.request("POST", "/-/reset", "", None)
             compared += same(found, expected, f"situation {number}")

@@ -1,4 +1,4 @@
-"""Claims made from templates, where something gets in their way."""
+"""Claims generated from templates when their creation is disturbed."""
 
 from __future__ import annotations
 
@@ -13,26 +13,29 @@ from controllers.runtime.kinds import (
     RESOURCE_QUOTAS,
 )
 from tests.scheduler.world import World
-from tests.support.objects import make_claim, make_device_class, make_node, make_pod
+from tests.support.objects import make_claim_template, make_device_class, make_node, make_pod
 from tests.support.virtual import passes
 
-TEMPLATE = {
-    "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "t", "namespace": "ns"},
-    "spec": {"spec": make_claim("c")["spec"]},
-}  # fmt: skip
 
-
-def user(name: str, **spec: Any) -> Json:
+def make_user(name: str, **spec: Any) -> Json:
     return make_pod(name, resourceClaims=[{"name": "d", "resourceClaimTemplateName": "t"}], **spec)
+
+
+async def forbid_claims(world: World) -> None:
+    """Create a quota of no claims."""
+    hard = {"count/resourceclaims.resource.k8s.io": "0"}
+    quota = {"metadata": {"name": "q", "namespace": "ns"}, "spec": {"hard": hard}}
+    created = await world.create(RESOURCE_QUOTAS, quota)
+    await world.client.update_status(RESOURCE_QUOTAS, {**created, "status": {"hard": hard, "used": hard}})
 
 
 async def claims(world: World) -> list[str]:
     return [claim["metadata"]["name"] for claim in await world.items(RESOURCE_CLAIMS)]
 
 
-async def test_the_deleted_claim_of_a_pod_that_waits_is_made_again_within_a_second() -> None:
+async def test_the_deleted_claim_of_a_waiting_pod_is_recreated_within_a_second() -> None:
     async with World("scheduler", "resourceclaim-controller") as world:
-        await world.add(make_device_class(), make_node("n1"), TEMPLATE, user("p"))
+        await world.add(make_device_class(), make_node("n1"), make_claim_template(), make_user("p"))
         await passes(3)
         for _ in range(2):
             (before,) = await claims(world)
@@ -44,14 +47,11 @@ async def test_the_deleted_claim_of_a_pod_that_waits_is_made_again_within_a_seco
             assert named["resourceClaimName"] == after
 
 
-async def test_what_keeps_a_claim_from_being_made_is_told_to_the_pod_in_upstreams_words() -> None:
+async def test_a_failed_creation_of_a_claim_is_an_event_of_the_pod_in_upstreams_words() -> None:
     async with World("resourceclaim-controller") as world:
-        await world.add(TEMPLATE)
-        hard = {"count/resourceclaims.resource.k8s.io": "0"}
-        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "ns"}}
-        made = await world.create(RESOURCE_QUOTAS, {**quota, "spec": {"hard": hard}})
-        await world.client.update_status(RESOURCE_QUOTAS, {**made, "status": {"hard": hard, "used": hard}})
-        await world.add(user("p"))
+        await world.add(make_claim_template())
+        await forbid_claims(world)
+        await world.add(make_user("p"))
         await passes(1)
         event = (await world.items(CORE_EVENTS))[0]
         assert event["reason"] == "FailedResourceClaimCreation"
@@ -60,9 +60,9 @@ async def test_what_keeps_a_claim_from_being_made_is_told_to_the_pod_in_upstream
         assert "exceeded quota: q" in event["message"]
 
 
-async def test_a_pod_that_is_put_on_a_node_by_hand_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_pod_bound_by_hand_causes_no_warnings(caplog: pytest.LogCaptureFixture) -> None:
     async with World("resourceclaim-controller") as world:
-        await world.add(make_node("n1"), TEMPLATE, user("p", nodeName="n1"))
+        await world.add(make_node("n1"), make_claim_template(), make_user("p", nodeName="n1"))
         await passes(3)
         assert len(await claims(world)) == 1
     assert [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []

@@ -1,4 +1,4 @@
-"""Which events wake a pod that a plugin rejected, and which leave it alone: plugin by plugin."""
+"""Queueing hints by plugin: the events that wake a rejected pod, and those that do not."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def bound(name: str = "other", **more: Any) -> Json:
 
 
 def in_namespaces(affinity: Json) -> Json:
-    """The terms are about pods of namespaces with a label: which pods match cannot be told from an event."""
+    """Give the terms a namespaceSelector, so that an event does not tell which pods match."""
     for kind in affinity.values():
         for item in kind["requiredDuringSchedulingIgnoredDuringExecution"]:
             item["namespaceSelector"] = {"matchLabels": {"team": "a"}}
@@ -52,7 +52,7 @@ def in_namespaces(affinity: Json) -> Json:
 
 
 def uses(*claims: str, **more: Any) -> Json:
-    """What has volumes of these claims, the name of one made for the pod being ""."""
+    """Return fields of a pod with volumes of these claims; "" stands for a generated claim."""
     made: Json = {"ephemeral": {"volumeClaimTemplate": {}}}
     volumes = [{"persistentVolumeClaim": {"claimName": name}} if name else made for name in claims]
     return {"volumes": [{"name": f"v{number}", **volume} for number, volume in enumerate(volumes)], **more}
@@ -63,7 +63,6 @@ def disk(name: str, **more: Any) -> Json:
 
 
 def thing(name: str = "", namespace: str = "", labels: Json | None = None, **content: Any) -> Json:
-    """Any object."""
     return {"metadata": {"name": name, "namespace": namespace, "labels": labels or {}}, **content}
 
 
@@ -79,7 +78,7 @@ def migrated(plugins: str) -> Json:
 
 
 def both(*affinities: Json) -> Json:
-    """The terms of all of them, which one pod has to satisfy."""
+    """Join the terms of all, so that one pod has to satisfy them."""
     field = "requiredDuringSchedulingIgnoredDuringExecution"
     return {"podAffinity": {field: [term for each in affinities for term in each["podAffinity"][field]]}}
 
@@ -88,7 +87,7 @@ TEAM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"team": "a"}}}
 BOTH = both(near("x"), {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TEAM]}})
 ZONE = "topology.kubernetes.io/zone"
 SELECTS = node_affinity(term("disk", "In", "ssd"))
-#: The plugin, the waiting pod, the event as (kind, old, new), whether it wakes.
+#: The plugin, the waiting pod, the event as (kind, old, new), and whether it wakes the pod.
 CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool]] = [
     ("NodeUnschedulable", {}, (ClusterEvent.NODE_ADD, None, node()), True),
     ("NodeUnschedulable", {}, (ClusterEvent.NODE_ADD, None, node(unschedulable=True)), False),
@@ -228,7 +227,7 @@ CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool
 
 
 @pytest.mark.parametrize(("plugin", "pod", "event", "wakes"), CASES)
-def test_a_pod_is_woken_by_what_may_help_it(
+def test_a_pod_is_woken_by_events_that_may_help_it(
     plugin: str, pod: Json, event: tuple[ClusterEvent, Json | None, Json | None], wakes: bool
 ) -> None:
     hints = HINTS[plugin]
@@ -237,50 +236,59 @@ def test_a_pod_is_woken_by_what_may_help_it(
     assert (hint is None or hint(PodInfo(make_pod("p", uid="p", **pod)), Event(*event))) == wakes
 
 
-def test_a_pod_that_is_spread_by_the_profiles_constraints_is_woken_by_what_counts_for_them() -> None:
+def test_the_default_constraints_of_a_profile_wake_pods() -> None:
     constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
     selector = from_object({"matchLabels": {"app": "x"}})
     plugin = pod_topology_spread(Cluster().cache, lambda _: selector, [constraint])
     hint = hints_of(plugin)[ClusterEvent.POD_DELETE]
     assert hint is not None
-    woken = [
-        hint(PodInfo(make_pod("p")), Event(ClusterEvent.POD_DELETE, bound(labels={"app": app}), None)) for app in "xy"
-    ]
-    assert woken == [True, False]
+    for app, wakes in (("x", True), ("y", False)):
+        event = Event(ClusterEvent.POD_DELETE, bound(labels={"app": app}), None)
+        assert hint(PodInfo(make_pod("p")), event) is wakes
 
 
-def test_updates_of_nodes_are_told_apart() -> None:
-    plain = node()
-    status = {**plain["status"], "conditions": [{"type": "Ready", "status": "True", "reason": "a"}]}
-    ready = {**plain, "status": status}
-    other_reason = {**plain, "status": {**status, "conditions": [{"type": "Ready", "status": "True", "reason": "b"}]}}
-    noted = {**plain, "metadata": {**plain["metadata"], "annotations": {"a": "b"}}}
-    assert node_events(plain, plain) == []
-    assert node_events(plain, node(cpu="5")) == [ClusterEvent.NODE_ALLOCATABLE]
-    assert node_events(plain, node(labels={"a": "b"})) == [ClusterEvent.NODE_LABEL]
-    assert node_events(plain, node(taints=PREFER)) == [ClusterEvent.NODE_TAINT]
-    assert node_events(node(unschedulable=True), plain) == [ClusterEvent.NODE_TAINT]
-    assert node_events(plain, node(unschedulable=True)) == []
-    assert node_events(plain, ready) == [ClusterEvent.NODE_CONDITION]
-    assert node_events(ready, other_reason) == []
-    assert node_events(plain, noted) == [ClusterEvent.NODE_ANNOTATION]
+def with_condition(reason: str) -> Json:
+    found = node()
+    found["status"]["conditions"] = [{"type": "Ready", "status": "True", "reason": reason}]
+    return found
 
 
-def test_updates_of_pods_are_told_apart() -> None:
-    pod = make_pod("p", uid="p", requests={"cpu": "2"})
-    running = {**pod, "status": {**pod["status"], "phase": "Running"}}
-    generated = {**pod, "status": {**pod["status"], "resourceClaimStatuses": [{"name": "c"}]}}
-    assert pod_events(pod, pod) == [ClusterEvent.POD_OTHER]
-    assert pod_events(pod, running) == [ClusterEvent.POD_OTHER]
-    assert pod_events(pod, make_pod("p", uid="p", requests={"cpu": "2"}, labels={"a": "b"})) == [ClusterEvent.POD_LABEL]
-    assert pod_events(pod, make_pod("p", uid="p", requests={"cpu": "1"})) == [ClusterEvent.POD_SCALE_DOWN]
-    assert pod_events(pod, make_pod("p", uid="p")) == [ClusterEvent.POD_SCALE_DOWN]
-    assert pod_events(pod, make_pod("p", uid="p", requests={"cpu": "3"})) == [ClusterEvent.POD_OTHER]
-    gated = make_pod("p", uid="p", requests={"cpu": "2"}, schedulingGates=[{"name": "g"}, {"name": "h"}])
-    half = make_pod("p", uid="p", requests={"cpu": "2"}, schedulingGates=[{"name": "g"}])
-    assert pod_events(gated, pod) == [ClusterEvent.POD_GATES_ELIMINATED]
-    assert pod_events(gated, half) == [ClusterEvent.POD_OTHER]
-    tolerant = make_pod("p", uid="p", requests={"cpu": "2"}, tolerations=TOLERATES)
-    assert pod_events(pod, tolerant) == [ClusterEvent.POD_TOLERATION]
-    assert pod_events(tolerant, pod) == [ClusterEvent.POD_OTHER]
-    assert pod_events(pod, generated) == [ClusterEvent.POD_GENERATED_CLAIM]
+@pytest.mark.parametrize(
+    ("old", "new", "events"),
+    [
+        (node(), node(), []),
+        (node(), node(cpu="5"), [ClusterEvent.NODE_ALLOCATABLE]),
+        (node(), node(labels={"a": "b"}), [ClusterEvent.NODE_LABEL]),
+        (node(), node(taints=PREFER), [ClusterEvent.NODE_TAINT]),
+        (node(unschedulable=True), node(), [ClusterEvent.NODE_TAINT]),
+        (node(), node(unschedulable=True), []),
+        (node(), with_condition("a"), [ClusterEvent.NODE_CONDITION]),
+        (with_condition("a"), with_condition("b"), []),
+        (node(), {**node(), "metadata": {**node()["metadata"], "annotations": {"a": "b"}}}, [ClusterEvent.NODE_ANNOTATION]),
+    ],
+)  # fmt: skip
+def test_an_update_of_a_node_is_one_event_by_the_changed_field(
+    old: Json, new: Json, events: list[ClusterEvent]
+) -> None:
+    assert node_events(old, new) == events
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "event"),
+    [
+        ({}, {}, ClusterEvent.POD_OTHER),
+        ({}, {"status": {"phase": "Running"}}, ClusterEvent.POD_OTHER),
+        ({}, {"labels": {"a": "b"}}, ClusterEvent.POD_LABEL),
+        ({}, {"requests": {"cpu": "1"}}, ClusterEvent.POD_SCALE_DOWN),
+        ({}, {"requests": {}}, ClusterEvent.POD_SCALE_DOWN),
+        ({}, {"requests": {"cpu": "3"}}, ClusterEvent.POD_OTHER),
+        ({"schedulingGates": [{"name": "g"}, {"name": "h"}]}, {}, ClusterEvent.POD_GATES_ELIMINATED),
+        ({"schedulingGates": [{"name": "g"}, {"name": "h"}]}, {"schedulingGates": [{"name": "g"}]}, ClusterEvent.POD_OTHER),
+        ({}, {"tolerations": TOLERATES}, ClusterEvent.POD_TOLERATION),
+        ({"tolerations": TOLERATES}, {}, ClusterEvent.POD_OTHER),
+        ({}, {"status": {"resourceClaimStatuses": [{"name": "c"}]}}, ClusterEvent.POD_GENERATED_CLAIM),
+    ],
+)  # fmt: skip
+def test_an_update_of_a_pod_is_one_event_by_the_changed_field(old: Json, new: Json, event: ClusterEvent) -> None:
+    usual: Json = {"uid": "p", "requests": {"cpu": "2"}}
+    assert pod_events(make_pod("p", **{**usual, **old}), make_pod("p", **{**usual, **new})) == [event]

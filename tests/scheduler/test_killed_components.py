@@ -1,5 +1,6 @@
-"""Components that are killed at their writes, before and after, and started again: no device is held twice meanwhile, and
-when all pods are gone nothing is left. The same with processes, for hours if wanted: `python -m benchmarks.killed`.
+"""Components that are killed before or after a write and restarted: no device is held twice, and nothing leaks.
+
+`python -m benchmarks.killed` does the same with processes, for as long as wanted.
 """
 
 from __future__ import annotations
@@ -16,26 +17,23 @@ from apiserver.components.in_process import InProcess
 from controllers.manager.manager import Manager
 from controllers.options.options import Options
 from controllers.runtime.client import Client, StatusError
-from controllers.runtime.kinds import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from controllers.runtime.kinds import PODS, RESOURCE_CLAIMS
 from controllers.runtime.transport import Headers, Transport, TransportError
 from controllers.scheduler import Scheduler
 from tests.scheduler.books import Books
 from tests.scheduler.world import World
-from tests.support.objects import make_claim, make_pod
+from tests.support.objects import make_claim, make_claim_template, make_pod, make_request
 from tests.support.virtual import passes
 
-PROCESSES = (
-    ("scheduler",),
-    ("resourceclaim-controller",),
-    ("node-agent", "node-lifecycle-controller"),
-)
+PROCESSES = (("scheduler",), ("resourceclaim-controller",), ("node-agent", "node-lifecycle-controller"))
 NODES, DEVICES = 2, 2
 WAVES, PODS_OF_WAVE = 2, 8
 
 
 class Mortal:
-    """A transport whose process is killed after some writes: before the server sees the next, or after. The first life
-    is as long as is said, those that follow a little longer, up to nine writes, and then again.
+    """A transport whose process is killed at a write, before or after the server sees it.
+
+    The first life ends after `first` writes. Later lives are up to eight writes longer.
     """
 
     def __init__(self, transport: Transport, first: int) -> None:
@@ -44,7 +42,7 @@ class Mortal:
         self.killed = asyncio.Event()
 
     def revive(self) -> None:
-        """Another process begins."""
+        """Start the next life."""
         self._left = self._first + self.lives % 9
         self.lives += 1
         self.killed.clear()
@@ -59,7 +57,7 @@ class Mortal:
         if self._left == 0 and self.lives % 2:
             await self._transport.request(method, path, query, headers, body)
         self.killed.set()
-        raise TransportError("it is dead")
+        raise TransportError("the process is dead")
 
     async def stream(
         self, method: str, path: str, query: str, headers: Mapping[str, str], deadline: float | None = None
@@ -70,20 +68,20 @@ class Mortal:
 
 
 class Process:
-    """A component with informers of its own, started again whenever it was killed."""
+    """A component with informers of its own that restarts whenever it is killed."""
 
     def __init__(self, world: World, names: tuple[str, ...], first: int) -> None:
         self._mortal = Mortal(InProcess(world.server.chain, ADMIN), first)
         self._names, self._client = names, Client(self._mortal, release=world.release)
         self._options = Options(seed=1, nodes=NODES, devices="gpu.example.com", devices_per_node=DEVICES)
-        self.manager = self._made()
+        self.manager = self._make_manager()
 
-    def _made(self) -> Manager:
+    def _make_manager(self) -> Manager:
         return Manager(self._client, self._options, self._names)
 
     @property
     def lives(self) -> int:
-        """How often it began."""
+        """The number of starts."""
         return self._mortal.lives
 
     async def live(self) -> None:
@@ -99,7 +97,7 @@ class Process:
                 await asyncio.gather(running, killed, return_exceptions=True)
             assert self._mortal.killed.is_set(), running
             await asyncio.sleep(1)
-            self.manager = self._made()
+            self.manager = self._make_manager()
 
 
 @asynccontextmanager
@@ -115,38 +113,29 @@ async def living(world: World, first: int) -> AsyncIterator[list[Process]]:
 
 
 def pods_of(wave: int) -> list[Json]:
-    """More than there are devices for: with claims of their own, with one that they share, and without."""
+    """Build more pods than there are devices: with claims of their own, with a shared claim, and without claims."""
     found = []
+    own, shared = {"resourceClaimTemplateName": "one"}, {"resourceClaimName": "shared"}
     for number in range(PODS_OF_WAVE):
-        claim = [
-            {"resourceClaimTemplateName": "one"},
-            {"resourceClaimName": "shared"},
-            {"resourceClaimTemplateName": "one"},
-            None,
-        ][number % 4]
+        claim = [own, shared, own, None][number % 4]
         more: Json = {"resourceClaims": [{"name": "d", **claim}]} if claim else {}
-        pod = make_pod(f"p{wave}-{number}", requests={"cpu": "100m"}, restartPolicy="Never", **more)
-        # Some end by themselves, the others are deleted while they run.
-        pod["metadata"]["annotations"] = {"kubedra.dev/exit-after": "3s"} if number % 2 else {}
-        found.append(pod)
+        # Half of the pods end by themselves. The others are deleted while they run.
+        more["annotations"] = {"kubedra.dev/exit-after": "3s"} if number % 2 else {}
+        found.append(make_pod(f"p{wave}-{number}", requests={"cpu": "100m"}, restartPolicy="Never", **more))
     return found
 
 
 async def play(world: World) -> None:
-    """Waves of pods, each of which begins while the one before ends."""
-    spec = make_claim("x")["spec"]
-    spec["devices"]["requests"][0]["exactly"]["deviceClassName"] = "gpu.example.com"
-    await world.create(
-        RESOURCE_CLAIM_TEMPLATES, {"metadata": {"name": "one", "namespace": "ns"}, "spec": {"spec": spec}}
-    )
-    await world.create(RESOURCE_CLAIMS, {"metadata": {"name": "shared", "namespace": "ns"}, "spec": spec})
+    """Create waves of pods, each while the one before ends."""
+    requests = [make_request(device_class="gpu.example.com")]
+    await world.add(make_claim_template("one", requests=requests), make_claim("shared", requests=requests))
     for wave in range(WAVES):
         pods = pods_of(wave)
         await world.add(*pods)
         for pod in pods:
             name = pod["metadata"]["name"]
             await world.bound(name)
-            if "annotations" in pod["metadata"] and not pod["metadata"]["annotations"]:
+            if "annotations" not in pod["metadata"]:
                 await asyncio.sleep(2)
                 await world.client.delete(PODS, name, "ns", grace_period=1)
     for pod in await world.items(PODS):
@@ -155,7 +144,7 @@ async def play(world: World) -> None:
 
 
 @pytest.mark.parametrize("first", [1, 4])
-async def test_of_components_that_are_killed_at_their_writes_nothing_is_left(first: int) -> None:
+async def test_components_that_are_killed_at_their_writes_leave_nothing_behind(first: int) -> None:
     books = Books()
     async with World("garbage-collector-controller") as world, living(world, first) as processes:
         world.server.log.subscribe(books.read)

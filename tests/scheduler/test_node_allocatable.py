@@ -1,4 +1,4 @@
-"""Devices that stand for resources of their node (gate DRANodeAllocatableResources)."""
+"""Devices that consume allocatable resources of their node (gate DRANodeAllocatableResources)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 
 from apiserver.api.helpers.pod_requests import CLAIM_STATUSES
 from apiserver.api.objects import Json
-from controllers.runtime.kinds import PODS, RESOURCE_CLAIMS
+from controllers.runtime.kinds import PODS
 from tests.scheduler.situations import priority_class
 from tests.scheduler.test_failing_writes import fails, faults
 from tests.scheduler.world import World
-from tests.support.objects import make_device_class, make_node, make_pod, make_slice
+from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_request, make_slice
 from tests.support.virtual import passes
 
 GATE = "DRANodeAllocatableResources=true"
@@ -23,37 +23,26 @@ USELESS = "still not schedulable, preemption: 0/1 nodes are available: 1 Preempt
 
 
 async def cluster(world: World, mappings: Json, devices: int = 3, **device: Any) -> None:
-    """A node of four cores with devices that stand for some of its resources."""
-    await world.add(
-        make_device_class(),
-        make_node("n", cpu="4", memory="8Gi"),
-        make_slice("n", devices, nodeAllocatableResourceMappings=mappings, **device),
-    )
-
-
-async def claim(world: World, name: str, count: int = 1, **request: Any) -> None:
-    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count, **request}
-    spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
-    await world.create(RESOURCE_CLAIMS, {"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
+    """Create a node of four cores with devices that consume some of its resources."""
+    item = make_slice("n", devices, nodeAllocatableResourceMappings=mappings, **device)
+    await world.add(make_device_class(), make_node("n", cpu="4", memory="8Gi"), item)
 
 
 def using(name: str, claim: str, cpu: str = "500m", *, named: bool = True, **spec: Any) -> Json:
-    """A pod whose container uses a claim, where `named`."""
-    pod = make_pod(name, requests={"cpu": cpu}, resourceClaims=[{"name": "g", "resourceClaimName": claim}], **spec)
+    """Build a pod with a claim. Its container uses the claim unless `named` is false."""
     if named:
-        pod["spec"]["containers"][0]["resources"]["claims"] = [{"name": "g"}]
-    return pod
+        return make_pod(name, requests={"cpu": cpu}, claims={"g": claim}, **spec)
+    return make_pod(name, requests={"cpu": cpu}, resourceClaims=[{"name": "g", "resourceClaimName": claim}], **spec)
 
 
 def taken(pod: Json) -> Any:
     return pod["status"].get(CLAIM_STATUSES)
 
 
-async def test_what_a_claim_takes_of_the_node_counts_and_stands_in_the_pod() -> None:
+async def test_resources_of_a_claim_count_on_the_node_and_are_in_the_status_of_the_pod() -> None:
     async with World("scheduler", gates=GATE) as world:
         await cluster(world, TWO_CORES)
-        await claim(world, "c")
-        await world.add(using("p", "c", "1"))
+        await world.add(make_claim("c"), using("p", "c", "1"))
         assert taken(await world.bound("p")) == [
             {"resourceClaimName": "c", "containers": ["c"], "resources": {"cpu": "2"}}
         ]
@@ -62,22 +51,21 @@ async def test_what_a_claim_takes_of_the_node_counts_and_stands_in_the_pod() -> 
         assert (await world.unschedulable("q")).startswith(LACKS)
         await world.add(make_pod("r", requests={"cpu": "1"}))
         await world.bound("r")
-        await claim(world, "d")
-        await world.add(using("s", "d", "100m"))
+        await world.add(make_claim("d"), using("s", "d", "100m"))
         assert (await world.unschedulable("s")).startswith(LACKS)
         for name in ("q", "p"):
             await world.client.delete(PODS, name, "ns", grace_period=0)
-        # As upstream, it is not woken by that, and looked at again after five minutes.
+        # As upstream, that does not wake the pod. It is retried after five minutes.
         await passes(400)
         assert (await world.pod("s"))["spec"].get("nodeName") == "n"
 
 
-async def test_a_part_of_a_capacity_counts_as_its_multiple() -> None:
+async def test_a_consumed_capacity_counts_with_its_multiplier() -> None:
     async with World("scheduler", gates=GATE) as world:
         capacity = {"bytes": {"value": "100Gi"}}
         await cluster(world, PART_OF_MEMORY, 1, capacity=capacity, allowMultipleAllocations=True)
         for name, wanted in (("a", "6Gi"), ("b", "10Gi"), ("c", "1Gi")):
-            await claim(world, name, capacity={"requests": {"bytes": wanted}})
+            await world.add(make_claim(name, requests=[make_request(capacity={"requests": {"bytes": wanted}})]))
         await world.add(using("p", "a"))
         assert taken(await world.bound("p"))[0]["resources"] == {"memory": "3Gi"}
         await world.add(using("q", "b"))
@@ -86,22 +74,20 @@ async def test_a_part_of_a_capacity_counts_as_its_multiple() -> None:
         assert (await world.unschedulable("r")).startswith("0/1 nodes are available: 1 Insufficient memory.")
 
 
-async def test_a_capacity_that_nobody_shares_is_not_consumed() -> None:
+async def test_a_capacity_of_an_exclusive_device_is_not_consumed() -> None:
     async with World("scheduler", gates=GATE) as world:
         await cluster(world, PART_OF_MEMORY, capacity={"bytes": {"value": "1Gi"}})
-        await claim(world, "c")
-        await world.add(using("p", "c"))
+        await world.add(make_claim("c"), using("p", "c"))
         assert await world.unschedulable("p") == (
             'running "DynamicResources" filter plugin: claim ns/c, device gpu-0: ConsumedCapacity is nil, but Capacity'
             " key 'bytes' is set in NodeAllocatableResourceMappings for resource memory"
         )
 
 
-async def test_such_a_claim_is_for_one_pod_and_its_containers() -> None:
+async def test_such_a_claim_needs_a_container_and_serves_one_pod() -> None:
     async with World("scheduler", gates=GATE) as world:
         await cluster(world, TWO_CORES)
-        await claim(world, "c")
-        await world.add(using("p", "c", named=False))
+        await world.add(make_claim("c"), using("p", "c", named=False))
         assert await world.unschedulable("p") == (
             "0/1 nodes are available: 1 claim c: node-allocatable resource claim not referenced by any container"
             f" within the pod. {USELESS}"
@@ -115,14 +101,13 @@ async def test_such_a_claim_is_for_one_pod_and_its_containers() -> None:
 
 
 @pytest.mark.parametrize(("cpu", "fits"), [("2500m", True), ("2499m", False)])
-async def test_a_pod_that_says_what_it_takes_as_a_whole_says_so_of_its_claims(cpu: str, fits: bool) -> None:
+async def test_a_pod_level_request_must_cover_its_claims(cpu: str, fits: bool) -> None:
     async with World("scheduler", gates=GATE) as world:
         await cluster(world, TWO_CORES)
-        await claim(world, "c")
-        await world.add(using("p", "c", "500m", resources={"requests": {"cpu": cpu}}))
+        await world.add(make_claim("c"), using("p", "c", "500m", resources={"requests": {"cpu": cpu}}))
         if fits:
             await world.bound("p")
-            # It counts as it says, no more.
+            # Its pod-level request counts, and no more.
             await world.add(make_pod("q", requests={"cpu": "1500m"}))
             await world.bound("q")
         else:
@@ -132,16 +117,13 @@ async def test_a_pod_that_says_what_it_takes_as_a_whole_says_so_of_its_claims(cp
 
 
 @pytest.mark.parametrize(("devices", "helps"), [(1, True), (2, False)])
-async def test_pods_are_ended_for_what_claims_take_where_that_helps(devices: int, helps: bool) -> None:
+async def test_preemption_frees_resources_for_claims_where_that_helps(devices: int, helps: bool) -> None:
     async with World("scheduler", gates=GATE) as world:
         await cluster(world, TWO_CORES)
-        await world.add(
-            priority_class("low", 1),
-            priority_class("high", 2),
-            make_pod("p", requests={"cpu": "3"}, priorityClassName="low"),
-        )
+        await world.add(priority_class("low", 1), priority_class("high", 2))
+        await world.add(make_pod("p", requests={"cpu": "3"}, priorityClassName="low"))
         await world.bound("p")
-        await claim(world, "c", devices)
+        await world.add(make_claim("c", count=devices))
         await world.add(using("q", "c", priorityClassName="high"))
         text = await world.unschedulable("q")
         assert text.startswith(LACKS)
@@ -151,10 +133,10 @@ async def test_pods_are_ended_for_what_claims_take_where_that_helps(devices: int
         assert bool(ending) is helps
 
 
-async def test_a_pod_that_is_not_bound_after_all_takes_nothing() -> None:
+async def test_a_failed_binding_releases_the_resources_of_claims() -> None:
     async with World("scheduler", gates=GATE) as world:
         await cluster(world, TWO_CORES)
-        await claim(world, "c")
+        await world.add(make_claim("c"))
         rules = faults(world, fails("create", "pods/binding"))
         await world.add(using("p", "c", "1"))
         await world.until(PODS, "ns/p", taken)
@@ -164,25 +146,22 @@ async def test_a_pod_that_is_not_bound_after_all_takes_nothing() -> None:
         await world.bound("q")
 
 
-async def test_it_counts_before_it_is_written() -> None:
+async def test_resources_of_claims_count_before_they_are_written() -> None:
     async with World("scheduler", gates=GATE) as world:
         await world.add(make_device_class(), make_slice("n", 1, nodeAllocatableResourceMappings=TWO_CORES))
-        await claim(world, "c")
-        await world.add(using("p", "c", "1"), make_pod("q", requests={"cpu": "1500m"}))
+        await world.add(make_claim("c"), using("p", "c", "1"), make_pod("q", requests={"cpu": "1500m"}))
         await passes(1)
-        # Both are tried when their node comes, one right after the other.
+        # Both pods are tried when their node comes, one directly after the other.
         await world.add(make_node("n", cpu="4"))
         await passes(5)
-        pods = await world.items(PODS)
-        assert len([pod for pod in pods if pod["spec"].get("nodeName")]) == 1
+        assert len([pod for pod in await world.items(PODS) if pod["spec"].get("nodeName")]) == 1
 
 
 async def test_without_the_gate_devices_are_devices() -> None:
     gates = {"DRANodeAllocatableResources": False}
     async with World("scheduler", gates=GATE, component_gates=gates) as world:
         await cluster(world, TWO_CORES)
-        await claim(world, "c")
-        await world.add(using("p", "c", "1", named=False))
+        await world.add(make_claim("c"), using("p", "c", "1", named=False))
         assert taken(await world.bound("p")) is None
         await world.add(make_pod("q", requests={"cpu": "3"}))
         await world.bound("q")

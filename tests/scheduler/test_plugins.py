@@ -1,4 +1,4 @@
-"""A plugin is a value: what it reads decides what is remembered of it and what wakes its pods."""
+"""Plugins: the fields that they declare to read decide how long verdicts are cached and which events wake pods."""
 
 from __future__ import annotations
 
@@ -28,84 +28,83 @@ WRONG = f"0/1 nodes are available: 1 {WRONG_RACK.reasons[0]}."
 
 
 class Rack:
-    """A filter: pods with a rack go to nodes of that rack. `asked` lists what it was asked."""
+    """A filter that keeps pods with a rack on nodes of that rack. `calls` lists pod and node of each call."""
 
     def __init__(self, **more: Any) -> None:
-        self.asked: list[tuple[str, str]] = []
+        self.calls: list[tuple[str, str]] = []
         reads = Reads(pod=(pod_field("metadata", "annotations", RACK),), node=(node_field("metadata", "labels", RACK),))
         self.plugin = Plugin(**{"name": "Rack", "reads": reads, "filter": self._filter, **more})
 
     def _filter(self, pod: PodInfo, _: None, node: NodeInfo) -> Rejection | None:
-        self.asked.append((pod.name, node.name))
+        self.calls.append((pod.name, node.name))
         wanted = (pod.pod["metadata"].get("annotations") or {}).get(RACK)
         return None if wanted is None or node.labels.get(RACK) == wanted else WRONG_RACK
 
 
 def in_rack(name: str, rack: str | None, **more: Any) -> Json:
-    pod = make_pod(name, **more)
-    return {**pod, "metadata": {**pod["metadata"], "annotations": {RACK: rack} if rack else {}}}
+    return make_pod(name, annotations={RACK: rack} if rack else {}, **more)
 
 
-def of_rack(name: str, rack: str) -> Json:
+def make_rack_node(rack: str, name: str = "n") -> Json:
     return make_node(name, labels={RACK: rack})
 
 
-def test_a_filter_that_is_only_in_the_list_is_asked() -> None:
+def test_an_extra_filter_is_called() -> None:
     rack = Rack()
-    cluster = Cluster(of_rack("a", "1"), of_rack("b", "2"), extra=(rack.plugin,))
+    cluster = Cluster(make_rack_node("1", "a"), make_rack_node("2", "b"), extra=(rack.plugin,))
     assert cluster.place(PodInfo(in_rack("p", "2"))) == "b"
     assert cluster.refusal(PodInfo(in_rack("q", "3"))) == f"0/2 nodes are available: 2 {WRONG_RACK.reasons[0]}."
 
 
-def test_its_verdict_is_remembered_for_pods_that_are_alike_in_what_it_reads() -> None:
+def test_a_verdict_is_cached_for_pods_that_are_equal_in_the_fields_it_reads() -> None:
     rack = Rack()
-    cluster = Cluster(of_rack("n", "1"), extra=(rack.plugin,))
+    cluster = Cluster(make_rack_node("1"), extra=(rack.plugin,))
     for name in ("p", "q"):
         assert cluster.refusal(PodInfo(in_rack(name, "2", labels={"app": name}))) == WRONG
-    assert rack.asked == [("p", "n")]
+    assert rack.calls == [("p", "n")]
     assert cluster.place(PodInfo(in_rack("r", "1"))) == "n"
     assert cluster.place(PodInfo(in_rack("s", None))) == "n"
     assert cluster.place(PodInfo(in_rack("t", "1"))) == "n"
-    assert [pod for pod, _ in rack.asked] == ["p", "r", "s"]
+    assert [pod for pod, _ in rack.calls] == ["p", "r", "s"]
 
 
-def test_its_verdict_is_forgotten_when_the_node_changes() -> None:
+def test_a_verdict_is_invalidated_when_the_node_changes() -> None:
     rack = Rack()
-    cluster = Cluster(of_rack("n", "1"), extra=(rack.plugin,))
+    cluster = Cluster(make_rack_node("1"), extra=(rack.plugin,))
     assert cluster.refusal(PodInfo(in_rack("p", "2"))) == WRONG
-    cluster.cache.set_node(of_rack("n", "2"))
+    cluster.cache.set_node(make_rack_node("2"))
     assert cluster.place(PodInfo(in_rack("p", "2"))) == "n"
 
 
-def test_a_filter_that_declares_nothing_is_asked_every_time_and_its_pods_are_woken_by_everything() -> None:
+def test_a_filter_without_declared_fields_is_always_called_and_every_event_wakes_its_pods() -> None:
     rack = Rack(reads=Plugin(name="default").reads)
-    cluster = Cluster(of_rack("n", "1"), extra=(rack.plugin,))
+    cluster = Cluster(make_rack_node("1"), extra=(rack.plugin,))
     for name in ("p", "q"):
         assert cluster.place(PodInfo(in_rack(name, "1"))) == "n"
-    assert [pod for pod, _ in rack.asked] == ["p", "q"]
+    assert [pod for pod, _ in rack.calls] == ["p", "q"]
     assert hints_of(rack.plugin) == dict.fromkeys(ClusterEvent)
     assert node_comparison((rack.plugin,))({"status": {"a": 1}}, {"status": {"a": 2}})
 
 
-def test_a_remembered_no_gives_way_to_the_no_of_an_earlier_filter() -> None:
+def test_the_rejection_of_an_earlier_filter_wins_over_a_cached_one() -> None:
     def live(pod: PodInfo, _: None, node: NodeInfo) -> Rejection | None:
         return Rejection("Moody", ("node(s) were moody",)) if moody else None
 
     moody = False
     rack = Rack()
-    cluster = Cluster(of_rack("n", "1"), extra=(Plugin(name="Moody", filter=live), rack.plugin))
+    cluster = Cluster(make_rack_node("1"), extra=(Plugin(name="Moody", filter=live), rack.plugin))
     assert cluster.refusal(PodInfo(in_rack("p", "2"))) == WRONG
     moody = True
     assert cluster.refusal(PodInfo(in_rack("q", "2"))) == "0/1 nodes are available: 1 node(s) were moody."
     moody = False
     assert cluster.refusal(PodInfo(in_rack("r", "2"))) == WRONG
-    assert rack.asked == [("p", "n")]
+    assert rack.calls == [("p", "n")]
 
 
 WAKING: list[tuple[str, Event, bool]] = [
-    ("a new node", Event(ClusterEvent.NODE_ADD, None, of_rack("new", "2")), True),
-    ("the label it reads", Event(ClusterEvent.NODE_LABEL, of_rack("n", "1"), of_rack("n", "2")), True),
-    ("another label", Event(ClusterEvent.NODE_LABEL, of_rack("n", "1"), of_rack("n", "1")), False),
+    ("a new node", Event(ClusterEvent.NODE_ADD, None, make_rack_node("2", "new")), True),
+    ("the label it reads", Event(ClusterEvent.NODE_LABEL, make_rack_node("1"), make_rack_node("2")), True),
+    ("another label", Event(ClusterEvent.NODE_LABEL, make_rack_node("1"), make_rack_node("1")), False),
     ("the pod's annotation", Event(ClusterEvent.POD_OTHER, in_rack("p", "2", uid="p"), in_rack("p", "1", uid="p")),
      True),
     ("the pod's other fields", Event(ClusterEvent.POD_OTHER, in_rack("p", "2", uid="p"), in_rack("p", "2", uid="p")),
@@ -116,9 +115,8 @@ WAKING: list[tuple[str, Event, bool]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.real_time
 @pytest.mark.parametrize(("event", "wakes"), [case[1:] for case in WAKING], ids=[case[0] for case in WAKING])
-async def test_what_it_reads_wakes_its_pods(event: Event, wakes: bool) -> None:
+async def test_a_change_of_the_fields_a_filter_reads_wakes_its_pods(event: Event, wakes: bool) -> None:
     plugin = Rack().plugin
     queue = SchedulingQueue(lambda _: None, {plugin.name: hints_of(plugin)})
     queue.add(PodInfo(in_rack("p", "2", uid="p")))
@@ -128,11 +126,10 @@ async def test_what_it_reads_wakes_its_pods(event: Event, wakes: bool) -> None:
     assert (pod.sub_queue is not SubQueue.UNSCHEDULABLE) == wakes
 
 
-def test_who_waits_for_new_nodes_also_hears_of_changed_taints() -> None:
+def test_pods_that_wait_for_new_nodes_are_also_woken_by_taints() -> None:
     assert hints_of(NODE_NAME)[ClusterEvent.NODE_TAINT] is None
 
 
-@pytest.mark.real_time
 async def test_a_hint_that_fails_wakes_the_pod() -> None:
     def broken(_: PodInfo, __: Event) -> bool:
         raise ZeroDivisionError
@@ -145,11 +142,13 @@ async def test_a_hint_that_fails_wakes_the_pod() -> None:
     assert pod.sub_queue is SubQueue.BACKOFF
 
 
-async def test_on_a_server_a_pod_is_bound_once_the_node_has_what_the_filter_wants() -> None:
+async def test_on_a_server_a_pod_is_bound_once_the_filter_accepts_the_node() -> None:
     kernel = node_field("status", "nodeInfo", "kernelVersion")
-    rack = Rack(reads=Reads(node=(kernel,)), filter=lambda _, __, node: None if kernel.read(node.node) == "7" else
-                WRONG_RACK)  # fmt: skip
-    async with World(plugins=(rack.plugin,)) as world:
+
+    def require_7(_: PodInfo, __: None, node: NodeInfo) -> Rejection | None:
+        return None if node.node and kernel.read(node.node) == "7" else WRONG_RACK
+
+    async with World(plugins=(Rack(reads=Reads(node=(kernel,)), filter=require_7).plugin,)) as world:
         await world.add(make_node("n"), make_pod("p"))
         assert WRONG_RACK.reasons[0] in await world.unschedulable("p")
         node = await world.client.get(NODES, "n")
@@ -160,7 +159,7 @@ async def test_on_a_server_a_pod_is_bound_once_the_node_has_what_the_filter_want
         assert await world.node_of("p") == "n"
 
 
-async def test_an_unexpected_error_fails_the_attempt_of_one_pod_and_the_others_go_on() -> None:
+async def test_an_unexpected_error_fails_the_attempt_of_one_pod_only() -> None:
     def broken(pod: PodInfo, _: None, __: NodeInfo) -> Rejection | None:
         if pod.name == "bad":
             raise ZeroDivisionError("rack by zero")
@@ -174,11 +173,8 @@ async def test_an_unexpected_error_fails_the_attempt_of_one_pod_and_the_others_g
         assert await world.node_of("good") == "n"
 
 
-# What the plugins that are built declare
-
-
 class Spy(dict[str, Any]):
-    """A JSON object that notes the paths that are read."""
+    """A JSON object that records the paths that are read."""
 
     def __init__(self, obj: Json, seen: set[tuple[str, ...]], path: tuple[str, ...] = ()) -> None:
         super().__init__({key: self._wrap(value, seen, (*path, key)) for key, value in obj.items()})
@@ -200,9 +196,9 @@ class Spy(dict[str, Any]):
 
 
 class SpiedPod(PodInfo):
-    """A pod that notes what is read of it."""
+    """A pod that records the paths that are read."""
 
-    NOTED = frozenset({"name", "namespace", "key", "uid", "priority"})
+    RECORDED = frozenset({"name", "namespace", "key", "uid", "priority"})
 
     def __init__(self, pod: Json, seen: set[tuple[str, ...]]) -> None:
         super().__init__(Spy(pod, seen))
@@ -210,7 +206,7 @@ class SpiedPod(PodInfo):
         self.seen = seen
 
     def __getattribute__(self, name: str) -> Any:
-        if name in SpiedPod.NOTED and "seen" in super().__getattribute__("__dict__"):
+        if name in SpiedPod.RECORDED and "seen" in super().__getattribute__("__dict__"):
             self.seen.add((name,))
         return super().__getattribute__(name)
 
@@ -242,7 +238,7 @@ def rich_cluster() -> Cluster:
 
 
 def reads_of(plugin: Plugin, pod: SpiedPod, nodes: Iterable[NodeInfo]) -> set[tuple[str, ...]]:
-    """What is read of the pod at all points of an attempt."""
+    """Return the paths of the pod that a plugin reads in an attempt."""
     state = plugin.pre_filter(pod) if plugin.pre_filter else None
     scoring = plugin.pre_score(pod, state) if plugin.pre_score else None
     assert state is not SKIP, "rich_pod() has nothing that the plugin filters by"
@@ -260,7 +256,7 @@ def reads_of(plugin: Plugin, pod: SpiedPod, nodes: Iterable[NodeInfo]) -> set[tu
     [p for p in rich_cluster().evaluator.plugins if p.cacheable and (p.filter or p.has_score) and p.shape is None],
     ids=lambda plugin: plugin.name,
 )
-def test_verdicts_that_are_remembered_depend_on_declared_fields_of_the_pod_alone(plugin: Plugin) -> None:
+def test_cached_verdicts_depend_only_on_declared_fields_of_the_pod(plugin: Plugin) -> None:
     cluster = rich_cluster()
     plugin = next(p for p in cluster.evaluator.plugins if p.name == plugin.name)
     declared: set[tuple[str, ...]] = set()
@@ -275,7 +271,7 @@ def test_verdicts_that_are_remembered_depend_on_declared_fields_of_the_pod_alone
     assert seen
 
 
-def test_all_that_is_kept_of_a_node_is_declared_by_some_plugin() -> None:
+def test_some_plugin_declares_each_field_that_is_kept_of_a_node() -> None:
     seen: set[tuple[str, ...]] = set()
     node = Spy(make_node("n", images=[{"names": ["i"]}], taints=[{"key": "k", "effect": "NoSchedule"}]), seen)
     NodeInfo("n").set_node(node)

@@ -1,4 +1,4 @@
-"""The pods that a selector selects, by node: what is kept is what counting anew would find."""
+"""Cached counts of selected pods by node."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from apiserver.api.selectors.selectors import from_labels
+from apiserver.api.selectors.selectors import LabelSelector, from_labels
 from controllers.scheduler.state import pod_counts as podcounts
-from controllers.scheduler.state.nodes import Cache
+from controllers.scheduler.state.nodes import Cache, NodeInfo
 from controllers.scheduler.state.pod_counts import PodCounts, count_selected
 from controllers.scheduler.state.pod_info import PodInfo
 from tests.support.objects import make_node, make_pod
@@ -18,7 +18,7 @@ SELECTORS = [from_labels({"app": app}) for app in "ab"]
 
 
 def change(rng: random.Random, cache: Cache) -> None:
-    """Something that happens to nodes and pods: one of twenty pods comes, goes, is hidden or is being deleted."""
+    """Change a random node or one of twenty pods."""
     name, number = rng.choice(NODES), rng.randrange(20)
     uid = f"u{number}"
     pod = make_pod(uid, uid=uid, labels={"app": rng.choice("ab")}, namespace="other" if number < 5 else "ns")
@@ -44,7 +44,7 @@ def change(rng: random.Random, cache: Cache) -> None:
             cache.unhide(uid)
 
 
-def test_kept_counts_are_those_of_counting_anew() -> None:
+def test_cached_counts_equal_fresh_counts() -> None:
     for seed in range(10):
         rng, cache = random.Random(seed), Cache()
         counts = PodCounts(cache)
@@ -56,22 +56,25 @@ def test_kept_counts_are_those_of_counting_anew() -> None:
                 assert found.get(name, 0) == count_selected(node, selector, "ns"), (seed, step, name)
 
 
-def test_the_selectors_asked_for_least_recently_are_forgotten_and_counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_used_selectors_are_evicted_and_counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(podcounts, "_SELECTORS", 2)
     cache = Cache()
     cache.set_node(make_node("n0"))
     cache.set_pod(PodInfo(make_pod("p", labels={"app": "a"})), "n0")
     counts = PodCounts(cache)
     counted: list[str] = []
-    monkeypatch.setattr(
-        podcounts, "count_selected", lambda *given: (counted.append(given[2]), count_selected(*given))[1]
-    )
+
+    def count(node: NodeInfo, selector: LabelSelector, namespace: str) -> int:
+        counted.append(namespace)
+        return count_selected(node, selector, namespace)
+
+    monkeypatch.setattr(podcounts, "count_selected", count)
     for namespace in ("x", "ns", "x", "ns", "z", "x", "ns"):
         assert counts.of(SELECTORS[0], namespace)["n0"] == (namespace == "ns")
     assert counted == ["x", "ns", "z", "x", "ns"]
 
 
-def test_counts_are_right_again_after_more_changes_than_the_log_keeps() -> None:
+def test_counts_are_right_after_more_changes_than_the_log_holds() -> None:
     cache = Cache()
     cache.set_node(make_node("n0"))
     counts = PodCounts(cache)
@@ -82,7 +85,7 @@ def test_counts_are_right_again_after_more_changes_than_the_log_keeps() -> None:
     assert counts.of(SELECTORS[0], "ns")["n0"] == 1
 
 
-def test_a_status_that_changes_nothing_that_counts_leaves_the_node_untouched() -> None:
+def test_a_status_update_that_does_not_affect_counts_is_no_change_of_the_node() -> None:
     cache = Cache()
     cache.set_node(make_node("n"))
     pod = make_pod("p", uid="u", labels={"app": "a"})

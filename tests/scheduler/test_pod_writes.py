@@ -1,4 +1,4 @@
-"""What of a pod the scheduler writes when it finds no node, and how it speaks to extenders: without a server."""
+"""Status writes for pods without a node, and TLS settings of extenders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from controllers.scheduler.config.fields import ConfigurationError
 from controllers.scheduler.writes.pods import PodWriter
 from tests.support.objects import make_pod
 from tests.support.recording import RecordingClient
-from tests.support.virtual import run
 
 PEM = b"-----BEGIN CERTIFICATE-----"
 DATA = b64encode(PEM).decode()
@@ -26,11 +25,11 @@ DATA = b64encode(PEM).decode()
         ("n1", None, "left"),
     ],
 )  # fmt: skip
-def test_the_node_that_a_pod_waits_for_is_written_where_it_changes(
+async def test_the_nominated_node_is_written_only_where_it_changes(
     before: str, nominated: str | None, written: str | None
 ) -> None:
     pod, client = make_pod("p", status={"nominatedNodeName": before} if before else {}), RecordingClient()
-    run(lambda: PodWriter(client).write_unscheduled(pod, "Unschedulable", "no", nominated))  # type: ignore[arg-type]
+    await PodWriter(client).write_unscheduled(pod, "Unschedulable", "no", nominated)  # type: ignore[arg-type]
     [(verb, _, (name, body))] = client.writes
     assert (verb, name, body["metadata"]) == ("patch/status", "p", {"uid": pod["metadata"]["uid"]})
     assert body["status"].get("nominatedNodeName", "left") == written
@@ -39,7 +38,7 @@ def test_the_node_that_a_pod_waits_for_is_written_where_it_changes(
     assert condition["observedGeneration"] == 1
 
 
-async def test_nothing_is_written_that_is_so_already() -> None:
+async def test_an_unchanged_nomination_is_not_written() -> None:
     client = RecordingClient()
     await PodWriter(client).nominate(make_pod("p", status={"nominatedNodeName": "n1"}), "n1")  # type: ignore[arg-type]
     assert client.writes == []
@@ -55,13 +54,15 @@ async def test_nothing_is_written_that_is_so_already() -> None:
         ({"insecure": True, "caData": DATA}, True, True), ({"certData": DATA}, True, True),
     ],
 )  # fmt: skip
-def test_an_extender_without_an_authority_is_not_checked(given: Json | None, https: bool, insecure: bool) -> None:
+def test_an_extender_without_a_certificate_authority_is_not_verified(
+    given: Json | None, https: bool, insecure: bool
+) -> None:
     found = _server("https://x", given, https, "tlsConfig")
     assert found.credentials.insecure is insecure
     assert found.authority == (PEM if given and "caData" in given else b"")
 
 
-def test_certificates_are_given_in_place_or_as_files(tmp_path: Path) -> None:
+def test_certificates_are_inline_or_in_files(tmp_path: Path) -> None:
     file = tmp_path / "ca"
     file.write_bytes(b"of the file")
     assert _pem({"caData": DATA, "caFile": str(file)}, "ca", "t") == PEM

@@ -1,4 +1,4 @@
-"""Who has to go for a pod of higher priority, from which node, and when nobody has to."""
+"""Default preemption: the node, the victims, and the text where it does not help."""
 
 from __future__ import annotations
 
@@ -13,42 +13,46 @@ import pytest
 from apiserver.api.objects import Json
 from controllers.scheduler.config.arguments import DEFAULTS
 from controllers.scheduler.framework.framework import Cycle
-from controllers.scheduler.framework.status import FitError, Rejection
+from controllers.scheduler.framework.status import Diagnosis, FitError, Rejection
 from controllers.scheduler.preemption.default import Candidate, Preemption
 from controllers.scheduler.state.nodes import NodeInfo, Nominator
 from controllers.scheduler.state.pod_info import PodInfo
-from controllers.scheduler.writes.evictions import REASON
+from controllers.scheduler.writes.evictions import REASON, Evictions
 from tests.scheduler.cluster import Cluster
+from tests.scheduler.situations import budget
+from tests.scheduler.test_pods_beside_pods import spread
 from tests.support.objects import info, make_node, make_pod, near
 
 
-class _Evictions:
-    """Notes who has to go."""
+class FakeEvictions(Evictions):
+    """Records the names of victims."""
 
     def __init__(self) -> None:
-        self.gone: list[str] = []
+        self.victims: list[str] = []
 
-    async def evict_for_pod(self, pod: PodInfo, node: str, victims: Sequence[PodInfo]) -> None:
-        self.gone = [victim.name for victim in victims]
+    async def evict_for_pod(self, _: PodInfo, __: str, victims: Sequence[PodInfo]) -> None:
+        self.victims = [victim.name for victim in victims]
 
 
-def preempted(
+def preempt(
     cluster: Cluster, pod: PodInfo, budgets: Sequence[Json] = (), nominator: Nominator | None = None
 ) -> tuple[str | None, list[str], str]:
-    """The node that is made free, the pods that have to go in order of importance, and the text if there are none."""
-    evictions = _Evictions()
+    """Return the nominated node, the victims in order of importance, and the text without victims."""
+    evictions = FakeEvictions()
     preemption = Preemption(
-        evictions, cluster.cache, nominator or Nominator(), lambda: budgets, random.Random(0), DEFAULTS  # type: ignore[arg-type]
-    )  # fmt: skip
+        evictions, cluster.cache, nominator or Nominator(), lambda: budgets, random.Random(0), DEFAULTS
+    )
+    cycle, diagnosis = reject(cluster, pod)
+    result = asyncio.run(preemption.post_filter(cycle, diagnosis))
+    return result.nominated, evictions.victims, result.text
 
-    async def attempt() -> tuple[str | None, list[str], str]:
-        cycle = Cycle(pod)
-        with pytest.raises(FitError) as refused:
-            await cluster.evaluator.place(cycle)
-        result = await preemption.post_filter(cycle, refused.value.diagnosis)
-        return result.nominated, evictions.gone, result.text
 
-    return asyncio.run(attempt())
+def reject(cluster: Cluster, pod: PodInfo) -> tuple[Cycle, Diagnosis]:
+    """Make an attempt that fails."""
+    cycle = Cycle(pod)
+    with pytest.raises(FitError) as caught:
+        asyncio.run(cluster.evaluator.place(cycle))
+    return cycle, caught.value.diagnosis
 
 
 def running(name: str, cpu: str, priority: int, started: int = 0, **more: Any) -> Json:
@@ -60,25 +64,17 @@ def urgent(cpu: str = "4", **more: Any) -> PodInfo:
     return info("urgent", requests={"cpu": cpu}, priority=10, **more)
 
 
-def budget(app: str, allowed: int, **status: Any) -> Json:
-    return {
-        "metadata": {"name": app, "namespace": "ns"},
-        "spec": {"selector": {"matchLabels": {"app": app}}},
-        "status": {"disruptionsAllowed": allowed, **status},
-    }
-
-
-def test_as_few_as_needed_go_and_the_least_important_first() -> None:
+def test_as_few_pods_as_needed_are_victims_and_the_least_important_first() -> None:
     cluster = Cluster(make_node("n")).on("n", running("a", "1", 3), running("b", "1", 1), running("c", "2", 2))
-    assert preempted(cluster, urgent("1"))[:2] == ("n", ["b"])
-    assert preempted(cluster, urgent("2"))[:2] == ("n", ["c"])
-    assert preempted(cluster, urgent("3"))[:2] == ("n", ["c", "b"])
-    assert preempted(cluster, urgent("4"))[:2] == ("n", ["a", "c", "b"])
+    assert preempt(cluster, urgent("1"))[:2] == ("n", ["b"])
+    assert preempt(cluster, urgent("2"))[:2] == ("n", ["c"])
+    assert preempt(cluster, urgent("3"))[:2] == ("n", ["c", "b"])
+    assert preempt(cluster, urgent("4"))[:2] == ("n", ["a", "c", "b"])
 
 
-def test_of_equals_the_one_that_started_last_goes() -> None:
+def test_of_equal_pods_the_youngest_is_the_victim() -> None:
     cluster = Cluster(make_node("n", cpu="2")).on("n", running("a", "1", 1, 5), running("b", "1", 1, 9))
-    assert preempted(cluster, urgent("1"))[:2] == ("n", ["b"])
+    assert preempt(cluster, urgent("1"))[:2] == ("n", ["b"])
 
 
 @pytest.mark.parametrize(
@@ -95,14 +91,14 @@ def test_of_equals_the_one_that_started_last_goes() -> None:
 def test_the_node_with_the_least_important_victims_is_chosen(first: list[Json], second: list[Json]) -> None:
     for better, names in (("m", ("m", "n")), ("n", ("n", "m"))):
         cluster = Cluster(make_node("m"), make_node("n")).on(names[0], *first).on(names[1], *second)
-        assert preempted(cluster, urgent())[0] == better
+        assert preempt(cluster, urgent())[0] == better
 
 
 @pytest.mark.parametrize(
-    ("percentage", "at_least", "looked_at"),
+    ("percentage", "at_least", "candidates"),
     [(10, 1, 2), (10, 3, 3), (50, 3, 10), (0, 4, 4), (100, 0, 20), (1, 100, 20)],
 )
-def test_so_many_nodes_are_looked_at_as_the_configuration_says(percentage: int, at_least: int, looked_at: int) -> None:
+def test_the_configuration_limits_the_number_of_candidates(percentage: int, at_least: int, candidates: int) -> None:
     names = [f"n{number:02}" for number in range(20)]
     cluster = Cluster(*(make_node(name) for name in names))
     for name in names:
@@ -115,36 +111,34 @@ def test_so_many_nodes_are_looked_at_as_the_configuration_says(percentage: int, 
             seen.append(node.name)
             return super()._candidate(cycle, node, budgets)
 
-    preemption = Counted(_Evictions(), cluster.cache, Nominator(), list, random.Random(1), arguments)  # type: ignore[arg-type]
-    cycle = Cycle(urgent())
-    with pytest.raises(FitError) as refused:
-        asyncio.run(cluster.evaluator.place(cycle))
-    plan = asyncio.run(preemption.plan(cycle, refused.value.diagnosis))
+    preemption = Counted(FakeEvictions(), cluster.cache, Nominator(), list, random.Random(1), arguments)
+    plan = asyncio.run(preemption.plan(*reject(cluster, urgent())))
     assert plan.chosen is not None
     first = names.index(seen[0])
-    assert seen == (names[first:] + names[:first])[:looked_at]
+    assert seen == (names[first:] + names[:first])[:candidates]
 
 
-def test_pods_that_are_as_important_stay() -> None:
+def test_pods_of_equal_priority_are_no_victims() -> None:
     cluster = Cluster(make_node("n")).on("n", running("a", "4", 10))
     no = "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
-    assert preempted(cluster, urgent()) == ("", [], no)
+    assert preempt(cluster, urgent()) == ("", [], no)
 
 
-def test_a_node_that_would_be_too_small_or_closed_all_the_same_is_not_made_free() -> None:
+def test_a_node_that_preemption_does_not_help_is_no_candidate() -> None:
     cluster = Cluster(make_node("n", cpu="2")).on("n", running("a", "2", 1))
     not_helpful = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
-    assert preempted(cluster, urgent()) == ("", [], not_helpful)
+    assert preempt(cluster, urgent()) == ("", [], not_helpful)
     cluster = Cluster(make_node("n")).on("n", running("a", "1", 1), running("b", "1", 10))
-    assert preempted(cluster, urgent()) == ("", [], "preemption: 0/1 nodes are available: 1 Insufficient cpu.")
+    assert preempt(cluster, urgent()) == ("", [], "preemption: 0/1 nodes are available: 1 Insufficient cpu.")
 
 
-def test_a_pod_that_never_preempts_waits() -> None:
+def test_a_pod_with_preemption_policy_never_does_not_preempt() -> None:
     cluster = Cluster(make_node("n")).on("n", running("a", "4", 1))
     text = "preemption: not eligible due to preemptionPolicy=Never."
-    assert preempted(cluster, urgent(preemptionPolicy="Never")) == (None, [], text)
+    assert preempt(cluster, urgent(preemptionPolicy="Never")) == (None, [], text)
 
 
+DELETED = "2026-01-01T00:00:00Z"
 TERMINATING = {"type": "DisruptionTarget", "status": "True", "reason": REASON}
 
 
@@ -159,68 +153,63 @@ TERMINATING = {"type": "DisruptionTarget", "status": "True", "reason": REASON}
         (10, True, TERMINATING, False),
     ],
 )
-def test_a_pod_waits_for_those_that_go_for_it(priority: int, deleted: bool, condition: Json, waits: bool) -> None:
-    going = running("going", "1", priority, status={"conditions": [condition]})
-    if deleted:
-        going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+def test_a_pod_waits_for_its_terminating_victims(priority: int, deleted: bool, condition: Json, waits: bool) -> None:
+    going = running("going", "1", priority, status={"conditions": [condition]}, deleted=DELETED if deleted else "")
     cluster = Cluster(make_node("n"), make_node("m")).on("n", going, running("a", "3", 1)).on("m", running("b", "4", 9))
-    node, _, text = preempted(cluster, urgent(status={"nominatedNodeName": "n"}))
+    node, _, text = preempt(cluster, urgent(status={"nominatedNodeName": "n"}))
     expected = "preemption: not eligible due to a terminating pod on the nominated node."
     assert (node is None, text == expected) == (waits, waits)
 
 
-def test_a_pod_waits_for_them_before_its_status_names_the_node() -> None:
-    going = running("going", "1", 1, status={"conditions": [TERMINATING]})
-    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+def test_a_pod_waits_for_its_victims_before_its_status_names_the_node() -> None:
+    going = running("going", "1", 1, status={"conditions": [TERMINATING]}, deleted=DELETED)
     cluster = Cluster(make_node("n"), make_node("m")).on("n", going, running("a", "3", 1)).on("m", running("b", "4", 1))
     pod, nominator = urgent(), Nominator()
     nominator.add(pod, "n")
-    assert preempted(cluster, pod, nominator=nominator)[:2] == (None, [])
+    assert preempt(cluster, pod, nominator=nominator)[:2] == (None, [])
 
 
-def test_a_pod_does_not_wait_for_a_node_that_it_cannot_have_any_more() -> None:
-    going = running("going", "4", 1, status={"conditions": [TERMINATING]})
-    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+def test_a_pod_does_not_wait_for_a_nominated_node_that_rejects_it() -> None:
+    going = running("going", "4", 1, status={"conditions": [TERMINATING]}, deleted=DELETED)
     taints = [{"key": "k", "value": "v", "effect": "NoSchedule"}]
     cluster = Cluster(make_node("n", taints=taints), make_node("m")).on("n", going).on("m", running("b", "4", 9))
-    assert preempted(cluster, urgent(status={"nominatedNodeName": "n"}))[:2] == ("m", ["b"])
+    assert preempt(cluster, urgent(status={"nominatedNodeName": "n"}))[:2] == ("m", ["b"])
 
 
-def test_budgets_are_kept_where_they_can_be() -> None:
-    kept = {"labels": {"app": "kept"}}
-    cluster = (
-        Cluster(make_node("m"), make_node("n")).on("m", running("low", "4", 1, **kept)).on("n", running("high", "4", 5))
-    )
-    assert preempted(cluster, urgent(), [budget("kept", 0)])[:2] == ("n", ["high"])
+def test_nodes_without_violations_of_budgets_are_preferred() -> None:
+    cluster = Cluster(make_node("m"), make_node("n")).on("n", running("high", "4", 5))
+    cluster.on("m", running("low", "4", 1, labels={"app": "kept"}))
+    violated = budget("b", "kept", 0)
+    assert preempt(cluster, urgent(), [violated])[:2] == ("n", ["high"])
     for harmless in (
-        budget("kept", 1),
-        budget("other", 0),
-        budget("kept", 0, disruptedPods={"low": "2026-01-01T00:00:00Z"}),
-        {**budget("kept", 0), "metadata": {"name": "kept", "namespace": "elsewhere"}},
-        {**budget("kept", 0), "spec": {"selector": {}}},
+        budget("b", "kept", 1),
+        budget("b", "other", 0),
+        {**violated, "status": {**violated["status"], "disruptedPods": {"low": DELETED}}},
+        {**violated, "metadata": {"name": "b", "namespace": "elsewhere"}},
+        {**violated, "spec": {"selector": {}}},
     ):
-        assert preempted(cluster, urgent(), [harmless])[:2] == ("m", ["low"])
+        assert preempt(cluster, urgent(), [harmless])[:2] == ("m", ["low"])
 
 
-def test_the_second_pod_of_a_budget_for_one_violates_it_and_who_is_protected_is_spared_first() -> None:
+def test_pods_that_violate_a_budget_are_reprieved_first() -> None:
     two = [running(name, "1", 1, labels={"app": "x"}) for name in "ab"]
     cluster = Cluster(make_node("n", cpu="3")).on("n", *two, running("free", "1", 5))
-    assert preempted(cluster, urgent("1"), [budget("x", 0)])[:2] == ("n", ["free"])
-    assert preempted(cluster, urgent("1"), [budget("x", 1)])[1] in (["a"], ["b"])
-    assert preempted(cluster, urgent("3"), [budget("x", 1)])[0] == "n"
+    assert preempt(cluster, urgent("1"), [budget("b", "x", 0)])[:2] == ("n", ["free"])
+    assert preempt(cluster, urgent("1"), [budget("b", "x", 1)])[1] in (["a"], ["b"])
+    assert preempt(cluster, urgent("3"), [budget("b", "x", 1)])[0] == "n"
 
 
-def test_who_waits_for_the_node_and_is_as_important_counts() -> None:
+def test_nominated_pods_of_equal_priority_count_on_the_node() -> None:
     cluster = Cluster(make_node("n", cpu="2")).on("n", running("a", "1", 1), running("b", "1", 2))
     nominator = Nominator()
     nominator.add(info("first", requests={"cpu": "1"}, priority=10), "n")
-    assert preempted(cluster, urgent("1"), nominator=nominator)[:2] == ("n", ["b", "a"])
+    assert preempt(cluster, urgent("1"), nominator=nominator)[:2] == ("n", ["b", "a"])
     nominator = Nominator()
     nominator.add(info("lesser", requests={"cpu": "1"}, priority=9), "n")
-    assert preempted(cluster, urgent("1"), nominator=nominator)[:2] == ("n", ["a"])
+    assert preempt(cluster, urgent("1"), nominator=nominator)[:2] == ("n", ["a"])
 
 
-def test_a_pod_waits_for_one_node_at_a_time_and_counts_there_for_those_of_no_higher_priority() -> None:
+def test_a_pod_is_nominated_for_one_node_and_counts_there_for_pods_of_no_higher_priority() -> None:
     nominator = Nominator()
     first, second, later = (info(name, priority=5) for name in ("first", "second", "later"))
     assert nominator.before(later, "n1") == []
@@ -238,35 +227,26 @@ def test_a_pod_waits_for_one_node_at_a_time_and_counts_there_for_those_of_no_hig
     assert nominator.waiting == {}
 
 
-def test_pods_that_keep_the_pod_away_can_be_victims_but_it_cannot_be_near_less_important_ones() -> None:
+def test_pods_with_anti_affinity_can_be_victims_but_affinity_to_a_victim_does_not_count() -> None:
     away = running("away", "1", 1, labels={"app": "x"})
     cluster = Cluster(make_node("n", labels={"zone": "1"})).on("n", away, running("b", "1", 2))
-    assert preempted(cluster, urgent("1", affinity=near("x", anti=True)))[:2] == ("n", ["away"])
+    assert preempt(cluster, urgent("1", affinity=near("x", anti=True)))[:2] == ("n", ["away"])
     for priority, expected in ((10, ("n", ["b"])), (9, ("", []))):
         drawn = running("drawn", "2", priority, labels={"app": "x"})
         cluster = Cluster(make_node("n", cpu="4", labels={"zone": "1"})).on("n", drawn, running("b", "2", 2))
-        assert preempted(cluster, urgent("2", affinity=near("x")))[:2] == expected
+        assert preempt(cluster, urgent("2", affinity=near("x")))[:2] == expected
 
 
-def test_a_domain_that_is_full_is_levelled_by_removing_pods() -> None:
-    constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
-    spread = [{**constraint, "labelSelector": {"matchLabels": {"app": "x"}}}]
+def test_victims_reduce_the_skew_of_a_domain() -> None:
     pods = [running(name, "1", priority, labels={"app": "x"}) for name, priority in (("a", 1), ("b", 2))]
-    cluster = Cluster(
-        make_node("n", labels={"zone": "1"}),
-        make_node("m", labels={"zone": "2"}, pods="0"),
-        make_node("o", labels={"zone": "1"}),
-    )
+    in_1: Json = {"labels": {"zone": "1"}}
+    cluster = Cluster(make_node("n", **in_1), make_node("m", pods="0", labels={"zone": "2"}), make_node("o", **in_1))
     cluster.on("n", *pods, running("other", "1", 1))
-    pod = urgent("1", topologySpreadConstraints=spread, labels={"app": "x"})
-    assert preempted(cluster, pod)[:2] == ("n", ["b", "a"])
+    assert preempt(cluster, urgent("1", **spread()))[:2] == ("n", ["b", "a"])
 
 
-def test_pods_of_other_namespaces_are_of_no_use_to_a_full_domain() -> None:
-    constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
-    spread = [{**constraint, "labelSelector": {"matchLabels": {"app": "x"}}}]
+def test_pods_of_other_namespaces_do_not_reduce_the_skew() -> None:
     cluster = Cluster(make_node("n", labels={"zone": "1"}), make_node("m", labels={"zone": "2"}, pods="0"))
     cluster.on("n", running("a", "1", 1, labels={"app": "x"}))
     cluster.on("n", running("elsewhere", "1", 0, labels={"app": "x"}, namespace="other"))
-    pod = urgent("1", topologySpreadConstraints=spread, labels={"app": "x"})
-    assert preempted(cluster, pod)[:2] == ("n", ["a"])
+    assert preempt(cluster, urgent("1", **spread()))[:2] == ("n", ["a"])

@@ -1,4 +1,4 @@
-"""What preemption writes: to the pods that have to go, and to those that waited for their node."""
+"""Writes of preemption: to the victims and to pods that were nominated for the node."""
 
 from __future__ import annotations
 
@@ -17,112 +17,101 @@ from controllers.scheduler.state.pod_info import PodInfo
 from controllers.scheduler.writes.evictions import Evictions
 from tests.scheduler.test_failing_writes import fails, faults
 from tests.scheduler.world import World
-from tests.support.objects import make_node, make_pod
+from tests.support.objects import make_node, make_pod, make_pod_group
 
-HELD = {"finalizers": ["example.com/held"]}
+HELD: Json = {"finalizers": ["example.com/held"]}
 
 
-class Room:
-    """A server with pods, and what makes room there."""
+class EvictingWorld:
+    """A server with pods, and the evictions of a scheduler."""
 
     def __init__(self, world: World) -> None:
         self.world, self.nominator = world, Nominator()
         self.recorder = EventRecorder(world.client, "test-scheduler", "here")
         self.evictions = Evictions(world.client, self.nominator, self.recorder)
 
-    async def pod(self, name: str, priority: int = 0, waits_for: str = "", **metadata: Any) -> PodInfo:
-        made = make_pod(name, schedulerName="test-scheduler")
-        pod = await self.world.create(PODS, {**made, "metadata": {**made["metadata"], **metadata}})
-        if waits_for:
-            patch = {"status": {"nominatedNodeName": waits_for}}
+    async def add(self, name: str, priority: int = 0, nominated: str = "", **fields: Any) -> PodInfo:
+        pod = await self.world.add(make_pod(name, schedulerName="test-scheduler", **fields))
+        if nominated:
+            patch = {"status": {"nominatedNodeName": nominated}}
             pod = await self.world.client.patch(PODS, name, patch, "ns", subresource="status")
         info = PodInfo({**pod, "spec": {**pod["spec"], "priority": priority}})
-        if waits_for:
-            self.nominator.add(info, waits_for)
+        if nominated:
+            self.nominator.add(info, nominated)
         return info
 
-    async def there(self, name: str) -> Json | None:
-        try:
-            return await self.world.pod(name)
-        except StatusError:
-            return None
+    async def names(self) -> list[str]:
+        return sorted(pod["metadata"]["name"] for pod in await self.world.items(PODS))
 
-    async def nominated(self, name: str) -> str | None:
-        found = await self.there(name)
-        return None if found is None else found["status"].get("nominatedNodeName")
+    async def nominations(self) -> dict[str, str | None]:
+        pods = await self.world.items(PODS)
+        return {pod["metadata"]["name"]: pod["status"].get("nominatedNodeName") for pod in pods}
 
     async def events(self) -> list[Json]:
         writing = asyncio.create_task(self.recorder.run())
         await asyncio.sleep(5)
         writing.cancel()
-        return (await self.world.client.list(EVENTS, "ns"))["items"]  # type: ignore[no-any-return]
+        return await self.world.items(EVENTS)
 
 
-async def test_a_victim_is_marked_deleted_and_told_for_whom() -> None:
+async def test_a_victim_gets_a_condition_an_event_and_is_deleted() -> None:
     async with World() as world:
-        room = Room(world)
-        victim, urgent = await room.pod("victim", **HELD), await room.pod("urgent", 10)
-        await room.evictions.evict_for_pod(urgent, "n1", [victim])
-        left = await room.there("victim")
-        assert left is not None
+        evicting = EvictingWorld(world)
+        victim, urgent = await evicting.add("victim", **HELD), await evicting.add("urgent", 10)
+        await evicting.evictions.evict_for_pod(urgent, "n1", [victim])
+        left = await world.pod("victim")
         assert left["metadata"]["deletionTimestamp"]
         [condition] = [c for c in left["status"]["conditions"] if c["type"] == "DisruptionTarget"]
-        assert condition["status"] == "True"
-        assert condition["reason"] == "PreemptionByScheduler"
+        assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
         assert condition["message"] == "test-scheduler: preempting to accommodate a higher priority pod"
-        [event] = await room.events()
+        [event] = await evicting.events()
         assert event["note"] == f"Preempted by pod {urgent.uid} on node n1"
         assert (event["type"], event["reason"], event["action"]) == ("Normal", "Preempted", "Preempting")
         assert event["regarding"]["name"] == "victim"
         assert event["related"]["name"] == "urgent"
 
 
-async def test_a_group_ends_pods_wherever_they_are_and_says_so() -> None:
+async def test_a_group_evicts_pods_of_any_node() -> None:
     async with World() as world:
-        room = Room(world)
-        victims = [await room.pod(name) for name in ("a", "b")]
-        waiting = await room.pod("waiting", 0, "n1")
-        group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup",
-                 "metadata": {"name": "g", "namespace": "ns", "uid": "of-the-group"}}  # fmt: skip
-        await room.evictions.evict_for_group(group, "test-scheduler", victims)
-        assert [await room.there(name) for name in ("a", "b")] == [None, None]
-        notes = [event["note"] for event in await room.events()]
-        assert notes == ["Preempted by podgroup of-the-group on node cluster"] * 2
-        assert await room.nominated(waiting.name) == "n1"
+        evicting = EvictingWorld(world)
+        victims = [await evicting.add(name) for name in ("a", "b")]
+        await evicting.add("waiting", 0, "n1")
+        await evicting.evictions.evict_for_group(make_pod_group(), "test-scheduler", victims)
+        notes = [event["note"] for event in await evicting.events()]
+        assert notes == ["Preempted by podgroup uid-g on node cluster"] * 2
+        assert await evicting.nominations() == {"waiting": "n1"}
 
 
-async def test_a_victim_that_is_going_already_is_left_alone() -> None:
+async def test_a_terminating_victim_is_not_written() -> None:
     async with World() as world:
-        room = Room(world)
-        await room.pod("victim", **HELD)
+        evicting = EvictingWorld(world)
+        await evicting.add("victim", **HELD)
         await world.client.delete(PODS, "victim", "ns")
         victim = PodInfo(await world.pod("victim"))
-        await room.evictions.evict_for_pod(await room.pod("urgent", 10), "n1", [victim])
-        left = await room.there("victim")
-        assert left is not None
-        assert not [c for c in left["status"].get("conditions", ()) if c["type"] == "DisruptionTarget"]
-        assert await room.events() == []
+        await evicting.evictions.evict_for_pod(await evicting.add("urgent", 10), "n1", [victim])
+        conditions = (await world.pod("victim"))["status"].get("conditions", ())
+        assert not [c for c in conditions if c["type"] == "DisruptionTarget"]
+        assert await evicting.events() == []
 
 
 @pytest.mark.parametrize("refusal", [None, ("patch", "pods/status", 409), ("delete", "pods", 409)])
-async def test_a_victim_that_is_gone_meanwhile_counts_as_evicted(refusal: tuple[str, str, int] | None) -> None:
-    """409 is the answer where another pod has its name."""
-
+async def test_a_victim_that_was_deleted_meanwhile_counts_as_evicted(refusal: tuple[str, str, int] | None) -> None:
+    """The server answers 409 where another pod has the name."""
     async with World() as world:
-        room = Room(world)
-        victims = [await room.pod(name) for name in ("gone", "other")]
-        urgent = await room.pod("urgent", 10)
+        evicting = EvictingWorld(world)
+        victims = [await evicting.add(name) for name in ("gone", "other")]
+        urgent = await evicting.add("urgent", 10)
         if refusal is None:
             await world.client.delete(PODS, "gone", "ns")
         else:
             faults(world, fails(*refusal, name="gone"))
-        await room.evictions.evict_for_pod(urgent, "n1", victims)
-        assert await room.there("other") is None
-        assert [event["regarding"]["name"] for event in await room.events()] == ["other"]
+        await evicting.evictions.evict_for_pod(urgent, "n1", victims)
+        assert "other" not in await evicting.names()
+        assert [event["regarding"]["name"] for event in await evicting.events()] == ["other"]
 
 
 async def code_of(write: Awaitable[None]) -> int | None:
-    """With which status it failed."""
+    """Return the status code with which the write failed."""
     try:
         await write
     except StatusError as error:
@@ -132,37 +121,42 @@ async def code_of(write: Awaitable[None]) -> int | None:
 
 @pytest.mark.parametrize(("status", "code"), [(409, None), (429, 429), (500, 500)])
 @pytest.mark.parametrize(("verb", "resource"), [("patch", "pods/status"), ("delete", "pods")])
-async def test_an_eviction_fails_with_what_the_server_says(
+async def test_an_eviction_fails_with_the_error_of_the_server(
     verb: str, resource: str, status: int, code: int | None
 ) -> None:
     async with World() as world:
-        room = Room(world)
+        evicting = EvictingWorld(world)
         faults(world, fails(verb, resource, status))
-        assert await code_of(room.evictions.evict_for_pod(await room.pod("u", 9), "n1", [await room.pod("v")])) == code
+        assert (
+            await code_of(evicting.evictions.evict_for_pod(await evicting.add("u", 9), "n1", [await evicting.add("v")]))
+            == code
+        )
 
 
-async def test_who_waited_for_the_node_and_is_less_important_waits_no_more() -> None:
+async def test_pods_of_lower_priority_lose_their_nomination_for_the_node() -> None:
     async with World() as world:
         await world.add(make_node("n1"))
-        room = Room(world)
+        evicting = EvictingWorld(world)
         waiting = [("low", 1, "n1"), ("equal", 10, "n1"), ("high", 11, "n1"), ("elsewhere", 1, "n2")]
         for name, priority, node in waiting:
-            await room.pod(name, priority, node)
-        await room.evictions.evict_for_pod(await room.pod("urgent", 10), "n1", [])
-        left = {name: await room.nominated(name) for name, _, _ in waiting}
-        assert left == {"low": None, "equal": "n1", "high": "n1", "elsewhere": "n2"}
-        known = {node: sorted(pod.name for pod in pods.values()) for node, pods in room.nominator.waiting.items()}
-        assert known == {"n1": ["equal", "high"], "n2": ["elsewhere"]}
+            await evicting.add(name, priority, node)
+        await evicting.evictions.evict_for_pod(await evicting.add("urgent", 10), "n1", [])
+        expected = {"urgent": None, "low": None, "equal": "n1", "high": "n1", "elsewhere": "n2"}
+        assert await evicting.nominations() == expected
+        nominated = {
+            node: sorted(pod.name for pod in pods.values()) for node, pods in evicting.nominator.waiting.items()
+        }
+        assert nominated == {"n1": ["equal", "high"], "n2": ["elsewhere"]}
 
 
 @pytest.mark.parametrize(("status", "code"), [(0, None), (409, None), (500, 500)])
-async def test_who_waited_and_is_gone_meanwhile_does_not_matter(status: int, code: int | None) -> None:
+async def test_a_nominated_pod_that_was_deleted_meanwhile_is_no_error(status: int, code: int | None) -> None:
     async with World() as world:
-        room = Room(world)
-        await room.pod("low", 1, "n1")
+        evicting = EvictingWorld(world)
+        await evicting.add("low", 1, "n1")
         if status:
             faults(world, fails("patch", "pods/status", status, name="low"))
         else:
             await world.client.delete(PODS, "low", "ns")
-        assert await code_of(room.evictions.evict_for_pod(await room.pod("urgent", 10), "n1", [])) == code
-        assert not room.nominator.waiting
+        assert await code_of(evicting.evictions.evict_for_pod(await evicting.add("urgent", 10), "n1", [])) == code
+        assert not evicting.nominator.waiting

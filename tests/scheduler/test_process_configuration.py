@@ -1,8 +1,9 @@
-"""What a KubeSchedulerConfiguration says of the process: its server, its pace, its lease; and kube-scheduler's own file."""
+"""A KubeSchedulerConfiguration of the process: server, rate limit and leader election; and kube-scheduler's own file."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tests.scheduler.cluster import Cluster
 from tests.scheduler.test_configuration import document
 from tests.support.virtual import passes
 
-#: As `kube-scheduler --write-config-to` of 1.36.2 writes it.
+#: The output of `kube-scheduler --write-config-to` of 1.36.2.
 DEFAULTS = Path(__file__).parent / "kube-scheduler-defaults.yaml"
 KUBECONFIG = """\
 apiVersion: v1
@@ -35,7 +36,7 @@ current-context: a
 
 
 def given(tmp_path: Path, *flags: str, **fields: Any) -> Flags:
-    """What a process is told by a file with these fields, and by flags."""
+    """Read a file with these fields, and flags."""
     (tmp_path / "kubeconfig").write_text(KUBECONFIG)
     connection = {"kubeconfig": str(tmp_path / "kubeconfig"), **fields.pop("clientConnection", {})}
     path = tmp_path / "scheduler.yaml"
@@ -52,9 +53,8 @@ def test_the_file_that_kube_scheduler_writes_means_the_defaults() -> None:
     assert [(plugin.name, plugin.weight) for plugin in plugins] == usual
     assert read_arguments(profile, Features().enabled) == Arguments()
     assert found.process is not None
-    assert (found.process.kubeconfig, found.process.qps, found.process.burst) == (
-        "/etc/kubernetes/scheduler.conf", 50.0, 100,
-    )  # fmt: skip
+    expected = ("/etc/kubernetes/scheduler.conf", 50.0, 100)
+    assert (found.process.kubeconfig, found.process.qps, found.process.burst) == expected
 
 
 def test_the_server_is_that_of_the_file_unless_a_flag_names_one(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_the_server_is_that_of_the_file_unless_a_flag_names_one(tmp_path: Path) 
         given(tmp_path, clientConnection={"kubeconfig": ""})
 
 
-def test_requests_are_paced_where_it_is_said(tmp_path: Path) -> None:
+def test_the_rate_limit_is_that_of_the_file_unless_a_flag_sets_one(tmp_path: Path) -> None:
     assert given(tmp_path).rate_limit is None
     assert given(tmp_path, clientConnection={"qps": -1, "burst": 7}).rate_limit is None
     assert given(tmp_path, clientConnection={"qps": 12.5}).rate_limit == (12.5, 100)
@@ -74,7 +74,7 @@ def test_requests_are_paced_where_it_is_said(tmp_path: Path) -> None:
         given(tmp_path, "--kube-api-burst=-1")
 
 
-def test_a_file_that_elects_takes_part_in_kube_schedulers_election(tmp_path: Path) -> None:
+def test_a_file_with_leader_election_uses_the_lease_of_kube_scheduler(tmp_path: Path) -> None:
     usual = given(tmp_path).election
     assert usual is not None
     assert str(usual) == "kube-system/kubedra-scheduler"
@@ -107,20 +107,19 @@ def test_a_file_that_elects_takes_part_in_kube_schedulers_election(tmp_path: Pat
         ({"clientConnection": {"server": "x"}}, "clientConnection.server: unknown field"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_said_of_the_process_is_refused_by_name(fields: dict[str, Any], text: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+def test_an_invalid_field_of_the_process_is_rejected_by_name(fields: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(text)):
         parse(document(**fields))
-    assert text in str(caught.value)
 
 
-class Counted:
-    """A server that answers at once; when it was asked, in seconds."""
+class CountingServer:
+    """A server that records the time of each request in seconds."""
 
     def __init__(self) -> None:
-        self.asked: list[float] = []
+        self.times: list[float] = []
 
     async def request(self, *_: Any) -> Any:
-        self.asked.append(asyncio.get_running_loop().time())
+        self.times.append(asyncio.get_running_loop().time())
         return 200, (), b""
 
     async def stream(self, *_: Any) -> Any:
@@ -129,14 +128,14 @@ class Counted:
     async def close(self) -> None: ...
 
 
-async def test_a_burst_goes_at_once_and_the_rest_in_turn() -> None:
-    server, start = Counted(), asyncio.get_running_loop().time()
+async def test_a_burst_passes_immediately_and_the_rest_at_the_rate() -> None:
+    server, start = CountingServer(), asyncio.get_running_loop().time()
     paced = RateLimitedTransport(server, qps=2, burst=3)
     await asyncio.gather(*(paced.request("GET", "/", "", {}, b"") for _ in range(4)), paced.stream("GET", "/", "", {}))
-    assert [round(at - start, 3) for at in server.asked] == [0, 0, 0, 0.5, 1]
-    # Two seconds of silence are worth three requests more, not four.
+    assert [round(at - start, 3) for at in server.times] == [0, 0, 0, 0.5, 1]
+    # Two idle seconds refill the burst of three requests, not four.
     await passes(2)
-    server.asked.clear()
+    server.times.clear()
     start = asyncio.get_running_loop().time()
     await asyncio.gather(*(paced.request("GET", "/", "", {}, b"") for _ in range(4)))
-    assert [round(at - start, 3) for at in server.asked] == [0, 0, 0, 0.5]
+    assert [round(at - start, 3) for at in server.times] == [0, 0, 0, 0.5]

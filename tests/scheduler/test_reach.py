@@ -1,4 +1,4 @@
-"""Which nodes are looked at again when devices, slices or nodes change."""
+"""Nodes whose cached verdicts a change of devices, slices or nodes invalidates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def everywhere(node: str) -> Json:
 
 
 class Reader:
-    """What was touched since it was last asked."""
+    """Reads the nodes that were touched since the last call."""
 
     def __init__(self) -> None:
         self.devices = AllocatedState()
@@ -41,7 +41,7 @@ class Reader:
         return found
 
 
-def test_a_slice_concerns_its_node_when_it_comes_changes_and_goes() -> None:
+def test_a_slice_touches_its_node_when_it_is_added_updated_and_deleted() -> None:
     reader = Reader()
     for node in ("n", "m"):
         reader.reach.set_slice(make_slice(node, 1))
@@ -56,7 +56,7 @@ def test_a_slice_concerns_its_node_when_it_comes_changes_and_goes() -> None:
 
 
 @pytest.mark.parametrize("item", [shared("n"), everywhere("n")], ids=["counters", "all nodes"])
-def test_what_more_nodes_can_reach_concerns_all(item: Json) -> None:
+def test_a_slice_that_more_nodes_reach_touches_all(item: Json) -> None:
     reader = Reader()
     reader.reach.set_slice(item)
     assert reader.touched() == [None]
@@ -66,7 +66,7 @@ def test_what_more_nodes_can_reach_concerns_all(item: Json) -> None:
     assert reader.touched() == [None]
 
 
-def test_a_device_concerns_the_node_of_its_pool_when_it_is_taken_and_freed() -> None:
+def test_a_device_touches_the_node_of_its_pool_when_it_is_allocated_and_freed() -> None:
     reader = Reader()
     for node in ("n", "m"):
         reader.reach.set_slice(make_slice(node, 1))
@@ -81,7 +81,7 @@ def test_a_device_concerns_the_node_of_its_pool_when_it_is_taken_and_freed() -> 
     assert reader.touched() == []
 
 
-def test_who_reads_after_too_many_changes_looks_at_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_behind_too_many_changes_rechecks_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(allocated, "_LOG_LIMIT", 4)
     reader = Reader()
     reader.reach.set_slice(make_slice("n", 9))
@@ -96,7 +96,7 @@ def test_who_reads_after_too_many_changes_looks_at_every_node(monkeypatch: pytes
     assert reader.touched() == ["n"]
 
 
-def test_a_log_that_is_full_forgets_its_older_half(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_log_drops_its_older_half(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reach, "_LIMIT", 4)
     log = TouchLog()
     for name in "abcd":

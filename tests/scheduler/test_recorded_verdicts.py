@@ -1,6 +1,4 @@
-"""Generated situations whose verdicts were recorded from kube-scheduler 1.36 (test_beside_kube_scheduler.py): ours are the
-same, in virtual time.
-"""
+"""Verdicts equal those that test_beside_kube_scheduler.py recorded from kube-scheduler 1.36, in virtual time."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ import pytest
 
 from tests.scheduler.situationkinds import KINDS
 from tests.scheduler.situations import Situation
-from tests.scheduler.verdicts import Verdicts, played, recorded, same
+from tests.scheduler.verdicts import Verdicts, play, recorded, same
 from tests.scheduler.world import World
 
 COMPONENTS = (
@@ -28,7 +26,7 @@ async def test_pods_go_where_kube_scheduler_put_them(kind: Callable[[random.Rand
     compared = 0
     async with World(*COMPONENTS, namespace=False) as world:
         for seed, (situation, verdicts) in enumerate(zip(situations, expected, strict=True)):
-            found = Verdicts(*json.loads(json.dumps(await played(world.client, situation))))
+            found = Verdicts(*json.loads(json.dumps(await play(world.client, situation))))
             compared += same(found, verdicts, f"seed {seed}")
             await world.empty()
     assert compared >= 0.6 * sum(len(situation.pods) for situation in situations)

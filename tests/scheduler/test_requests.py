@@ -1,4 +1,4 @@
-"""What a pod asks of a node."""
+"""Resource requests of pods."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_fractions_are_rounded_up() -> None:
     assert total(a_container(cpu="0.1m", memory="1500m")) == {"cpu": 1, "memory": 2}
 
 
-def test_init_containers_count_by_their_peak() -> None:
+def test_init_containers_count_by_their_maximum() -> None:
     assert total(a_container(cpu="2"), init=[a_container(cpu="1"), a_container(cpu="3")]) == {"cpu": 3000}
 
 
@@ -43,7 +43,7 @@ def test_pod_level_requests_replace_those_of_containers_and_overhead_comes_on_to
     assert found == {"cpu": 1100, "example.com/x": 1}
 
 
-def test_scoring_assumes_something_of_containers_that_do_not_say() -> None:
+def test_scoring_assumes_default_requests() -> None:
     pod = {"spec": {"containers": [a_container(), a_container(cpu="1")]}}
     assert pod_requests(pod, ASSUMED) == {"cpu": 1100, "memory": 2 * 200 * 2**20}
 
@@ -52,10 +52,6 @@ def test_scoring_assumes_something_of_containers_that_do_not_say() -> None:
     ("conditions", "cpu"), [([], 2000), ([{"type": "PodResizePending", "reason": "Infeasible"}], 1000)]
 )
 def test_a_resize_counts_in_full_until_it_is_found_infeasible(conditions: list[Json], cpu: int) -> None:
-    status = {
-        "containerStatuses": [
-            {"name": "c", "resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu": "1"}}
-        ],
-        "conditions": conditions,
-    }
+    container = {"name": "c", "resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu": "1"}}
+    status = {"containerStatuses": [container], "conditions": conditions}
     assert pod_requests({"spec": {"containers": [a_container(cpu="2")]}, "status": status}) == {"cpu": cpu}

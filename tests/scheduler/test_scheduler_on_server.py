@@ -1,39 +1,48 @@
-"""The scheduler against the real API: what it writes, in which order and words."""
+"""The scheduler against the real API: its writes, their order and their texts."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 
-from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import (
-    DEVICE_CLASSES,
     EVENTS,
     NODES,
     PODS,
     RESOURCE_CLAIMS,
-    RESOURCE_SLICES,
 )
 from controllers.scheduler.writes.pods import PodWriter
 from tests.scheduler.world import World, scheduled
-from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice, near
+from tests.support.objects import (
+    make_claim,
+    make_claim_template,
+    make_device_class,
+    make_node,
+    make_pod,
+    make_slice,
+    near,
+)
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
+GATE = {"name": "example.com/g"}
+FULL = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: "
 NO_DEVICES = (
     "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, "
     "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 )
 
 
-def named_claim(name: str) -> Json:
-    return {"resourceClaims": [{"name": "g", "resourceClaimName": name}]}
+def with_claim(name: str, claim: str = "c", **spec: Any) -> Json:
+    return make_pod(name, claims={"g": claim}, **spec)
 
 
-async def with_devices(world: World, *nodes: str, devices: int = 1) -> None:
-    await world.add(make_device_class())
+async def add_devices(world: World, *nodes: str, devices: int = 1) -> None:
+    """Create nodes with devices, and a claim."""
+    await world.add(make_device_class(), make_claim("c"))
     for node in nodes:
         await world.add(make_node(node), make_slice(node, devices))
 
@@ -44,19 +53,18 @@ async def test_a_pod_is_bound_and_an_event_says_so() -> None:
         pod = await world.bound("p")
         assert pod["spec"]["nodeName"] == "n1"
         assert scheduled(pod)["status"] == "True"
-        uid = pod["metadata"]["uid"]
         async with asyncio.timeout(10), aclosing(world.client.watch(EVENTS, initial_events=True)) as batches:
             event = await anext(e.object async for batch in batches for e in batch if e.type == "ADDED")
         assert (event["type"], event["reason"], event["action"]) == ("Normal", "Scheduled", "Binding")
         assert event["note"] == "Successfully assigned ns/p to n1"
         assert event["reportingController"] == "default-scheduler"
-        assert event["regarding"]["uid"] == uid
+        assert event["regarding"]["uid"] == pod["metadata"]["uid"]
         name, _, stamp = event["metadata"]["name"].rpartition(".")
         assert name == "p"
         assert int(stamp, 16) > 10**18
 
 
-async def test_a_pod_that_has_finished_makes_room_for_the_next() -> None:
+async def test_a_finished_pod_frees_its_node() -> None:
     async with World("scheduler") as world:
         await world.add(make_node("n1", cpu="2"))
         for name in ("p", "q"):
@@ -69,20 +77,17 @@ async def test_a_pod_that_has_finished_makes_room_for_the_next() -> None:
 
 async def test_a_claim_is_protected_then_allocated_and_reserved_before_its_pod_is_bound() -> None:
     async with World("scheduler") as world:
-        await with_devices(world, "n1")
-        made = await world.add(make_claim("c"))
-        await world.add(make_pod("p", **named_claim("c")))
+        await add_devices(world, "n1")
+        since = (await world.claim("c"))["metadata"]["resourceVersion"]
+        await world.add(with_claim("p"))
         pod = await world.bound("p")
-        steps = []
-        since = made["metadata"]["resourceVersion"]
+        steps: list[Json] = []
         async with (
             asyncio.timeout(10),
             aclosing(world.client.watch(RESOURCE_CLAIMS, resource_version=since)) as batches,
         ):
-            async for batch in batches:
-                steps += [event.object for event in batch if event.type != "BOOKMARK"]
-                if len(steps) == 2:
-                    break
+            while len(steps) < 2:
+                steps += [event.object for event in await anext(batches) if event.type != "BOOKMARK"]
         assert [bool(c["metadata"].get("finalizers")) for c in steps] == [True, True]
         assert [bool(c.get("status", {}).get("allocation")) for c in steps] == [False, True]
         claim = steps[-1]
@@ -99,38 +104,34 @@ async def test_a_claim_is_protected_then_allocated_and_reserved_before_its_pod_i
         assert not pod["status"].get("nominatedNodeName")
 
 
-async def test_a_pod_without_devices_says_why_and_is_bound_once_a_slice_brings_some() -> None:
+async def test_a_pod_without_devices_reports_why_and_is_bound_once_a_slice_brings_some() -> None:
     async with World("scheduler") as world:
-        await with_devices(world, "n1", devices=0)
-        await world.add(make_claim("c"), make_pod("p", **named_claim("c")))
+        await add_devices(world, "n1", devices=0)
+        await world.add(with_claim("p"))
         assert await world.unschedulable("p") == NO_DEVICES
         condition = scheduled(await world.pod("p"))
         assert condition["reason"] == "Unschedulable"
         assert condition["observedGeneration"] == 1
-        await world.add({**make_slice("n1", 1), "metadata": {"name": "more"}, "spec": {
-            **make_slice("n1", 1)["spec"], "pool": {"name": "other", "generation": 1, "resourceSliceCount": 1}}})  # fmt: skip
+        await world.add({**make_slice("n1", pool="other"), "metadata": {"name": "more"}})
         assert await world.node_of("p") == "n1"
 
 
-async def test_pods_share_a_named_claim_on_the_node_that_it_was_allocated_on() -> None:
+async def test_pods_share_a_claim_on_the_node_of_its_allocation() -> None:
     async with World("scheduler") as world:
-        await with_devices(world, "n1", "n2")
-        await world.add(make_claim("c"))
-        for name in ("a", "b", "c"):
-            await world.add(make_pod(name, **named_claim("c")))
-        nodes = {await world.node_of(name) for name in ("a", "b", "c")}
-        assert len(nodes) == 1
+        await add_devices(world, "n1", "n2")
+        await world.add(*map(with_claim, "abc"))
+        assert len({await world.node_of(name) for name in "abc"}) == 1
         claim = await world.claim("c")
         assert {consumer["name"] for consumer in claim["status"]["reservedFor"]} == {"a", "b", "c"}
 
 
-async def test_many_pods_that_share_a_claim_do_not_run_into_each_others_writes() -> None:
+async def test_many_pods_that_share_a_claim_cause_no_conflicts() -> None:
     async with World("scheduler") as world:
-        await with_devices(world, "n1")
-        await world.add(make_claim("c"), make_pod("first", **named_claim("c")))
+        await add_devices(world, "n1")
+        await world.add(with_claim("first"))
         await world.bound("first")
         names = [f"p{number}" for number in range(40)]
-        await asyncio.gather(*(world.create(PODS, make_pod(name, **named_claim("c"))) for name in names))
+        await asyncio.gather(*(world.add(with_claim(name)) for name in names))
         for name in names:
             await world.bound(name)
         events = await world.client.list(EVENTS, "ns")
@@ -138,11 +139,11 @@ async def test_many_pods_that_share_a_claim_do_not_run_into_each_others_writes()
         assert len((await world.claim("c"))["status"]["reservedFor"]) == 41
 
 
-async def test_devices_are_given_once_and_each_pod_goes_to_the_node_of_its_own() -> None:
+async def test_each_device_is_allocated_once_and_each_pod_goes_to_the_node_of_its_device() -> None:
     async with World("scheduler") as world:
-        await with_devices(world, "n1", "n2", "n3", devices=2)
+        await add_devices(world, "n1", "n2", "n3", devices=2)
         for number in range(7):
-            await world.add(make_claim(f"c{number}"), make_pod(f"p{number}", priority=0, **named_claim(f"c{number}")))
+            await world.add(make_claim(f"c{number}"), with_claim(f"p{number}", f"c{number}", priority=0))
         waiting = []
         for number in range(7):
             pod = await world.until(PODS, f"ns/p{number}", lambda p: p["spec"].get("nodeName") or scheduled(p))
@@ -159,32 +160,24 @@ async def test_devices_are_given_once_and_each_pod_goes_to_the_node_of_its_own()
         assert len(set(taken)) == 6
 
 
-async def test_a_claim_that_is_deallocated_lets_the_next_pod_have_its_device() -> None:
+async def test_a_deallocated_claim_frees_its_device_for_the_next_pod() -> None:
     async with World("scheduler") as world:
-        await with_devices(world, "n1")
-        for name in ("one", "two"):
-            await world.add(make_claim(name))
-        await world.add(make_pod("first", **named_claim("one")))
+        await add_devices(world, "n1")
+        await world.add(make_claim("one"), make_claim("two"), with_claim("first", "one"))
         await world.bound("first")
-        await world.add(make_pod("second", **named_claim("two")))
+        await world.add(with_claim("second", "two"))
         assert await world.unschedulable("second") == NO_DEVICES
         held = await world.claim("one")
         await world.client.update_status(RESOURCE_CLAIMS, {**held, "status": {}})
         await world.bound("second")
 
 
-async def test_template_pods_get_claims_of_their_own_and_wait_for_them_without_a_word() -> None:
+async def test_pods_with_templates_wait_for_claims_of_their_own() -> None:
     async with World("scheduler", "resourceclaim-controller") as world:
-        await with_devices(world, "n1", devices=2)
-        for name in ("a", "b"):
-            await world.add(make_pod(name, resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}]))
-        template = {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceClaimTemplate",
-            "metadata": {"name": "t", "namespace": "ns"},
-            "spec": {"spec": make_claim("x")["spec"]},
-        }
-        await world.add(template)
+        await add_devices(world, "n1", devices=2)
+        entry = {"name": "g", "resourceClaimTemplateName": "t"}
+        await world.add(*(make_pod(name, resourceClaims=[entry]) for name in "ab"))
+        await world.add(make_claim_template("t"))
         for name in ("a", "b"):
             pod = await world.bound(name)
             [status] = pod["status"]["resourceClaimStatuses"]
@@ -193,11 +186,9 @@ async def test_template_pods_get_claims_of_their_own_and_wait_for_them_without_a
             assert claim["status"]["reservedFor"][0]["uid"] == pod["metadata"]["uid"]
 
 
-async def test_a_pod_with_gates_is_left_alone_until_they_are_gone() -> None:
+async def test_a_pod_with_gates_is_not_tried_until_they_are_removed() -> None:
     async with World("scheduler") as world:
-        await world.add(
-            make_node("n1"), make_pod("gated", schedulingGates=[{"name": "example.com/g"}]), make_pod("free")
-        )
+        await world.add(make_node("n1"), make_pod("gated", schedulingGates=[GATE]), make_pod("free"))
         await world.bound("free")
         gated = await world.pod("gated")
         assert not gated["spec"].get("nodeName")
@@ -205,46 +196,31 @@ async def test_a_pod_with_gates_is_left_alone_until_they_are_gone() -> None:
         await world.bound("gated")
 
 
-async def test_more_important_pods_push_out_less_important_ones_and_say_so() -> None:
+async def test_pods_of_higher_priority_preempt_others() -> None:
     async with World("scheduler") as world:
-        await world.add(
-            make_node("n1", cpu="2"),
-            make_pod("low", requests={"cpu": "2"}, priority=0, terminationGracePeriodSeconds=0),
-        )
+        await world.add(make_node("n1", cpu="2"))
+        await world.add(make_pod("low", requests={"cpu": "2"}, priority=0, terminationGracePeriodSeconds=0))
         await world.bound("low")
         await world.add(make_pod("equal", requests={"cpu": "2"}, priority=0))
-        assert (
-            await world.unschedulable("equal")
-            == "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
-            "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
-        )
+        assert await world.unschedulable("equal") == f"{FULL}1 No preemption victims found for incoming pod."
         await world.add(make_pod("high", requests={"cpu": "2"}, priorityClassName="system-cluster-critical"))
         await world.bound("high")
-        try:
-            low = await world.pod("low")
-        except StatusError as error:
-            assert error.code == 404  # noqa: PT017
-        else:
-            assert low["metadata"].get("deletionTimestamp")
+        pods = {pod["metadata"]["name"]: pod["metadata"] for pod in await world.items(PODS)}
+        assert "low" not in pods or "deletionTimestamp" in pods["low"]
 
 
-async def test_a_pod_that_no_node_can_be_made_free_for_waits_for_none() -> None:
+async def test_a_nomination_is_removed_where_preemption_does_not_help() -> None:
     async with World("scheduler") as world:
-        await world.add(
-            make_node("n1", cpu="1"), make_pod("p", requests={"cpu": "2"}, schedulingGates=[{"name": "example.com/g"}])
-        )
+        await world.add(make_node("n1", cpu="1"), make_pod("p", requests={"cpu": "2"}, schedulingGates=[GATE]))
         pod = await world.pod("p")
         status = {**pod["status"], "nominatedNodeName": "n1"}
         pod = await world.client.update_status(PODS, {**pod, "status": status})
         await world.client.update(PODS, {**pod, "spec": {**pod["spec"], "schedulingGates": []}})
-        await world.until(
-            PODS,
-            "ns/p",
-            lambda obj: scheduled(obj).get("reason") == "Unschedulable" and not obj["status"].get("nominatedNodeName"),
-        )
+        pod = await world.until(PODS, "ns/p", lambda pod: scheduled(pod).get("reason") == "Unschedulable")
+        assert not pod["status"].get("nominatedNodeName")
 
 
-async def test_a_pod_that_gets_a_label_wakes_who_wants_to_be_near_such_pods() -> None:
+async def test_a_label_of_a_pod_wakes_pods_with_affinity_to_it() -> None:
     async with World("scheduler") as world:
         await world.add(make_node("n1", labels={"zone": "a"}), make_pod("a"))
         await world.bound("a")
@@ -254,42 +230,33 @@ async def test_a_pod_that_gets_a_label_wakes_who_wants_to_be_near_such_pods() ->
         await world.bound("p")
 
 
-async def test_a_new_node_alone_wakes_a_pod_that_it_is_large_enough_for() -> None:
+async def test_a_new_node_wakes_a_pod_that_fits_there() -> None:
     async with World("scheduler") as world:
-        await world.add(
-            make_node("small", cpu="1"), make_pod("p", requests={"cpu": "2"}, tolerations=[{"operator": "Exists"}])
-        )
+        await world.add(make_node("small", cpu="1"))
+        await world.add(make_pod("p", requests={"cpu": "2"}, tolerations=[{"operator": "Exists"}]))
         await world.unschedulable("p")
         await world.create(NODES, make_node("large"))
         assert await world.node_of("p") == "large"
 
 
-async def test_a_node_that_comes_later_takes_the_waiting_pod() -> None:
+async def test_a_pod_is_bound_to_a_node_that_comes_later() -> None:
     async with World("scheduler") as world:
         await world.add(make_node("small", cpu="1"), make_pod("p", requests={"cpu": "2"}))
-        assert (
-            await world.unschedulable("p")
-            == "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
-            "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
-        )
+        assert await world.unschedulable("p") == f"{FULL}1 Preemption is not helpful for scheduling."
         await world.add(make_node("big", cpu="4"))
         assert await world.node_of("p") == "big"
 
 
-async def test_a_pod_of_another_scheduler_is_not_touched_but_counts_where_it_runs() -> None:
+async def test_a_pod_of_another_scheduler_is_not_tried_but_counts_on_its_node() -> None:
     async with World("scheduler") as world:
-        await world.add(
-            make_node("n1", cpu="1"),
-            make_pod("theirs", requests={"cpu": "1"}, schedulerName="other", nodeName="n1"),
-            make_pod("not-ours", schedulerName="other"),
-            make_pod("ours", requests={"cpu": "1"}),
-        )
+        await world.add(make_node("n1", cpu="1"))
+        await world.add(make_pod("theirs", requests={"cpu": "1"}, schedulerName="other", nodeName="n1"))
+        await world.add(make_pod("not-ours", schedulerName="other"), make_pod("ours", requests={"cpu": "1"}))
         assert "Insufficient cpu" in await world.unschedulable("ours")
-        pod = await world.pod("not-ours")
-        assert not scheduled(pod)
+        assert not scheduled(await world.pod("not-ours"))
 
 
-async def test_without_nodes_a_pod_is_unschedulable_and_tried_again_when_one_comes() -> None:
+async def test_without_nodes_a_pod_is_unschedulable_and_retried_when_one_comes() -> None:
     async with World("scheduler") as world:
         await world.add(make_pod("p"))
         assert await world.unschedulable("p") == "no nodes available to schedule pods"
@@ -301,25 +268,19 @@ async def test_without_nodes_a_pod_is_unschedulable_and_tried_again_when_one_com
 @pytest.mark.parametrize(
     ("release", "gates"), [("1.33", ""), ("1.33", "DynamicResourceAllocation=true"), ("1.34", ""), ("1.35", "")]
 )
-async def test_older_releases_are_scheduled_for_with_the_api_that_they_serve(release: str, gates: str) -> None:
+async def test_the_scheduler_works_with_the_api_of_older_releases(release: str, gates: str) -> None:
     async with World("scheduler", release=release, gates=gates) as world:
         await world.add(make_node("n1"), make_pod("plain"))
         await world.bound("plain")
         if release == "1.33" and not gates:
             return
-        for kind, obj in (
-            (DEVICE_CLASSES, make_device_class()),
-            (RESOURCE_SLICES, make_slice("n1", 1)),
-            (RESOURCE_CLAIMS, make_claim("c")),
-        ):
-            await world.create(kind, obj)
-        await world.add(make_pod("p", **named_claim("c")))
+        await world.add(make_device_class(), make_slice("n1", 1), make_claim("c"), with_claim("p"))
         await world.bound("p")
-        claim = await world.client.get(RESOURCE_CLAIMS, "c", "ns")
+        claim = await world.claim("c")
         assert claim["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-0"
 
 
-async def test_what_was_found_out_about_a_pod_is_not_written_to_another_of_its_name() -> None:
+async def test_a_status_is_not_written_to_another_pod_of_the_same_name() -> None:
     async with World() as world:
         first = await world.add(make_pod("p"))
         await world.client.delete(PODS, "p", "ns", grace_period=0)

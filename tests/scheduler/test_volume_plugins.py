@@ -1,4 +1,4 @@
-"""Where volumes let a pod go: zones, limits of nodes, disks and claims for one pod alone, and what cannot be told."""
+"""Volume plugins: zones, limits of nodes, exclusive disks and ReadWriteOncePod claims."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from controllers.scheduler.framework.framework import SKIP, Plugin, PluginError
 from controllers.scheduler.framework.status import Rejection
 from controllers.scheduler.state.nodes import Cache
 from controllers.scheduler.state.pod_info import PodInfo
-from controllers.scheduler.storage.binding_plugin import VolumeBinding
+from controllers.scheduler.storage.binding_plugin import VolumeBinding, VolumeState
 from controllers.scheduler.storage.limit_plugins import node_volume_limits, volume_restrictions, volume_zone
 from controllers.scheduler.storage.volumes import VolumeCache
-from tests.support.objects import make_node, make_pod
+from tests.support.objects import make_metadata, make_node, make_pod
 
 ZONE, OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
 KINDS = {
@@ -37,11 +37,11 @@ KINDS = {
 
 
 def thing(kind: str, name: str, namespace: str = "", labels: Json | None = None, **content: Any) -> Json:
-    metadata = {"name": name, "uid": f"{kind}-{name}", "resourceVersion": "1", "labels": labels or {}}
-    return {"kind": kind, "metadata": {**metadata, **({"namespace": namespace} if namespace else {})}, **content}
+    metadata = make_metadata(name, namespace, f"{kind}-{name}", labels=labels)
+    return {"kind": kind, "metadata": {**metadata, "resourceVersion": "1"}, **content}
 
 
-def claim(name: str, volume: str = "", storage: str = "", *modes: str) -> Json:
+def make_volume_claim(name: str, volume: str = "", storage: str = "", *modes: str) -> Json:
     spec = {"volumeName": volume, "storageClassName": storage, "accessModes": list(modes)}
     return thing("PersistentVolumeClaim", name, "ns", spec=spec)
 
@@ -53,7 +53,8 @@ def volume(name: str, driver: str = "", **labels: str) -> Json:
 
 
 def storage_class(name: str, mode: str | None) -> Json:
-    return thing("StorageClass", name, provisioner=f"{name}.csi", **({"volumeBindingMode": mode} if mode else {}))
+    made = thing("StorageClass", name, provisioner=f"{name}.csi")
+    return {**made, "volumeBindingMode": mode} if mode else made
 
 
 def csi_node(name: str, **limits: int) -> Json:
@@ -66,15 +67,15 @@ def using(*claims: str, name: str = "p", namespace: str = "ns", **spec: Any) -> 
     return PodInfo(make_pod(name, namespace=namespace, volumes=[*volumes, *spec.pop("volumes", ())], **spec))
 
 
-def known(*objects: Json) -> VolumeCache:
+def cache_of(*objects: Json) -> VolumeCache:
     volumes = VolumeCache.empty()
     for obj in objects:
         volumes._informers[KINDS[obj["kind"]]].set_object(key_of(obj), obj)
     return volumes
 
 
-def judged(make: Callable[[Cache], Plugin], pod: PodInfo, node: Json, *others: PodInfo) -> tuple[str, ...] | None:
-    """Why the pod may not go to the node; None if it may."""
+def reasons(make: Callable[[Cache], Plugin], pod: PodInfo, node: Json, *others: PodInfo) -> tuple[str, ...] | None:
+    """Return the reasons why the node rejects the pod; None if it does not."""
     cache = Cache()
     cache.set_node(node)
     for other in others:
@@ -85,31 +86,27 @@ def judged(make: Callable[[Cache], Plugin], pod: PodInfo, node: Json, *others: P
     state = plugin.pre_filter(pod)
     if state is SKIP:
         return None
-    refused = (
-        state if isinstance(state, Rejection) else plugin.filter(pod, state, cache.nodes[node["metadata"]["name"]])
-    )
-    return None if refused is None else refused.reasons
+    node_info = cache.nodes[node["metadata"]["name"]]
+    rejection = state if isinstance(state, Rejection) else plugin.filter(pod, state, node_info)
+    return None if rejection is None else rejection.reasons
 
 
 @pytest.mark.parametrize(
     ("objects", "why"),
     [
         ([], 'persistentvolumeclaim "c" not found'),
-        ([claim("c", "v")], 'persistentvolume "v" not found'),
-        ([claim("c")], "PersistentVolumeClaim had no pv name and storageClass name"),
-        ([claim("c", "", "s")], 'storageclass.storage.k8s.io "s" not found'),
-        ([claim("c", "", "s"), storage_class("s", None)], 'VolumeBindingMode not set for StorageClass "s"'),
-        ([claim("c", "", "s"), storage_class("s", "Immediate")], "PersistentVolume had no name"),
-        ([claim("c", "", "s"), storage_class("s", "WaitForFirstConsumer")], None),
-        ([claim("c", "v"), volume("v")], None),
+        ([make_volume_claim("c", "v")], 'persistentvolume "v" not found'),
+        ([make_volume_claim("c")], "PersistentVolumeClaim had no pv name and storageClass name"),
+        ([make_volume_claim("c", "", "s")], 'storageclass.storage.k8s.io "s" not found'),
+        ([make_volume_claim("c", "", "s"), storage_class("s", None)], 'VolumeBindingMode not set for StorageClass "s"'),
+        ([make_volume_claim("c", "", "s"), storage_class("s", "Immediate")], "PersistentVolume had no name"),
+        ([make_volume_claim("c", "", "s"), storage_class("s", "WaitForFirstConsumer")], None),
+        ([make_volume_claim("c", "v"), volume("v")], None),
     ],
 )
-def test_a_claim_whose_zone_cannot_be_known_keeps_its_pod_waiting(objects: list[Json], why: str | None) -> None:
-    found = judged(lambda _: volume_zone(known(*objects)), using("c"), make_node("n", labels={ZONE: "a"}))
+def test_a_claim_with_an_unknown_zone_rejects_the_pod(objects: list[Json], why: str | None) -> None:
+    found = reasons(lambda _: volume_zone(cache_of(*objects)), using("c"), make_node("n", labels={ZONE: "a"}))
     assert found == (None if why is None else (why,))
-
-
-OTHER_ZONE = ("node(s) had no available volume zone",)
 
 
 @pytest.mark.parametrize(
@@ -129,11 +126,10 @@ OTHER_ZONE = ("node(s) had no available volume zone",)
         ({"zone": "a"}, {}, False),
     ],
 )
-def test_a_pod_goes_where_the_zones_of_its_volumes_are(of_volume: Json, of_node: Json, refused: bool) -> None:
-    volumes = known(claim("c", "v"), volume("v", **of_volume))
-    assert judged(lambda _: volume_zone(volumes), using("c"), make_node("n", labels=of_node)) == (
-        OTHER_ZONE if refused else None
-    )
+def test_a_pod_goes_to_the_zones_of_its_volumes(of_volume: Json, of_node: Json, refused: bool) -> None:
+    volumes = cache_of(make_volume_claim("c", "v"), volume("v", **of_volume))
+    found = reasons(lambda _: volume_zone(volumes), using("c"), make_node("n", labels=of_node))
+    assert found == (("node(s) had no available volume zone",) if refused else None)
 
 
 def attachment(name: str, node: str, attached: str) -> Json:
@@ -142,7 +138,7 @@ def attachment(name: str, node: str, attached: str) -> Json:
 
 
 FULL = ("node(s) exceed max volume count",)
-THREE = [item for n in "abc" for item in (claim(n, f"v{n}"), volume(f"v{n}", "d"))]
+THREE = [item for n in "abc" for item in (make_volume_claim(n, f"v{n}"), volume(f"v{n}", "d"))]
 
 
 @pytest.mark.parametrize(
@@ -161,18 +157,18 @@ THREE = [item for n in "abc" for item in (claim(n, f"v{n}"), volume(f"v{n}", "d"
         ([csi_node("n", e=0)], using("a", "b", "c"), [], None),
         ([], using("a", "b", "c"), [], None),
         ([csi_node("n", d=2)], using("x"), [], ('looking up PVC ns/x: persistentvolumeclaim "x" not found',)),
-        ([csi_node("n", **{"s.csi": 1}), storage_class("s", "Immediate"), claim("e", "", "s"), claim("f", "", "s")],
+        ([csi_node("n", **{"s.csi": 1}), storage_class("s", "Immediate"), make_volume_claim("e", "", "s"), make_volume_claim("f", "", "s")],
          using("e", "f"), [], FULL),
-        ([csi_node("n", **{"s.csi": 1}), storage_class("s", "Immediate"), claim("e", "", "s")], using("e"), [], None),
-        ([csi_node("n", d=0), claim("e", "", "unknown")], using("e"), [], None),
-        ([csi_node("n", d=0), claim("e", "plain"), volume("plain")], using("e"), [], None),
+        ([csi_node("n", **{"s.csi": 1}), storage_class("s", "Immediate"), make_volume_claim("e", "", "s")], using("e"), [], None),
+        ([csi_node("n", d=0), make_volume_claim("e", "", "unknown")], using("e"), [], None),
+        ([csi_node("n", d=0), make_volume_claim("e", "plain"), volume("plain")], using("e"), [], None),
     ],
 )  # fmt: skip
-def test_a_node_attaches_as_many_volumes_of_a_driver_as_it_says(
+def test_a_node_attaches_as_many_volumes_of_a_driver_as_it_allows(
     more: list[Json], pod: PodInfo, others: list[PodInfo], why: tuple[str, ...] | None
 ) -> None:
-    volumes = known(*THREE, *more)
-    assert judged(lambda _: node_volume_limits(volumes, needs_driver=False), pod, make_node("n"), *others) == why
+    volumes = cache_of(*THREE, *more)
+    assert reasons(lambda _: node_volume_limits(volumes, needs_driver=False), pod, make_node("n"), *others) == why
 
 
 @pytest.mark.parametrize(
@@ -183,8 +179,8 @@ def test_a_driver_can_keep_pods_off_nodes_without_it(
     strict: bool, needs_driver: bool, installed: bool, refused: bool
 ) -> None:
     driver = thing("CSIDriver", "d", spec={"preventPodSchedulingIfMissing": strict})
-    volumes = known(*THREE, driver, csi_node("n", **{"d" if installed else "e": 5}))
-    found = judged(lambda _: node_volume_limits(volumes, needs_driver=needs_driver), using("a"), make_node("n"))
+    volumes = cache_of(*THREE, driver, csi_node("n", **{"d" if installed else "e": 5}))
+    found = reasons(lambda _: node_volume_limits(volumes, needs_driver=needs_driver), using("a"), make_node("n"))
     assert found == (("d CSI driver is not installed on the node",) if refused else None)
 
 
@@ -211,16 +207,18 @@ RBD = {"monitors": ["a", "b"], "pool": "p", "image": "i"}
         (disk("rbd", **RBD), disk("rbd", **{**RBD, "pool": "q"}), False),
     ],
 )  # fmt: skip
-def test_a_disk_is_for_one_pod_of_a_node_unless_all_only_read_it(mine: PodInfo, theirs: PodInfo, taken: bool) -> None:
-    found = judged(lambda cache: volume_restrictions(cache, known()), mine, make_node("n"), theirs)
+def test_a_disk_serves_one_pod_per_node_unless_all_are_read_only(mine: PodInfo, theirs: PodInfo, taken: bool) -> None:
+    found = reasons(lambda cache: volume_restrictions(cache, cache_of()), mine, make_node("n"), theirs)
     assert found == (("node(s) had no available disk",) if taken else None)
 
 
-def test_a_claim_for_one_pod_alone_waits_for_its_user_wherever_that_runs() -> None:
-    volumes = known(claim("one", "v", "", "ReadWriteOncePod"), claim("many", "v", "", "ReadWriteOnce"))
+def test_a_read_write_once_pod_claim_serves_one_pod_of_the_cluster() -> None:
+    volumes = cache_of(
+        make_volume_claim("one", "v", "", "ReadWriteOncePod"), make_volume_claim("many", "v", "", "ReadWriteOnce")
+    )
 
     def refused(pod: PodInfo, *others: PodInfo) -> bool:
-        found = judged(lambda cache: volume_restrictions(cache, volumes), pod, make_node("n"), *others)
+        found = reasons(lambda cache: volume_restrictions(cache, volumes), pod, make_node("n"), *others)
         assert found is None or "ReadWriteOncePod access mode already in-use by another pod" in found[0]
         return found is not None
 
@@ -229,31 +227,33 @@ def test_a_claim_for_one_pod_alone_waits_for_its_user_wherever_that_runs() -> No
     assert not refused(using("one"))
     assert not refused(using("many"), using("many", name="q"))
     assert not refused(using("one"), using("one", name="q", namespace="elsewhere"))
-    missing = judged(lambda cache: volume_restrictions(cache, volumes), using("gone"), make_node("n"))
+    missing = reasons(lambda cache: volume_restrictions(cache, volumes), using("gone"), make_node("n"))
     assert missing == ('persistentvolumeclaim "gone" not found',)
 
 
-def test_a_class_that_does_not_say_when_to_bind_is_an_error() -> None:
-    volumes = known(claim("c", "", "s"), storage_class("s", None))
+def test_a_class_without_a_binding_mode_is_an_error() -> None:
+    volumes = cache_of(make_volume_claim("c", "", "s"), storage_class("s", None))
     with pytest.raises(PluginError, match=r'^VolumeBindingMode not set for StorageClass "s"$'):
         VolumeBinding(volumes, attributes=True).prefilter(using("c"))
 
 
-def test_claims_that_wait_are_served_from_the_smallest_on_and_what_is_bound_elsewhere_waits() -> None:
+def test_waiting_claims_are_sorted_by_size_and_immediate_ones_reject_the_pod() -> None:
     sized = [
-        {**claim(name, "", "s"), "spec": {"storageClassName": "s", "resources": {"requests": {"storage": size}}}}
+        {
+            **make_volume_claim(name, "", "s"),
+            "spec": {"storageClassName": "s", "resources": {"requests": {"storage": size}}},
+        }
         for name, size in (("large", "10Gi"), ("small", "1Gi"), ("middle", "5Gi"))
     ]
-    binding = VolumeBinding(known(*sized, storage_class("s", "WaitForFirstConsumer")), attributes=True)
+    binding = VolumeBinding(cache_of(*sized, storage_class("s", "WaitForFirstConsumer")), attributes=True)
     state = binding.prefilter(using("large", "small", "middle"))
-    assert [item["metadata"]["name"] for item in state.waiting] == ["small", "middle", "large"]  # type: ignore[union-attr]
+    assert isinstance(state, VolumeState)
+    assert [item["metadata"]["name"] for item in state.waiting] == ["small", "middle", "large"]
     assert binding.prefilter(using()) is SKIP
-    immediate = VolumeBinding(known(claim("c", "", "s"), storage_class("s", "Immediate")), attributes=True)
-    assert immediate.prefilter(using("c")).reasons == ("pod has unbound immediate PersistentVolumeClaims",)  # type: ignore[union-attr]
 
 
-def test_what_is_said_of_volumes_is_not_remembered_for_other_pods() -> None:
-    volumes = known()
+def test_verdicts_about_volumes_are_not_cached() -> None:
+    volumes = cache_of()
     for plugin in (
         volume_zone(volumes),
         node_volume_limits(volumes, needs_driver=False),
@@ -274,13 +274,13 @@ def test_what_is_said_of_volumes_is_not_remembered_for_other_pods() -> None:
     ],
     ids=lambda item: getattr(item, "kind", None),
 )
-def test_pods_that_wait_are_told_what_becomes_of_volumes(kind: Kind, added: str, changed: str, deleted: str) -> None:
+def test_changes_of_volumes_are_events_for_waiting_pods(kind: Kind, added: str, changed: str, deleted: str) -> None:
     informers = Informers(Client(NoTransport()))
-    told: list[tuple[str, Json | None, Json | None]] = []
-    VolumeCache(informers).follow(lambda event: told.append((event.kind.name, event.old, event.new)))
+    events: list[tuple[str, Json | None, Json | None]] = []
+    VolumeCache(informers).follow(lambda event: events.append((event.kind.name, event.old, event.new)))
     spec = {"nodeName": "n"}
     before, after = (thing(kind.kind, "x", spec=spec, status={"number": number}) for number in (1, 2))
     for obj in (before, after, None):
         informers.of(kind).set_object("x", obj)
     expected = [(added, None, before), (changed, before, after), (deleted, after, None)]
-    assert told == [event for event in expected if event[0]]
+    assert events == [event for event in expected if event[0]]

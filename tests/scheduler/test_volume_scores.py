@@ -1,4 +1,4 @@
-"""Nodes are scored by the room that they have for the volumes of a pod (gate StorageCapacityScoring)."""
+"""Scores of nodes by their capacity for the volumes of a pod (gate StorageCapacityScoring)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GATE = {"StorageCapacityScoring": True}
 @pytest.mark.parametrize(
     ("used", "score"), [(0, 10), (20, 10), (21, 12), (40, 50), (60, 90), (75, 65), (78, 60), (90, 40), (100, 40)]
 )
-def test_a_score_lies_on_the_line_through_the_points_divided_towards_zero(used: int, score: int) -> None:
+def test_a_score_is_interpolated_and_rounded_towards_zero(used: int, score: int) -> None:
     assert on_line(((20, 10), (60, 90), (90, 40)), used) == score
 
 
@@ -29,7 +29,7 @@ def capacity(on: str, room: str) -> Json:
 
 
 def best(gates: dict[str, bool], small: str, large: str, **objects: list[Json]) -> str:
-    """Where a pod goes with a claim on 10Gi that waits."""
+    """Return the node of a pod with a waiting claim for 10Gi."""
     given: dict[str, list[Json]] = {"volume_claims": [volume_claim()], "pods": [mounting()], **objects}
     made = world(
         gates,
@@ -45,23 +45,23 @@ def best(gates: dict[str, bool], small: str, large: str, **objects: list[Json]) 
 
 
 @pytest.mark.parametrize(("small", "large"), [("n1", "n2"), ("n2", "n1")])
-def test_where_more_room_is_left_is_better_and_without_the_gate_all_are_alike(small: str, large: str) -> None:
+def test_with_the_gate_a_node_with_more_capacity_is_better(small: str, large: str) -> None:
     assert best(GATE, small, large) == large
     assert best({}, small, large) == small
 
 
 @pytest.mark.parametrize(("small", "large"), [("n1", "n2"), ("n2", "n1")])
-def test_of_volumes_that_there_are_the_larger_is_better(small: str, large: str) -> None:
+def test_a_node_with_a_larger_existing_volume_is_better(small: str, large: str) -> None:
     volumes = [volume("s", "10Gi", zone="a"), volume("l", "90Gi", zone="b")]
     assert best(GATE, small, large, volumes=volumes) == large
 
 
-def test_beside_a_volume_that_there_is_those_to_be_made_do_not_count() -> None:
+def test_volumes_to_be_provisioned_do_not_count_beside_existing_ones() -> None:
     both = mounting()
     both["spec"]["volumes"].append({"name": "w", "persistentVolumeClaim": {"claimName": "other"}})
     volumes = [volume("s", "25Gi", zone="a"), volume("l", "20Gi", zone="b")]
     claims = [volume_claim(), volume_claim("other")]
-    # The larger volume is where less room is.
+    # The larger volume is on the node with less capacity.
     assert best(GATE, "n1", "n2", volumes=volumes, volume_claims=claims, pods=[both]) == "n1"
 
 
@@ -69,9 +69,7 @@ def test_the_shape_is_an_argument_where_the_gate_is_on() -> None:
     args = {"VolumeBinding": {"shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]}}
     settings = ProfileSettings(args=args)
     found = read_arguments(settings, lambda name: name in GATE)
-    assert (
-        on_line(found.volume_shape, 20),
-        on_line(read_arguments(ProfileSettings(), lambda _: True).volume_shape, 20),
-    ) == (20, 80)
+    usual = read_arguments(ProfileSettings(), lambda _: True)
+    assert (on_line(found.volume_shape, 20), on_line(usual.volume_shape, 20)) == (20, 80)
     with pytest.raises(ConfigurationError, match=r"VolumeBindingArgs\.shape: the gate StorageCapacityScoring is off"):
         read_arguments(settings, lambda _: False)

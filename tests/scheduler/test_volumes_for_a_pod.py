@@ -1,10 +1,7 @@
-"""VolumeBinding rule by rule: which claims stop a pod, what a node must have for those that wait, what is taken there,
-and when the writing of it is done or in vain.
-"""
+"""VolumeBinding: claims that reject a pod, nodes that can serve waiting claims, reservations, and writes."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +19,8 @@ from controllers.scheduler.storage.binding_plugin import NodeVolumes, VolumeBind
 from controllers.scheduler.storage.volume_writes import VolumeWriter
 from controllers.scheduler.storage.volumes import VolumeCache
 from controllers.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
-from tests.scheduler.test_volume_plugins import KINDS, known, storage_class, thing, using
+from tests.scheduler.test_volume_plugins import KINDS, storage_class, thing, using
+from tests.scheduler.test_volume_plugins import cache_of as cache_of_kinds
 from tests.support.objects import make_node, make_pod
 
 ZONE = "zone"
@@ -34,10 +32,10 @@ OUT_OF_REACH = "node(s) didn't match PersistentVolume's node affinity"
 LOST = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 
 
-def claim(
+def make_volume_claim(
     name: str = "c", volume: str = "", size: str = "10Gi", *, on: str = "", done: bool = True, **more: Any
 ) -> Json:
-    """A claim, bound to a volume where one is named; `on`: the node that was selected for it."""
+    """Build a claim, bound if a volume is named; `on` is the node that was selected for it."""
     notes = {SELECTED_NODE: on} if on else {BIND_COMPLETED: "yes"} if volume and done else {}
     spec = {"storageClassName": "s", "resources": {"requests": {"storage": size}}, "accessModes": ["ReadWriteOnce"]}
     made = thing("PersistentVolumeClaim", name, "ns", spec={**spec, **({"volumeName": volume} if volume else {})})
@@ -56,21 +54,17 @@ def driver(counts: bool) -> Json:
     return thing("CSIDriver", "s.csi", spec={"storageCapacity": counts})
 
 
-def room(capacity: str | None = "10Gi", largest: str | None = None, zone: str | None = "a", of: str = "s") -> Json:
-    said = {"capacity": capacity, "maximumVolumeSize": largest}
+def make_capacity(
+    capacity: str | None = "10Gi", largest: str | None = None, zone: str | None = "a", of: str = "s"
+) -> Json:
+    sizes = {"capacity": capacity, "maximumVolumeSize": largest}
     topology = None if zone is None else {"matchLabels": {ZONE: zone}}
-    return thing(
-        "CSIStorageCapacity",
-        "room",
-        "ns",
-        storageClassName=of,
-        nodeTopology=topology,
-        **{k: v for k, v in said.items() if v},
-    )
+    made = thing("CSIStorageCapacity", "room", "ns", storageClassName=of, nodeTopology=topology)
+    return {**made, **{key: size for key, size in sizes.items() if size}}
 
 
 def cache_of(*objects: Json) -> VolumeCache:
-    volumes = known(*(obj for obj in objects if obj["kind"] in KINDS))
+    volumes = cache_of_kinds(*(obj for obj in objects if obj["kind"] in KINDS))
     for obj in objects:
         if obj["kind"] == "CSIStorageCapacity":
             volumes._informers[STORAGE_CAPACITIES].set_object(key_of(obj), obj)
@@ -94,22 +88,22 @@ EPHEMERAL = [{"name": "e", "ephemeral": {"volumeClaimTemplate": {}}}]
     ("objects", "volumes", "why"),
     [
         ([], [], 'persistentvolumeclaim "c" not found'),
-        ([claim(status={"phase": "Lost"}, volume="v")], [],
+        ([make_volume_claim(status={"phase": "Lost"}, volume="v")], [],
          'persistentvolumeclaim "c" bound to non-existent persistentvolume "v"'),
-        ([claim(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})], [],
+        ([make_volume_claim(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})], [],
          'persistentvolumeclaim "c" is being deleted'),
-        ([claim(volume="v")], EPHEMERAL,
+        ([make_volume_claim(volume="v")], EPHEMERAL,
          'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-e"'),
-        ([claim(volume="v"), claim("p-e", "w", metadata=owned("someone"))], EPHEMERAL,
+        ([make_volume_claim(volume="v"), make_volume_claim("p-e", "w", metadata=owned("someone"))], EPHEMERAL,
          "PVC ns/p-e was not created for pod ns/p (pod is not owner)"),
-        ([claim(volume="v"), claim("p-e", "w", metadata=owned("the-pod"))], EPHEMERAL, None),
-        ([claim(volume="v", metadata=owned("someone"))], [], None),
-        ([claim(volume="v", done=False), WAITS], [], "pod has unbound immediate PersistentVolumeClaims"),
-        ([claim(), storage_class("s", "Immediate")], [], "pod has unbound immediate PersistentVolumeClaims"),
-        ([claim(), WAITS], [], None),
+        ([make_volume_claim(volume="v"), make_volume_claim("p-e", "w", metadata=owned("the-pod"))], EPHEMERAL, None),
+        ([make_volume_claim(volume="v", metadata=owned("someone"))], [], None),
+        ([make_volume_claim(volume="v", done=False), WAITS], [], "pod has unbound immediate PersistentVolumeClaims"),
+        ([make_volume_claim(), storage_class("s", "Immediate")], [], "pod has unbound immediate PersistentVolumeClaims"),
+        ([make_volume_claim(), WAITS], [], None),
     ],
 )  # fmt: skip
-def test_a_claim_that_cannot_be_used_stops_the_pod(objects: list[Json], volumes: list[Json], why: str | None) -> None:
+def test_an_unusable_claim_rejects_the_pod(objects: list[Json], volumes: list[Json], why: str | None) -> None:
     pod = using("c", uid="the-pod", volumes=volumes)
     found = VolumeBinding(cache_of(*objects), attributes=True).prefilter(pod)
     assert (found.reasons if isinstance(found, Rejection) else None) == (None if why is None else (why,))
@@ -123,39 +117,39 @@ BROKEN = {"nodeSelectorTerms": [{"matchExpressions": [{"key": ZONE, "operator": 
 @pytest.mark.parametrize(
     ("objects", "why"),
     [
-        ([claim(volume="v")], [LOST]),
-        ([claim(volume="v"), volume()], []),
-        ([claim(volume="v"), volume(zone="a")], []),
-        ([claim(volume="v"), volume(zone="b")], [OUT_OF_REACH]),
-        ([claim(volume="v"), volume(nodeAffinity={"required": BROKEN})], [OUT_OF_REACH]),
-        ([claim(volume="v"), volume(zone="b"), claim("d", on="m")], [OUT_OF_REACH, NO_VOLUME]),
-        ([claim(on="n")], []),
-        ([claim(on="m")], [NO_VOLUME]),
-        ([claim(), claim("d", on="m"), volume()], [NO_VOLUME]),
-        ([claim(), volume(zone="a")], []),
-        ([claim(), {**WAITS, "provisioner": "kubernetes.io/no-provisioner"}, volume(zone="a")], []),
-        ([claim(), {**WAITS, "provisioner": "kubernetes.io/no-provisioner"}, volume(zone="b")], [NO_VOLUME]),
-        ([claim(), claim("d"), {**WAITS, "provisioner": ""}, volume()], [NO_VOLUME]),
-        ([claim(), claim("d"), {**WAITS, "provisioner": ""}, volume(), volume("w")], []),
-        ([claim(), {**WAITS, "allowedTopologies": ALLOWED}], [NO_VOLUME]),
-        ([claim(), {**WAITS, "allowedTopologies": HERE}], []),
-        ([claim(), {**WAITS, "allowedTopologies": [*ALLOWED, *HERE]}], []),
-        ([claim(), {**WAITS, "allowedTopologies": [{"matchLabelExpressions": []}]}], [NO_VOLUME]),
-        ([claim(), driver(False)], []),
-        ([claim(), driver(True)], [NO_SPACE]),
-        ([claim(size="0"), driver(True)], []),
-        ([claim(), driver(True), room()], []),
-        ([claim(), driver(True), room("9Gi")], [NO_SPACE]),
-        ([claim(), driver(True), room("100Gi", "9Gi")], [NO_SPACE]),
-        ([claim(), driver(True), room("9Gi", "10Gi")], []),
-        ([claim(), driver(True), room(None)], [NO_SPACE]),
-        ([claim(), driver(True), room(zone="b")], [NO_SPACE]),
-        ([claim(), driver(True), room(zone=None)], [NO_SPACE]),
-        ([claim(), driver(True), room(zone="not a label")], [NO_SPACE]),
-        ([claim(), driver(True), room(of="other")], [NO_SPACE]),
+        ([make_volume_claim(volume="v")], [LOST]),
+        ([make_volume_claim(volume="v"), volume()], []),
+        ([make_volume_claim(volume="v"), volume(zone="a")], []),
+        ([make_volume_claim(volume="v"), volume(zone="b")], [OUT_OF_REACH]),
+        ([make_volume_claim(volume="v"), volume(nodeAffinity={"required": BROKEN})], [OUT_OF_REACH]),
+        ([make_volume_claim(volume="v"), volume(zone="b"), make_volume_claim("d", on="m")], [OUT_OF_REACH, NO_VOLUME]),
+        ([make_volume_claim(on="n")], []),
+        ([make_volume_claim(on="m")], [NO_VOLUME]),
+        ([make_volume_claim(), make_volume_claim("d", on="m"), volume()], [NO_VOLUME]),
+        ([make_volume_claim(), volume(zone="a")], []),
+        ([make_volume_claim(), {**WAITS, "provisioner": "kubernetes.io/no-provisioner"}, volume(zone="a")], []),
+        ([make_volume_claim(), {**WAITS, "provisioner": "kubernetes.io/no-provisioner"}, volume(zone="b")], [NO_VOLUME]),
+        ([make_volume_claim(), make_volume_claim("d"), {**WAITS, "provisioner": ""}, volume()], [NO_VOLUME]),
+        ([make_volume_claim(), make_volume_claim("d"), {**WAITS, "provisioner": ""}, volume(), volume("w")], []),
+        ([make_volume_claim(), {**WAITS, "allowedTopologies": ALLOWED}], [NO_VOLUME]),
+        ([make_volume_claim(), {**WAITS, "allowedTopologies": HERE}], []),
+        ([make_volume_claim(), {**WAITS, "allowedTopologies": [*ALLOWED, *HERE]}], []),
+        ([make_volume_claim(), {**WAITS, "allowedTopologies": [{"matchLabelExpressions": []}]}], [NO_VOLUME]),
+        ([make_volume_claim(), driver(False)], []),
+        ([make_volume_claim(), driver(True)], [NO_SPACE]),
+        ([make_volume_claim(size="0"), driver(True)], []),
+        ([make_volume_claim(), driver(True), make_capacity()], []),
+        ([make_volume_claim(), driver(True), make_capacity("9Gi")], [NO_SPACE]),
+        ([make_volume_claim(), driver(True), make_capacity("100Gi", "9Gi")], [NO_SPACE]),
+        ([make_volume_claim(), driver(True), make_capacity("9Gi", "10Gi")], []),
+        ([make_volume_claim(), driver(True), make_capacity(None)], [NO_SPACE]),
+        ([make_volume_claim(), driver(True), make_capacity(zone="b")], [NO_SPACE]),
+        ([make_volume_claim(), driver(True), make_capacity(zone=None)], [NO_SPACE]),
+        ([make_volume_claim(), driver(True), make_capacity(zone="not a label")], [NO_SPACE]),
+        ([make_volume_claim(), driver(True), make_capacity(of="other")], [NO_SPACE]),
     ],
 )  # fmt: skip
-def test_a_node_serves_a_pod_that_it_can_give_all_its_volumes(objects: list[Json], why: list[str]) -> None:
+def test_a_node_must_serve_all_volumes_of_a_pod(objects: list[Json], why: list[str]) -> None:
     classes = [] if any(obj["kind"] == "StorageClass" for obj in objects) else [WAITS]
     names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == "PersistentVolumeClaim"]
     pod, node = using(*names), info_of(NODE)
@@ -167,8 +161,8 @@ def test_a_node_serves_a_pod_that_it_can_give_all_its_volumes(objects: list[Json
     assert ("n" in state.by_node) == (not why)
 
 
-def test_a_class_that_is_gone_when_a_node_is_looked_at_is_an_error() -> None:
-    volumes = cache_of(claim(), WAITS)
+def test_a_class_that_was_deleted_before_the_filter_is_an_error() -> None:
+    volumes = cache_of(make_volume_claim(), WAITS)
     binding = VolumeBinding(volumes, attributes=True)
     state = binding.prefilter(using("c"))
     volumes._informers[KINDS["StorageClass"]].set_object("s", None)
@@ -176,8 +170,8 @@ def test_a_class_that_is_gone_when_a_node_is_looked_at_is_an_error() -> None:
         binding.rejection(using("c"), state, info_of(NODE))  # type: ignore[arg-type]
 
 
-def test_a_claim_with_attributes_is_an_error_where_those_do_not_count() -> None:
-    with_attributes = claim()
+def test_a_claim_with_attributes_is_an_error_where_they_are_not_supported() -> None:
+    with_attributes = make_volume_claim()
     with_attributes["spec"]["volumeAttributesClassName"] = "fast"
     binding = VolumeBinding(cache_of(with_attributes, WAITS, volume()), attributes=False)
     state = binding.prefilter(using("c"))
@@ -185,8 +179,8 @@ def test_a_claim_with_attributes_is_an_error_where_those_do_not_count() -> None:
         binding.rejection(using("c"), state, info_of(NODE))  # type: ignore[arg-type]
 
 
-def test_what_is_reserved_counts_as_taken_until_it_is_given_back() -> None:
-    volumes = cache_of(claim(), claim("d", size="20Gi"), WAITS, volume())
+def test_reserved_volumes_are_assumed_until_they_are_released() -> None:
+    volumes = cache_of(make_volume_claim(), make_volume_claim("d", size="20Gi"), WAITS, volume())
     binding = VolumeBinding(volumes, attributes=True)
     pod, node = using("c", "d"), info_of(NODE)
     state = binding.prefilter(pod)
@@ -210,36 +204,37 @@ def test_what_is_reserved_counts_as_taken_until_it_is_given_back() -> None:
 
 
 def newer(obj: Json, **spec: Any) -> Json:
-    """The same, written later."""
+    """Return a later version of an object."""
     return {**obj, "metadata": {**obj["metadata"], "resourceVersion": "2"}, "spec": {**obj["spec"], **spec}}
 
 
 BOUND = volume(zone="a", claimRef={"namespace": "ns", "name": "c", "uid": "PersistentVolumeClaim-c"})
-MADE = claim(on="n", metadata={"annotations": {SELECTED_NODE: "n", BIND_COMPLETED: "yes"}})
+MADE = make_volume_claim(on="n", metadata={"annotations": {SELECTED_NODE: "n", BIND_COMPLETED: "yes"}})
 
 
 @pytest.mark.parametrize(
     ("there", "done"),
     [
-        ([BOUND, claim(volume="v")], True),
-        ([BOUND, claim()], False),
-        ([BOUND, claim(volume="v", done=False)], False),
-        ([claim(volume="v")], 'failed to check binding: "v" not found'),
+        ([BOUND, make_volume_claim(volume="v")], True),
+        ([BOUND, make_volume_claim()], False),
+        ([BOUND, make_volume_claim(volume="v", done=False)], False),
+        ([make_volume_claim(volume="v")], 'failed to check binding: "v" not found'),
         ([BOUND], 'failed to check binding: "ns/c" not found'),
-        ([newer(BOUND, claimRef=None), claim(volume="v")], 'ClaimRef got reset for pv "v"'),
-        ([newer(BOUND, claimRef={"name": "c"}), claim(volume="v")], 'ClaimRef got reset for pv "v"'),
-        ([newer(BOUND, nodeAffinity=volume(zone="b")["spec"]["nodeAffinity"]), claim(volume="v")],
+        ([newer(BOUND, claimRef=None), make_volume_claim(volume="v")], 'ClaimRef got reset for pv "v"'),
+        ([newer(BOUND, claimRef={"name": "c"}), make_volume_claim(volume="v")], 'ClaimRef got reset for pv "v"'),
+        ([newer(BOUND, nodeAffinity=volume(zone="b")["spec"]["nodeAffinity"]), make_volume_claim(volume="v")],
          'pv "v" node affinity doesn\'t match node "n": no matching NodeSelectorTerms'),
     ],
 )  # fmt: skip
-def test_a_volume_for_a_claim_is_waited_for_until_the_claim_says_so_or_it_cannot(
-    there: list[Json], done: bool | str
-) -> None:
-    assert outcome(there, NodeVolumes(bindings=[(BOUND, claim())])) == done
+def test_a_volume_is_awaited_until_its_claim_is_bound_or_cannot_be(there: list[Json], done: bool | str) -> None:
+    assert outcome(there, NodeVolumes(bindings=[(BOUND, make_volume_claim())])) == done
 
 
-def test_a_volume_whose_write_is_not_seen_yet_is_waited_for() -> None:
-    assert outcome([volume(), claim(volume="v")], NodeVolumes(bindings=[(newer(BOUND), claim())])) is False
+def test_a_volume_is_awaited_until_the_watch_delivers_its_write() -> None:
+    assert (
+        outcome([volume(), make_volume_claim(volume="v")], NodeVolumes(bindings=[(newer(BOUND), make_volume_claim())]))
+        is False
+    )
 
 
 @pytest.mark.parametrize(
@@ -250,35 +245,30 @@ def test_a_volume_whose_write_is_not_seen_yet_is_waited_for() -> None:
         ([newer(MADE, volumeName="v"), volume(zone="b")],
          'pv "v" node affinity doesn\'t match node "n": no matching NodeSelectorTerms'),
         ([MADE], False),
-        ([newer(claim(on="n"), volumeName="v"), volume()], False),
-        ([newer(claim())], 'provisioning failed for PVC "c"'),
-        ([newer(claim(on="m"))], 'provisioning failed for PVC "c"'),
+        ([newer(make_volume_claim(on="n"), volumeName="v"), volume()], False),
+        ([newer(make_volume_claim())], 'provisioning failed for PVC "c"'),
+        ([newer(make_volume_claim(on="m"))], 'provisioning failed for PVC "c"'),
         ([], 'failed to check provisioning pvc: "ns/c" not found'),
     ],
 )  # fmt: skip
-def test_a_volume_to_be_made_is_waited_for_until_it_is_bound_or_will_not_be(
-    there: list[Json], done: bool | str
-) -> None:
-    assert outcome(there, NodeVolumes(provisions=[claim(on="n")])) == done
+def test_a_provisioned_volume_is_awaited_until_it_is_bound_or_cannot_be(there: list[Json], done: bool | str) -> None:
+    assert outcome(there, NodeVolumes(provisions=[make_volume_claim(on="n")])) == done
 
 
-def test_a_claim_whose_write_is_not_seen_yet_is_waited_for() -> None:
-    assert outcome([claim()], NodeVolumes(provisions=[newer(claim(on="n"))])) is False
+def test_a_claim_is_awaited_until_the_watch_delivers_its_write() -> None:
+    assert outcome([make_volume_claim()], NodeVolumes(provisions=[newer(make_volume_claim(on="n"))])) is False
 
 
-def test_all_volumes_have_to_be_there() -> None:
-    ready = [
-        BOUND,
-        claim(volume="v"),
-        claim("d", "w", metadata={"annotations": {SELECTED_NODE: "n", BIND_COMPLETED: ""}}),
-    ]
-    both = NodeVolumes([(BOUND, claim())], [claim("d", on="n")])
+def test_all_volumes_have_to_be_bound() -> None:
+    provisioned = make_volume_claim("d", "w", metadata={"annotations": {SELECTED_NODE: "n", BIND_COMPLETED: ""}})
+    ready = [BOUND, make_volume_claim(volume="v"), provisioned]
+    both = NodeVolumes([(BOUND, make_volume_claim())], [make_volume_claim("d", on="n")])
     assert outcome([*ready, volume("w")], both) is True
     assert outcome(ready, both) is False
-    assert outcome([BOUND, claim(), *ready[2:], volume("w")], both) is False
+    assert outcome([BOUND, make_volume_claim(), *ready[2:], volume("w")], both) is False
 
 
-def test_a_pod_or_a_node_that_is_gone_waits_no_more() -> None:
+def test_the_wait_ends_when_the_pod_or_the_node_is_deleted() -> None:
     assert outcome([], NodeVolumes(), nodes=lambda _: None) == 'failed to get node "n": node "n" not found'
     assert outcome([], NodeVolumes(), pods=lambda _: None) == 'pod does not exist any more: pod "p" not found'
     assert outcome([], NodeVolumes()) is True
@@ -290,7 +280,7 @@ def outcome(
     pods: Callable[[str], Json | None] = lambda key: make_pod("p") if key == "ns/p" else None,
     nodes: Callable[[str], Json | None] = lambda name: NODE if name == "n" else None,
 ) -> bool | str:
-    """Whether the writer is done with what was chosen, or why it gives up."""
+    """Return whether the writer is done with the chosen volumes, or its error."""
     writer = VolumeWriter(Client(NoTransport()), cache_of(*there), pods, nodes)
     try:
         return writer._is_bound(PodInfo(make_pod("p")), chosen, "n")
@@ -298,6 +288,6 @@ def outcome(
         return str(error).removeprefix("binding volumes: ")
 
 
-def test_nothing_is_written_for_a_pod_whose_volumes_are_all_there() -> None:
+async def test_nothing_is_written_for_a_pod_whose_volumes_are_all_bound() -> None:
     writer = VolumeWriter(Client(NoTransport()), cache_of(), lambda _: None, lambda _: None)
-    asyncio.run(writer.pre_bind(PodInfo(make_pod("p")), VolumeState(), "n"))
+    await writer.pre_bind(PodInfo(make_pod("p")), VolumeState(), "n")

@@ -1,5 +1,6 @@
-"""Pods that wait while the cluster changes, with kubedra's scheduler and with a real kube-scheduler: each change lets
-both try equally many pods, with the same outcome. Runs where a kube-scheduler of 1.36 is on PATH.
+"""Each change of the cluster lets kubedra's scheduler and a real one try equally many waiting pods with equal results.
+
+Runs where a kube-scheduler of 1.36 is on PATH.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from controllers.runtime.client import Client
 from controllers.runtime.kinds import PODS
 from tests.scheduler.changesituations import Change, Changing, changes
 from tests.scheduler.test_beside_kube_scheduler import CONTROLLERS, KUBE_SCHEDULER, ROUNDS, SEEDS, client_of, ours
-from tests.scheduler.verdicts import bare, items, prepare, told
+from tests.scheduler.verdicts import bare, items, pod_verdict, prepare
 from tests.support.patience import Deadline, ended
 from tests.support.ports import free_port
 from tests.support.wire import Child
 
 pytestmark = [
+    pytest.mark.real_time,
     pytest.mark.skipif(KUBE_SCHEDULER is None, reason="no kube-scheduler on PATH"),
     pytest.mark.timeout(600),
 ]
@@ -36,14 +38,14 @@ _ATTEMPTS = re.compile(r"^scheduler_schedule_attempts_total\{.*\} (\S+)$", re.MU
 
 
 class Beside(NamedTuple):
-    """A server with a scheduler, and how many attempts that has made."""
+    """A server with a scheduler, and the number of its attempts."""
 
     client: Client
     attempts: Callable[[], Awaitable[int]]
 
 
 class Step(NamedTuple):
-    """What the pods are after a change, and how many attempts it led to."""
+    """The pods after a change, and the number of attempts that it caused."""
 
     pods: dict[str, Json]
     attempts: int
@@ -98,16 +100,16 @@ async def with_theirs(directory: Path) -> AsyncIterator[Beside]:
             ended(process)
 
 
-#: Looks at a cluster between which nothing changes, and as many where a pod has a node in prospect: kube-scheduler looks
-#: once a second whether its volumes are bound.
+#: The number of equal polls after which a cluster is idle, and the number while a pod is nominated: kube-scheduler
+#: polls the volumes of such a pod once per second.
 _STILL, _STILL_BINDING = 3, 20
 
 
-async def _settled(beside: Beside) -> Step:
-    """Once nothing has changed for a while."""
+async def _wait_idle(beside: Beside) -> Step:
+    """Wait until the cluster is idle."""
     last, same, enough = None, 0, _STILL
     while same < enough:
-        pods = {pod["metadata"]["name"]: told(pod) for pod in await items(beside.client, PODS, "ns")}
+        pods = {pod["metadata"]["name"]: pod_verdict(pod) for pod in await items(beside.client, PODS, "ns")}
         now = Step(pods, await beside.attempts())
         same = same + 1 if now == last else 0
         last = now
@@ -119,7 +121,7 @@ async def _settled(beside: Beside) -> Step:
 
 
 async def _make(client: Client, change: Change) -> None:
-    """A change that the server refuses is none."""
+    """Make a change. A rejected change is none."""
     namespace = "ns" if change.kind.namespaced else ""
     try:
         if change.verb == "create":
@@ -134,26 +136,27 @@ async def _make(client: Client, change: Change) -> None:
         return
 
 
-async def _played(beside: Beside, changing: Changing) -> list[Step]:
+async def _play(beside: Beside, changing: Changing) -> list[Step]:
     await prepare(beside.client, changing.situation)
     steps = []
-    before = (await _settled(beside)).attempts
+    before = (await _wait_idle(beside)).attempts
     for number in range(len(changing.situation.pods) + len(changing.changes)):
         if number < len(changing.situation.pods):
             await beside.client.create(PODS, bare(changing.situation.pods[number]))
         else:
             await _make(beside.client, changing.changes[number - len(changing.situation.pods)])
-        now = await _settled(beside)
+        now = await _wait_idle(beside)
         steps.append(Step(now.pods, now.attempts - before))
         before = now.attempts
     return steps
 
 
 def _same(found: list[Step], expected: list[Step], changing: Changing, what: str) -> tuple[int, list[str]]:
-    """How many steps could be compared, until a pod went to another node that is as good; and in which of them the
-    attempts were not as many.
+    """Compare the steps until a pod went to another, equally good node.
+
+    Return the number of compared steps, and a description of each with a different number of attempts.
     """
-    others = []
+    others: list[str] = []
     for number, (mine, other) in enumerate(zip(found, expected, strict=True)):
         for name in mine.pods.keys() & other.pods.keys():
             nodes = mine.pods[name]["node"], other.pods[name]["node"]
@@ -167,21 +170,18 @@ def _same(found: list[Step], expected: list[Step], changing: Changing, what: str
     return len(found), others
 
 
-def test_a_change_lets_both_schedulers_try_the_same_pods_again(tmp_path: Path) -> None:
-    async def scenario() -> tuple[int, list[str]]:
-        compared, others = 0, []
-        async with with_ours(tmp_path) as mine, with_theirs(tmp_path) as real:
-            for seed in SEEDS:
-                changing = changes(random.Random(seed))
-                found, expected = await asyncio.gather(*(_played(each, changing) for each in (mine, real)))
-                for each in (mine, real):
-                    await each.client.request("POST", "/-/reset", "", None)
-                steps, more = _same(found, expected, changing, f"seed {seed}")
-                compared += steps
-                others += more
-        return compared, others
-
-    compared, others = asyncio.run(scenario())
+async def test_a_change_lets_both_schedulers_retry_the_same_pods(tmp_path: Path) -> None:
+    compared = 0
+    others: list[str] = []
+    async with with_ours(tmp_path) as mine, with_theirs(tmp_path) as real:
+        for seed in SEEDS:
+            changing = changes(random.Random(seed))
+            found, expected = await asyncio.gather(*(_play(each, changing) for each in (mine, real)))
+            for each in (mine, real):
+                await each.client.request("POST", "/-/reset", "", None)
+            steps, more = _same(found, expected, changing, f"seed {seed}")
+            compared += steps
+            others += more
     assert compared >= 8 * ROUNDS
-    # A pod that goes frees its claim a moment later: a scheduler may have tried a waiting pod in between, or not.
+    # The claim of a deleted pod is freed later. A scheduler may try a waiting pod in between.
     assert len(others) <= compared / 50, "\n".join(others)

@@ -1,5 +1,6 @@
-"""What is written for a pod until it is bound: as much as kube-scheduler and kube-controller-manager write, and no more
-(`python -m benchmarks.scheduling --writes` counts theirs).
+"""Writes for a pod until it is bound: as many as kube-scheduler and kube-controller-manager make.
+
+`python -m benchmarks.scheduling --writes` counts upstream's.
 """
 
 from __future__ import annotations
@@ -10,24 +11,27 @@ import pytest
 
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import NODES
-from tests.scheduler.groupsituations import GATES, pod_group
+from tests.scheduler.groupsituations import GATES
 from tests.scheduler.situations import device_class
 from tests.scheduler.world import World
-from tests.support.objects import make_claim, make_node, make_pod, make_slice
+from tests.support.objects import make_claim_template, make_node, make_pod, make_pod_group, make_slice
 from tests.support.virtual import passes
 
 GPU = "example.com/gpu"
 COMPONENTS = ("scheduler", "resourceclaim-controller")
 PLAIN = {"create events": 1, "create pods/binding": 1}
-#: The claim itself, its finalizer and its allocation; in the pod's status the claim's name, and where it is expected.
+#: The claim, its finalizer and its allocation. The pod's status gets the name of the claim and the nominated node.
 CLAIM = {
-    "create resourceclaims": 1, "update resourceclaims": 1, "update resourceclaims/status": 1, "patch pods/status": 2,
-}  # fmt: skip
+    "create resourceclaims": 1,
+    "update resourceclaims": 1,
+    "update resourceclaims/status": 1,
+    "patch pods/status": 2,
+}
 COUNT = 4
 
 
-def written(world: World) -> Counter[str]:
-    """What components wrote so far."""
+def count_writes(world: World) -> Counter[str]:
+    """Count the writes of components so far."""
     found: Counter[str] = Counter()
     for record in world.server.requests.latest():
         info = record.info
@@ -45,40 +49,38 @@ def written(world: World) -> Counter[str]:
     ],
     ids=["plain", "claim", "extended resource"],
 )
-async def test_a_pod_costs_the_writes_that_it_costs_upstream(spec: Json, expected: dict[str, int]) -> None:
+async def test_a_pod_costs_as_many_writes_as_upstream(spec: Json, expected: dict[str, int]) -> None:
     async with World(*COMPONENTS) as world:
         await world.add(device_class("gpu", GPU), make_node("n1"), make_slice("n1", COUNT))
-        template = {"metadata": {"name": "one", "namespace": "ns"}, "spec": {"spec": make_claim("x")["spec"]}}
-        await world.add(template)
+        await world.add(make_claim_template("one"))
         await passes(1)
-        before = written(world)
+        before = count_writes(world)
         for number in range(COUNT):
             await world.add(make_pod(f"p{number}", **spec))
         await passes(2)
-        assert written(world) - before == {what: count * COUNT for what, count in expected.items()}
+        assert count_writes(world) - before == {what: count * COUNT for what, count in expected.items()}
 
 
-async def test_pods_of_a_gang_cost_what_single_ones_do_and_one_status_of_their_group() -> None:
+async def test_pods_of_a_gang_cost_as_much_as_single_pods_and_one_status_of_the_group() -> None:
     async with World("scheduler", gates=GATES) as world:
-        await world.add(make_node("n1"), pod_group("g", COUNT, rack=False))
+        await world.add(make_node("n1"), make_pod_group("g", COUNT))
         await passes(1)
-        before = written(world)
+        before = count_writes(world)
         for number in range(COUNT):
             await world.add(make_pod(f"p{number}", schedulingGroup={"podGroupName": "g"}))
         await passes(2)
         expected = {what: count * COUNT for what, count in PLAIN.items()}
-        assert written(world) - before == {**expected, "patch podgroups/status": 1}
+        assert count_writes(world) - before == {**expected, "patch podgroups/status": 1}
 
 
-async def test_an_attempt_in_vain_costs_a_condition_and_an_event_and_none_costs_nothing() -> None:
-    """A node that changes so that a pod may fit is a reason to try; time alone is none for five minutes."""
-
+async def test_a_failed_attempt_costs_a_condition_and_an_event() -> None:
+    """A node change that may let the pod fit causes an attempt. Time causes none for five minutes."""
     async with World("scheduler") as world:
         await world.add(*(make_node(f"n{number}", cpu="1") for number in range(COUNT)))
-        before = written(world)
+        before = count_writes(world)
         await world.add(make_pod("p", requests={"cpu": "2"}, nodeSelector={"fits": "yes"}))
         for number in range(COUNT):
             await passes(60)
-            found = written(world) - before
+            found = count_writes(world) - before
             assert found == {"patch pods/status": number + 1, "create events": number + 1}
             await world.client.patch(NODES, f"n{number}", {"metadata": {"labels": {"fits": "yes"}}}, type="merge")

@@ -1,4 +1,4 @@
-"""What a scheduler decides in a situation: played on a server, kept in verdicts.json, compared."""
+"""Verdicts of a scheduler about a situation: recorded on a server, kept in verdicts.json, and compared."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from tests.scheduler.situations import OTHERS, Situation
 from tests.scheduler.world import scheduled
 from tests.support.patience import patience
 
-#: Those of kube-scheduler 1.36.2, by kind of situation: a line each, the seed is its number.
+#: Verdicts of kube-scheduler 1.36.2 by kind of situation. The seed of a situation is its position.
 FILE = Path(__file__).with_name("verdicts.json")
 #: Defects of kube-scheduler 1.36.2 that are not copied (docs/data/fidelity/differences.md).
 DEFECTS = ("nil or empty request mappings, no update of pod",)
 
 
 class Verdicts(NamedTuple):
-    """What became of the pods of a situation, one after the other, and of the claims."""
+    """Results for the pods of a situation in their order, and for the claims."""
 
     pods: list[Json]
     claims: list[Json]
 
 
 def recorded() -> dict[str, list[Verdicts]]:
-    """By the name of the kind of situation."""
+    """Return the recorded verdicts by the name of the kind of situation."""
     found = json.loads(FILE.read_text())
     return {kind: [Verdicts(*each) for each in verdicts] for kind, verdicts in found.items()}
 
 
 def record(kind: Callable[[random.Random], Situation], verdicts: list[Verdicts]) -> None:
-    """Keeps verdicts of kube-scheduler."""
+    """Write verdicts of kube-scheduler to the file."""
     kept = {**(recorded() if FILE.exists() else {}), kind.__name__: verdicts}
     lines = (
         f'"{name}": [\n' + ",\n".join(json.dumps(each, separators=(",", ":")) for each in found) + "\n]"
@@ -58,8 +58,9 @@ def record(kind: Callable[[random.Random], Situation], verdicts: list[Verdicts])
 
 
 def same(found: Verdicts, expected: Verdicts, what: str) -> int:
-    """How many verdicts could be compared. Where nodes are equally good two schedulers may choose differently: from
-    there on they cannot be. Raises AssertionError.
+    """Compare verdicts and return their number. Raise AssertionError if they differ.
+
+    Schedulers may choose differently among equally good nodes. The comparison ends there.
     """
     compared = 0
     for ours, other in zip(found.pods, expected.pods, strict=True):
@@ -79,7 +80,7 @@ def bare(obj: Json) -> Json:
 
 
 async def prepare(client: Client, situation: Situation) -> dict[str, str]:
-    """Creates everything but the pods; gives the uids of workload objects by name."""
+    """Create everything but the pods. Return the uids of workload objects by name."""
     labels = {"resource.kubernetes.io/admin-access": "true"}
     await client.create(
         NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns", "labels": labels}}
@@ -102,21 +103,19 @@ async def prepare(client: Client, situation: Situation) -> dict[str, str]:
         uids[made["metadata"]["name"]] = made["metadata"]["uid"]
         if "status" in obj:
             await client.update_status(kind, {**made, "status": obj["status"]})
-    await storage_settled(client)
+    await wait_for_storage(client)
     return uids
 
 
-async def storage_settled(client: Client) -> None:
-    """Until the binder has done what it does before any pod comes: volumes are free or bound, claims that name theirs
-    are bound.
-    """
+async def wait_for_storage(client: Client) -> None:
+    """Wait until volumes are available or bound, and claims that name a volume are bound."""
     for kind, phase in ((VOLUMES, ("Available", "Bound")), (VOLUME_CLAIMS, ("Bound",))):
         for obj in await items(client, kind):
             if kind == VOLUMES or obj["spec"].get("volumeName"):
-                await phased(client, kind, obj, phase)
+                await wait_for_phase(client, kind, obj, phase)
 
 
-async def phased(client: Client, kind: Kind, obj: Json, phases: tuple[str, ...]) -> None:
+async def wait_for_phase(client: Client, kind: Kind, obj: Json, phases: tuple[str, ...]) -> None:
     namespace = obj["metadata"].get("namespace", "")
     async with patience(30), aclosing(client.watch(kind, namespace, initial_events=True)) as batches:
         async for batch in batches:
@@ -127,7 +126,7 @@ async def phased(client: Client, kind: Kind, obj: Json, phases: tuple[str, ...])
 
 
 async def verdict(client: Client, pod: str) -> Json:
-    """The pod once it is bound, or rejected and not about to be bound."""
+    """Return the pod once it is bound, or rejected and not nominated."""
     async with patience(30), aclosing(client.watch(PODS, "ns", initial_events=True)) as batches:
         async for batch in batches:
             for event in batch:
@@ -145,12 +144,12 @@ async def items(client: Client, kind: Kind, namespace: str = "") -> list[Json]:
 
 
 async def left(client: Client) -> list[str]:
-    """The pods that there are: preemption takes some away."""
+    """Return the names of the pods that preemption left."""
     return sorted(pod["metadata"]["name"] for pod in await items(client, PODS, "ns"))
 
 
-def told(pod: Json) -> Json:
-    """What is compared of a pod."""
+def pod_verdict(pod: Json) -> Json:
+    """Return the compared fields of a pod."""
     condition = scheduled(pod)
     extended = pod["status"].get("extendedResourceClaimStatus") or {}
     return {
@@ -162,7 +161,7 @@ def told(pod: Json) -> Json:
     }
 
 
-def told_claim(claim: Json) -> Json:
+def claim_verdict(claim: Json) -> Json:
     metadata, status = claim["metadata"], claim.get("status") or {}
     allocation = dict(status.get("allocation") or {})
     stamped = bool(allocation.pop("allocationTimestamp", None))
@@ -181,8 +180,8 @@ def told_claim(claim: Json) -> Json:
     }
 
 
-def told_volume_claim(claim: Json) -> Json:
-    """Volumes that are made for a claim have its uid in their name."""
+def volume_claim_verdict(claim: Json) -> Json:
+    """Return the compared fields. Names of provisioned volumes differ, as they contain a uid."""
     volume = claim["spec"].get("volumeName", "")
     annotations = claim["metadata"].get("annotations") or {}
     return {
@@ -193,10 +192,10 @@ def told_volume_claim(claim: Json) -> Json:
     }
 
 
-async def played(client: Client, situation: Situation) -> Verdicts:
-    """What becomes of the pods, and of the claims, on a server that has none of them."""
+async def play(client: Client, situation: Situation) -> Verdicts:
+    """Create the objects of a situation on an empty server and return the verdicts."""
     uids = await prepare(client, situation)
-    verdicts = []
+    verdicts: list[Json] = []
     for pod in situation.pods:
         made = bare(pod)
         owners = [{**owner, "uid": uids[owner["name"]]} for owner in made["metadata"].get("ownerReferences", ())]
@@ -206,8 +205,7 @@ async def played(client: Client, situation: Situation) -> Verdicts:
             started = f"2026-01-01T00:00:{len(verdicts):02}Z"
             status = {"status": {"phase": "Running", "startTime": started}}
             await client.patch(PODS, pod["metadata"]["name"], status, "ns", subresource="status")
-        found = told(seen)
-        verdicts.append({**found, "left": await left(client)})
-    claims = [told_claim(claim) for claim in await items(client, RESOURCE_CLAIMS, "ns")]
-    claims += [told_volume_claim(claim) for claim in await items(client, VOLUME_CLAIMS, "ns")]
+        verdicts.append({**pod_verdict(seen), "left": await left(client)})
+    claims = [claim_verdict(claim) for claim in await items(client, RESOURCE_CLAIMS, "ns")]
+    claims += [volume_claim_verdict(claim) for claim in await items(client, VOLUME_CLAIMS, "ns")]
     return Verdicts(verdicts, sorted(claims, key=lambda claim: str(claim["name"])))

@@ -1,4 +1,4 @@
-"""Generated situations with volumes: bound ones with places, claims that wait for their consumer, limits."""
+"""Generated situations with volumes: bound ones with topology, claims that wait for a consumer, limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.scheduler.situations import Situation, priority_class
 from tests.support.objects import make_node, make_pod
 
 ZONE = "topology.kubernetes.io/zone"
-#: What our provisioner listens to, so that its volumes come into being.
+#: The name that our provisioner serves.
 EMULATED = "volumes.kubedra.dev"
 CSI = "csi.example.com"
 
@@ -73,13 +73,13 @@ def _cluster(rng: random.Random, found: Situation) -> None:
 
 
 def _claim(rng: random.Random, found: Situation, name: str) -> None:
-    """A claim of some kind, with its volume where it is to be bound before the pods come."""
+    """Generate a claim, with its volume if it is to be bound before the pods come."""
     kind = rng.choice(("bound", "bound", "csi", "local", "local", "made", "made", "unbound", "missing"))
     if kind in ("bound", "csi"):
         place: Json = {}
         if rng.random() < 0.4:
             place = {rng.choice(("zone", "label")): rng.choice("ab")}
-        source = {"csi": {"driver": CSI, "volumeHandle": name}} if kind == "csi" else {}
+        source: Json = {"csi": {"driver": CSI, "volumeHandle": name}} if kind == "csi" else {}
         mode = "ReadWriteOncePod" if rng.random() < 0.3 else "ReadWriteOnce"
         found.others.append(volume(f"v-{name}", 1, "", mode=mode, **place, **source))
         found.others.append(volume_claim(name, "", volumeName=f"v-{name}", accessModes=[mode]))
@@ -89,7 +89,7 @@ def _claim(rng: random.Random, found: Situation, name: str) -> None:
 
 
 def volumes_and_claims(rng: random.Random) -> Situation:
-    """Pods with claims that are bound, wait for them, are missing or never bound; some share one; some have disks."""
+    """Generate pods whose claims are bound, waiting, missing, unbound or shared; some pods have disks."""
     found = Situation()
     found.others = [priority_class("low", 1), priority_class("high", 2)]
     _cluster(rng, found)

@@ -143,6 +143,27 @@ def make_claim(
     }
 
 
+def make_claim_template(name: str = "t", **claim: Any) -> Json:
+    """Build a ResourceClaimTemplate for claims as `make_claim` builds them."""
+    return {
+        "kind": "ResourceClaimTemplate",
+        "apiVersion": "resource.k8s.io/v1",
+        "metadata": make_metadata(name, "ns"),
+        "spec": {"spec": make_claim(name, **claim)["spec"]},
+    }
+
+
+def make_pod_group(name: str = "g", count: int = 0, **spec: Any) -> Json:
+    """Build a PodGroup: a gang of at least `count` pods, or with 0 one whose pods need not be placed together."""
+    policy = {"gang": {"minCount": count}} if count else {"basic": {}}
+    return {
+        "kind": "PodGroup",
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "metadata": make_metadata(name, "ns"),
+        "spec": {"schedulingPolicy": policy, **spec},
+    }
+
+
 def term(key: str, operator: str, *values: str) -> Json:
     return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
 
