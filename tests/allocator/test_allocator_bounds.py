@@ -166,7 +166,7 @@ def _hard() -> dict[str, tuple[list[Json], list[Json], list[Json], int]]:
             [slice_of("s", *values)], [request("r0", 2, "kind in a"), request("r1", 2, "kind in b")], match, 6),
         "one value has too few devices": (
             [slice_of("s", *halves)], [request("r0", 2), request("r1", 1)], match, 21),
-        "devices differ only in a capacity that nobody asks for": (
+        "devices differ only in a capacity without requests": (
             [slice_of("s", *sized)], [request("r0", 2), request("r1", 1)], match, 21),
         "there are fewer values than devices": (
             [slice_of("s", *pairs)], [request("r0", 4), request("r1", 3)], distinct, 101),

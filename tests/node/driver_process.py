@@ -1,4 +1,4 @@
-"""The driver process of `grpcio_driver.py`, from a test's side."""
+"""Start, script and observe the driver process of `grpcio_driver.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROGRAM = Path(__file__).with_name("grpcio_driver.py")
 
 
 class DriverProcess:
-    """One driver that is running. Use it in a `with`."""
+    """A driver process as a context manager."""
 
     def __init__(self, root: Path, registry: Path, driver: str = "gpu.example.com", **flags: str) -> None:
         self.root, self.driver = root, driver
@@ -51,20 +51,20 @@ class DriverProcess:
         self.stop(signal.SIGKILL)
 
     def script(self, **what: Any) -> None:
-        """What the driver does from now on."""
+        """Replace the script of the driver."""
         new = self.script_file.with_suffix(".new")
         new.write_text(json.dumps(what))
         new.replace(self.script_file)
 
     def calls(self, *methods: str) -> list[Json]:
-        """What it was asked, of these methods."""
+        """Return the recorded calls of these methods, or all."""
         if not self.log_file.exists():
             return []
         lines = [json.loads(line) for line in self.log_file.read_text().splitlines()]
         return [line for line in lines if not methods or line["method"] in methods]
 
-    def heard(self, method: str, times: int = 1) -> list[Json]:
-        """Returns once it was asked so often."""
+    def wait_called(self, method: str, times: int = 1) -> list[Json]:
+        """Wait for this number of calls of a method and return them."""
         wait_until(lambda: len(self.calls(method)) >= times, f"{self.driver}: {times} × {method}")
         return self.calls(method)
 

@@ -1,10 +1,10 @@
-"""A DRA driver as a process, made with grpcio, protobuf and a plain HTTP client alone: nothing of kubedra's.
+"""A DRA driver as a process on grpcio and protobuf, without any code of kubedra.
 
     python grpcio_driver.py --driver gpu.example.com --registry-dir DIR --plugin-dir DIR --log FILE --script FILE
 
-Messages are made from the published facts by protobuf's own library. Every call is a line of JSON in the log. The
+protobuf's own library builds the messages from the published facts. Every call is a line of JSON in the log. The
 script is a JSON object that is read at each call: `error` (of each claim), `code` (of the call), `delay` (seconds),
-`block` (the call waits while it stands there), `health` (of device-0).
+`block` (the call waits while it is set), `health` (of device-0).
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Driver:
         except (FileNotFoundError, ValueError):
             return {}
 
-    def obey(self, context: grpc.ServicerContext) -> Any:
+    def run_script(self, context: grpc.ServicerContext) -> Any:
         script = self.script()
         time.sleep(script.get("delay", 0))
         while self.script().get("block"):
@@ -104,7 +104,7 @@ class Driver:
     def prepare(self, version: str) -> Any:
         def handle(request: Any, context: grpc.ServicerContext) -> Any:
             self.log(method="prepare", version=version, claims=[c.name for c in request.claims])
-            script, response = self.obey(context), M.PrepareResponse()
+            script, response = self.run_script(context), M.PrepareResponse()
             for claim in request.claims:
                 result = M.PrepareResult(error=script.get("error", ""))
                 if not result.error:
@@ -122,7 +122,7 @@ class Driver:
     def unprepare(self, version: str) -> Any:
         def handle(request: Any, context: grpc.ServicerContext) -> Any:
             self.log(method="unprepare", version=version, claims=[c.name for c in request.claims])
-            script, response = self.obey(context), M.UnprepareResponse()
+            script, response = self.run_script(context), M.UnprepareResponse()
             for claim in request.claims:
                 entry = M.UnprepareEntry(key=claim.uid, value=M.UnprepareResult(error=script.get("error", "")))
                 response.claims.append(entry)
@@ -139,7 +139,7 @@ class Driver:
                 device = M.DeviceIdentifier(pool_name=self.given.node, device_name="device-0")
                 state = ("UNKNOWN", "HEALTHY", "UNHEALTHY").index(script["health"])
                 yield M.HealthReport(
-                    devices=[M.DeviceHealth(device=device, health=state, message=script.get("said", ""))]
+                    devices=[M.DeviceHealth(device=device, health=state, message=script.get("text", ""))]
                 )
             time.sleep(0.1)
 
@@ -154,7 +154,8 @@ class Driver:
         return M.Empty()
 
     def serve(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))  # it is waited for, whenever it comes
+        # Block the signal until sigwait, so that it cannot come too early.
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
         dra = server(self.endpoint)
         for version in self.versions:
             methods = {"NodePrepareResources": self.prepare(version), "NodeUnprepareResources": self.unprepare(version)}
@@ -175,7 +176,7 @@ class Driver:
         for running, path in ((registration, socket), (dra, self.endpoint)):
             running.stop(0).wait(1)
             path.unlink(missing_ok=True)
-        # Not by the interpreter's end: that waits for grpcio's threads, of which one may be in a call that nobody ends.
+        # A normal exit would wait for grpcio's threads, and one may be blocked in a call.
         os._exit(0)
 
 

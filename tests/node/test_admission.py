@@ -1,4 +1,4 @@
-"""What a node refuses, although a pod names it."""
+"""Admission of bound pods by their node."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ended(pod: Json) -> Json:
          "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"),
     ],
 )  # fmt: skip
-def test_what_one_pod_uses_another_is_refused_until_the_first_has_ended(
+def test_a_pod_is_rejected_while_another_uses_the_resources(
     first: Json, second: Json, reason: str, message: str | None
 ) -> None:
     room, node = NodeAdmission(), make_node("worker", extra={"example.com/gpu": "1"})
@@ -43,7 +43,7 @@ def test_what_one_pod_uses_another_is_refused_until_the_first_has_ended(
     assert room.admit(other, node) is None
 
 
-def test_no_more_pods_than_the_node_has_room_for() -> None:
+def test_a_node_admits_as_many_pods_as_it_allows() -> None:
     room, node = NodeAdmission(), make_node("worker", pods="1")
     assert room.admit(make_pod(), node) is None
     refusal = room.admit(make_pod(), node)
@@ -64,7 +64,7 @@ def test_no_more_pods_than_the_node_has_room_for() -> None:
         ({"securityContext": {"sysctls": [{"name": "kernel/shm_rmid_forced"}]}}, {}, None),
     ],
 )
-def test_what_a_node_is_decides_which_pods_it_takes(pod: Json, node: Json, reason: str | None) -> None:
+def test_labels_taints_and_os_of_a_node_decide_admission(pod: Json, node: Json, reason: str | None) -> None:
     refusal = NodeAdmission().admit(make_pod(**pod), make_node("worker", **node))
     assert (refusal[0] if refusal else None) == reason
 
@@ -80,9 +80,7 @@ def test_what_a_node_is_decides_which_pods_it_takes(pod: Json, node: Json, reaso
         ("", ["net.ipv4.conf.eth0/1.rp_filter"], "net.ipv4.conf.eth0/1.rp_filter"),
     ],
 )
-def test_kernel_parameters_are_safe_or_allowed_by_the_node(
-    allowed: str, wanted: list[str], refused: str | None
-) -> None:
+def test_sysctls_must_be_safe_or_allowed_by_the_node(allowed: str, wanted: list[str], refused: str | None) -> None:
     node = make_node("worker")
     node["metadata"]["annotations"] = {"kubedra.dev/allowed-unsafe-sysctls": allowed}
     pod = make_pod(securityContext={"sysctls": [{"name": name, "value": "1"} for name in wanted]})
@@ -90,7 +88,7 @@ def test_kernel_parameters_are_safe_or_allowed_by_the_node(
     assert refusal == (("SysctlForbidden", f'forbidden sysctl: "{refused}" not allowlisted') if refused else None)
 
 
-def test_pods_that_had_begun_before_a_kubelet_came_count_and_those_that_have_ended_do_not() -> None:
+def test_pods_started_before_the_kubelet_count_until_they_end() -> None:
     begun = {"startTime": "2026-01-01T00:00:00Z", "phase": "Running"}
     running, waiting = make_pod(ports=WEB, status=begun), make_pod(ports=WEB)
     assert NodeAdmission(lambda: [running]).admit(waiting, make_node("worker")) is not None
@@ -98,13 +96,13 @@ def test_pods_that_had_begun_before_a_kubelet_came_count_and_those_that_have_end
     assert NodeAdmission(lambda: [waiting, make_pod(ports=WEB)]).admit(waiting, make_node("worker")) is None
 
 
-def test_a_node_of_which_nothing_is_known_yet_refuses_nobody() -> None:
+def test_a_node_without_a_status_admits_every_pod() -> None:
     node = make_node("worker")
     del node["status"]["allocatable"]
     assert NodeAdmission().admit(make_pod(requests={"cpu": "900"}, nodeSelector={"disk": "ssd"}), node) is None
 
 
-def test_a_pod_that_was_resized_counts_as_it_is_now() -> None:
+def test_a_resized_pod_counts_with_its_latest_size() -> None:
     room, node = NodeAdmission(), make_node("worker")
     pod = make_pod(requests={"cpu": "1"})
     room.admit(pod, node)
@@ -114,7 +112,7 @@ def test_a_pod_that_was_resized_counts_as_it_is_now() -> None:
     assert room.admit(make_pod(requests={"cpu": "1"}), node) is not None
 
 
-def test_what_devices_serve_is_not_asked_of_the_node() -> None:
+def test_extended_resources_of_devices_need_no_node_resources() -> None:
     name = "deviceclass.resource.kubernetes.io/gpu"
     mapping = {"containerName": "c", "resourceName": name, "requestName": "r"}
     served = {"extendedResourceClaimStatus": {"resourceClaimName": "claim", "requestMappings": [mapping]}}

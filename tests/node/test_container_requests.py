@@ -1,4 +1,4 @@
-"""What `kubectl logs` and `kubectl exec` ask of a node whose containers are processes: over its socket."""
+"""Logs and exec of containers that run as processes, over the socket of their node."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from controllers.kubelet.run.server import RunServer
 from tests.support.patience import become, patience
 from tests.support.recording import RecordingClient
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
 VERSIONS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 
@@ -73,7 +73,7 @@ class Node:
         return made
 
     async def ask(self, path: str, *more: bytes) -> bytes:
-        """The whole answer."""
+        """Return the whole response."""
         reader, writer = await self.connect()
         writer.write(f"GET {path} HTTP/1.1\r\n".encode() + b"".join(more) + b"\r\n")
         async with patience():
@@ -98,15 +98,11 @@ async def make_node(place: Path) -> AsyncIterator[Node]:
         await node.server.close()
 
 
-# --- the socket
-
-
-async def test_a_nodes_socket_is_its_users_alone_and_goes_with_it(tmp_path: Path) -> None:
+async def test_the_socket_of_a_node_is_private_and_removed_with_it(tmp_path: Path) -> None:
     async with make_node(tmp_path) as node:
         path = Path(node.socket)
-        assert [stat.S_IMODE(each.stat().st_mode) for each in (path, path.parent, node.announced)] == [
-            0o600, 0o700, 0o700,
-        ]  # fmt: skip
+        modes = [stat.S_IMODE(each.stat().st_mode) for each in (path, path.parent, node.announced)]
+        assert modes == [0o600, 0o700, 0o700]
         await node.server.announce("another")
         assert (node.announced / "another").read_text() == node.socket, "one for all nodes of a process"
     assert not path.parent.exists()
@@ -114,9 +110,7 @@ async def test_a_nodes_socket_is_its_users_alone_and_goes_with_it(tmp_path: Path
     await RunServer(tmp_path / "none", lambda _: None).close()
 
 
-async def test_a_node_that_cannot_announce_itself_says_so_and_goes_on(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_node_that_cannot_announce_its_socket_logs_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").touch()
     server = RunServer(tmp_path / "file" / "below", lambda _: None)
     await server.announce("n")
@@ -124,7 +118,7 @@ async def test_a_node_that_cannot_announce_itself_says_so_and_goes_on(
     await server.close()
 
 
-async def test_what_is_no_request_is_no_answer(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_invalid_request_gets_no_response(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with make_node(tmp_path) as node:
         assert await node.ask("/only/two") == b""
         assert "a request for a container failed" in caplog.text
@@ -141,7 +135,7 @@ async def test_what_is_no_request_is_no_answer(tmp_path: Path, caplog: pytest.Lo
         assert caplog.text == ""
 
 
-async def test_what_is_no_process_is_not_found(tmp_path: Path) -> None:
+async def test_a_container_without_a_process_is_not_found(tmp_path: Path) -> None:
     async with make_node(tmp_path) as node:
         node.start("exit 0")
         text = b"HTTP/1.1 404 Not Found\r\nContent-Length: 26\r\n\r\ncontainer d has no process"
@@ -153,10 +147,7 @@ async def test_what_is_no_process_is_not_found(tmp_path: Path) -> None:
         assert answer == b"HTTP/1.1 400 Bad Request\r\nContent-Length: 26\r\n\r\ncontainer c is not running"
 
 
-# --- logs
-
-
-async def test_a_log_is_what_was_written_as_far_as_it_is_asked_for(tmp_path: Path) -> None:
+async def test_a_log_is_the_output_within_the_options(tmp_path: Path) -> None:
     async with make_node(tmp_path) as node:
         node.start("echo one; echo two; echo three")
         await node.ended()
@@ -170,7 +161,7 @@ async def test_a_log_is_what_was_written_as_far_as_it_is_asked_for(tmp_path: Pat
         assert await node.logs(follow="true") == "again\n"
 
 
-async def test_a_log_that_is_followed_comes_as_it_is_written_and_ends_with_its_process(tmp_path: Path) -> None:
+async def test_a_followed_log_streams_and_ends_with_its_process(tmp_path: Path) -> None:
     async with make_node(tmp_path) as node:
         go = tmp_path / "go"
         node.start(f"echo one; while ! test -e {go}; do sleep 0.01; done; echo two; echo three")
@@ -186,11 +177,8 @@ async def test_a_log_that_is_followed_comes_as_it_is_written_and_ends_with_its_p
             assert await reader.read() == b"two\nthree\n"
 
 
-# --- commands
-
-
 class Exec:
-    """A command in the container, as kubectl's websocket speaks of it."""
+    """A command in the container, over kubectl's websocket protocol."""
 
     def __init__(self, node: Node, *command: str, versions: tuple[str, ...] = VERSIONS, **options: str) -> None:
         self._node, self._versions = node, versions
@@ -201,16 +189,16 @@ class Exec:
         self.seen: list[Event] = []
 
     async def open(self) -> Any:
-        """How the socket was answered."""
+        """Open the websocket. Return the response."""
         self._reader, self.writer = await self._node.connect()
-        self.say(Request(host="n", target=self._target, subprotocols=list(self._versions)))
+        self.send_event(Request(host="n", target=self._target, subprotocols=list(self._versions)))
         return await self.until(AcceptConnection, RejectConnection)
 
-    def say(self, event: Any) -> None:
+    def send_event(self, event: Any) -> None:
         self.writer.write(self.ws.send(event))
 
     def send(self, channel: int, data: bytes) -> None:
-        self.say(BytesMessage(bytes((channel,)) + data))
+        self.send_event(BytesMessage(bytes((channel,)) + data))
 
     async def until(self, *kinds: type) -> Any:
         async with patience():
@@ -239,7 +227,7 @@ class Exec:
 
 
 @asynccontextmanager
-async def a_running_node(place: Path) -> AsyncIterator[Node]:
+async def make_running_node(place: Path) -> AsyncIterator[Node]:
     async with make_node(place) as node:
         node.start("exec sleep 60", WHO="me")
         yield node
@@ -248,8 +236,8 @@ async def a_running_node(place: Path) -> AsyncIterator[Node]:
 SUCCESS = {"metadata": {}, "status": "Success"}
 
 
-async def test_a_command_runs_where_the_containers_process_does(tmp_path: Path) -> None:
-    async with a_running_node(tmp_path) as node:
+async def test_a_command_runs_in_the_directory_of_the_container(tmp_path: Path) -> None:
+    async with make_running_node(tmp_path) as node:
         command = Exec(node, "/bin/sh", "-c", "echo $WHO; pwd -P; echo problem >&2", stdout="true")
         assert (await command.open()).subprotocol == VERSIONS[0]
         assert await command.outcome() == SUCCESS
@@ -258,8 +246,8 @@ async def test_a_command_runs_where_the_containers_process_does(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("script", "code"), [("exit 5", 5), ("kill -9 $$", 128 + signal.SIGKILL)])
-async def test_a_command_that_fails_says_its_exit_code(tmp_path: Path, script: str, code: int) -> None:
-    async with a_running_node(tmp_path) as node:
+async def test_a_failed_command_reports_its_exit_code(tmp_path: Path, script: str, code: int) -> None:
+    async with make_running_node(tmp_path) as node:
         command = Exec(node, "/bin/sh", "-c", script)
         await command.open()
         assert await command.outcome() == {
@@ -269,8 +257,8 @@ async def test_a_command_that_fails_says_its_exit_code(tmp_path: Path, script: s
         }  # fmt: skip
 
 
-async def test_a_command_that_cannot_be_started_says_why(tmp_path: Path) -> None:
-    async with a_running_node(tmp_path) as node:
+async def test_a_command_that_cannot_be_started_reports_why(tmp_path: Path) -> None:
+    async with make_running_node(tmp_path) as node:
         for words, why in (
             (("/no/such",), "exec: No such file or directory"),
             ((), "exec: you must specify at least one command for the container"),
@@ -278,33 +266,33 @@ async def test_a_command_that_cannot_be_started_says_why(tmp_path: Path) -> None
             command = Exec(node, *words)
             await command.open()
             status = await command.outcome()
-            assert (status["status"], status["reason"], status["code"], status["message"]) == (
-                "Failure", "InternalError", 500, why,
-            )  # fmt: skip
+            expected = ("Failure", "InternalError", 500, why)
+            assert tuple(status[key] for key in ("status", "reason", "code", "message")) == expected
 
 
-async def test_a_command_reads_what_is_sent_until_that_is_closed(tmp_path: Path) -> None:
-    async with a_running_node(tmp_path) as node:
+async def test_a_command_reads_its_input_until_it_is_closed(tmp_path: Path) -> None:
+    async with make_running_node(tmp_path) as node:
         command = Exec(node, "/bin/cat", stdin="true")
         await command.open()
         command.send(0, b"one\n")
         assert await command.line() == b"one"
-        command.say(BytesMessage(b"\x00tw", message_finished=False))
-        command.say(BytesMessage(b"o\n", message_finished=True))
-        command.say(TextMessage("\x00three\n"))
-        command.send(0, b"")  # nothing is no end
+        command.send_event(BytesMessage(b"\x00tw", message_finished=False))
+        command.send_event(BytesMessage(b"o\n", message_finished=True))
+        command.send_event(TextMessage("\x00three\n"))
+        # None of these closes stdin.
+        command.send(0, b"")
         command.send(7, b"no such stream\n")
-        command.send(255, b"\x01")  # another stream's end
-        command.say(BytesMessage(b""))
-        command.send(4, b'{"Width": 1, "Height": 1}')  # no terminal
+        command.send(255, b"\x01")
+        command.send_event(BytesMessage(b""))
+        command.send(4, b'{"Width": 1, "Height": 1}')
         command.send(0, b"last\n")
         command.send(255, b"\x00")
         assert await command.outcome() == SUCCESS
         assert command.output[1] == b"one\ntwo\nthree\nlast\n"
 
 
-async def test_a_command_that_is_not_to_read_finds_nothing_to_read(tmp_path: Path) -> None:
-    async with a_running_node(tmp_path) as node:
+async def test_a_command_without_stdin_reads_nothing(tmp_path: Path) -> None:
+    async with make_running_node(tmp_path) as node:
         for command in (Exec(node, "/bin/cat"), Exec(node, "/bin/cat", stdin="false")):
             await command.open()
             command.send(0, b"x")
@@ -319,7 +307,7 @@ async def test_a_command_that_is_not_to_read_finds_nothing_to_read(tmp_path: Pat
 
 
 async def test_a_terminal_has_a_size_and_one_stream(tmp_path: Path) -> None:
-    async with a_running_node(tmp_path) as node:
+    async with make_running_node(tmp_path) as node:
         script = "read x; stty size; echo got $x; echo problem >&2; tty"
         command = Exec(node, "/bin/sh", "-c", script, stdin="true", tty="true")
         await command.open()
@@ -328,17 +316,17 @@ async def test_a_terminal_has_a_size_and_one_stream(tmp_path: Path) -> None:
         command.send(4, json.dumps({"Width": 99, "Height": 33}).encode())
         command.send(0, b"line\r")
         assert await command.outcome() == SUCCESS
-        said = command.output[1].split(b"\r\n")
-        assert said[1:4] == [b"33 99", b"got line", b"problem"]
-        assert said[4].startswith(b"/dev/pts/")
+        lines = command.output[1].split(b"\r\n")
+        assert lines[1:4] == [b"33 99", b"got line", b"problem"]
+        assert lines[4].startswith(b"/dev/pts/")
         assert 2 not in command.output
 
 
 async def test_a_ping_is_answered(tmp_path: Path) -> None:
-    async with a_running_node(tmp_path) as node:
+    async with make_running_node(tmp_path) as node:
         command = Exec(node, "/bin/cat", stdin="true")
         await command.open()
-        command.say(Ping(payload=b"x"))
+        command.send_event(Ping(payload=b"x"))
         assert (await command.until(Pong)).payload == b"x"
         command.send(255, b"\x00")
         await command.outcome()
@@ -346,12 +334,12 @@ async def test_a_ping_is_answered(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["gone", "closed", "broken"])
 async def test_a_command_ends_with_its_client(tmp_path: Path, how: str) -> None:
-    async with a_running_node(tmp_path) as node:
+    async with make_running_node(tmp_path) as node:
         command = Exec(node, "/bin/sh", "-c", "echo $$; exec sleep 60")
         await command.open()
         pid = int(await command.line())
         if how == "closed":
-            command.say(CloseConnection(1000))
+            command.send_event(CloseConnection(1000))
         elif how == "broken":
             command.writer.write(b"\xff" * 16)
         else:
@@ -359,8 +347,8 @@ async def test_a_command_ends_with_its_client(tmp_path: Path, how: str) -> None:
         await become(lambda: not Path(f"/proc/{pid}").exists(), "it is killed")
 
 
-async def test_the_newest_version_that_both_speak_is_spoken_and_without_one_none(tmp_path: Path) -> None:
-    async with a_running_node(tmp_path) as node:
+async def test_the_newest_common_version_is_used_and_one_is_required(tmp_path: Path) -> None:
+    async with make_running_node(tmp_path) as node:
         for versions, chosen in ((VERSIONS[::-1], VERSIONS[0]), (VERSIONS[1:], VERSIONS[1])):
             command = Exec(node, "/bin/true", versions=versions)
             assert (await command.open()).subprotocol == chosen

@@ -1,4 +1,4 @@
-"""What a node's annotations break of its devices and drivers, and what a kubelet's file of claims may hold: by cases."""
+"""Cases of fault annotations of a node, and of the checkpoint file of claims."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from controllers.kubelet.dra.drivers import PreparedDevice
 from controllers.kubelet.emulation.annotations import devices_of, missing_images
 from controllers.kubelet.emulation.device_faults import NONE, DeviceFaults, device_faults
 from kubedra.profiles.pools import Pool
+from tests.support.objects import make_annotations
 
 pytestmark = pytest.mark.integration
 
 
-def node(**marks: str) -> Json:
-    annotations = {f"kubedra.dev/{name.replace('_', '-')}": value for name, value in marks.items()}
-    return {"metadata": {"name": "n", "uid": "n", "annotations": annotations}}
+def node(**annotations: str) -> Json:
+    return {"metadata": {"name": "n", "uid": "n", "annotations": make_annotations(**annotations)}}
 
 
 @pytest.mark.parametrize(
-    ("marks", "faults"),
+    ("annotations", "faults"),
     [
         ({}, NONE),
         ({"devices": "2"}, NONE),
@@ -48,8 +48,8 @@ def node(**marks: str) -> Json:
         ({"prepare_takes": "soon"}, DeviceFaults(lost=set(), tainted={})),
     ],
 )  # fmt: skip
-def test_annotations_say_what_is_wrong(marks: dict[str, str], faults: DeviceFaults) -> None:
-    found = device_faults(node(**marks))
+def test_faults_are_parsed_from_annotations(annotations: dict[str, str], faults: DeviceFaults) -> None:
+    found = device_faults(node(**annotations))
     for name in ("lost", "missing_drivers", "prepare_error_devices"):
         assert set(getattr(found, name)) == set(getattr(faults, name))
     for name in ("tainted", "unhealthy", "prepare_error", "prepare_takes", "unprepare_error"):
@@ -57,7 +57,7 @@ def test_annotations_say_what_is_wrong(marks: dict[str, str], faults: DeviceFaul
     assert (found is NONE) is (faults is NONE)
 
 
-def test_a_taint_that_is_none_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_taint_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         device_faults(node(tainted_devices="said-once=wrong"))
     [message] = caplog.messages
@@ -78,7 +78,9 @@ TAINT = {"key": "k", "effect": "NoSchedule"}
         (DeviceFaults(tainted={"drv/b": TAINT, "other/a": TAINT}), ["a", "b"], ["b"]),
     ],
 )
-def test_what_is_published_of_a_pool(faults: DeviceFaults, names: list[str], tainted: list[str]) -> None:
+def test_lost_and_tainted_devices_change_the_published_pool(
+    faults: DeviceFaults, names: list[str], tainted: list[str]
+) -> None:
     own = {"key": "own", "effect": "NoExecute"}
     pool = Pool(({"devices": [{"name": "a", "taints": [own]}, {"name": "b"}]}, {"sharedCounters": []}))
     left = faults.apply("drv", pool)
@@ -95,9 +97,7 @@ def test_what_is_published_of_a_pool(faults: DeviceFaults, names: list[str], tai
     [((), ["a"], True), (("a",), ["a", "b"], True), (("a",), ["b"], False), (("drv/a",), ["a"], True),
      (("other/a",), ["a"], False)],
 )  # fmt: skip
-def test_a_claim_is_refused_where_it_has_one_of_the_devices(
-    only: tuple[str, ...], devices: list[str], refused: bool
-) -> None:
+def test_a_claim_fails_if_it_has_one_of_the_devices(only: tuple[str, ...], devices: list[str], refused: bool) -> None:
     faults = DeviceFaults(prepare_error="no", prepare_error_devices=only)
     assert faults.prepare_error_for("drv", devices) == ("no" if refused else "")
 
@@ -107,7 +107,9 @@ def test_a_claim_is_refused_where_it_has_one_of_the_devices(
     [(None, ("Healthy", "")), ({}, ("Healthy", "")), ({"a": "hot"}, ("Unhealthy", "hot")),
      ({"drv/a": ""}, ("Unhealthy", "")), ({"other/a": ""}, ("Healthy", ""))],
 )  # fmt: skip
-def test_a_device_is_healthy_unless_it_is_named(unhealthy: dict[str, str] | None, health: tuple[str, str]) -> None:
+def test_a_device_is_healthy_unless_the_annotation_names_it(
+    unhealthy: dict[str, str] | None, health: tuple[str, str]
+) -> None:
     assert DeviceFaults(unhealthy=unhealthy).health("drv", "a") == health
 
 
@@ -118,10 +120,7 @@ def test_a_node_names_its_devices_and_the_images_that_it_cannot_pull() -> None:
     assert missing_images(node()) == missing_images({"metadata": {}}) == frozenset()
 
 
-# --- the file of claims
-
-
-def test_what_is_written_is_read_again() -> None:
+def test_a_written_file_is_read_back() -> None:
     devices = (PreparedDevice("p", "d", ("r",), ("v/c=x",), "share"), PreparedDevice("p", "e", (), ()))
     infos = [
         ClaimInfo("u1", "a", "ns", {"y", "x"}, {"drv": devices, "empty": ()}),
@@ -163,7 +162,7 @@ TYPES = "json: cannot unmarshal {} into Go {}"
         (wrapped("{}", 0), "checkpoint is corrupted"),
     ],
 )
-def test_a_file_that_is_not_one_is_refused(content: bytes, text: str) -> None:
+def test_an_invalid_file_is_rejected(content: bytes, text: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         open_document(content)
 
@@ -179,12 +178,12 @@ def test_a_file_that_is_not_one_is_refused(content: bytes, text: str) -> None:
         ({"DriverState": {"d": {"Devices": [1]}}}, TYPES.format("number", "value of type state.Device")),
     ],
 )
-def test_an_entry_that_is_not_one_is_refused(entry: Any, text: str) -> None:
+def test_an_invalid_entry_is_rejected(entry: Any, text: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         claims_of(json.dumps({"ClaimInfoStateList": [entry]}))
 
 
-def test_a_file_that_cannot_be_read_or_written_says_which(tmp_path: Path) -> None:
+def test_an_error_of_the_file_system_names_the_file(tmp_path: Path) -> None:
     place = tmp_path / "sub"
     checkpoint = FileCheckpoint(place)
     (place / "dra_manager_state" / "in the way").mkdir(parents=True)
@@ -198,7 +197,7 @@ def test_a_file_that_cannot_be_read_or_written_says_which(tmp_path: Path) -> Non
     assert b"null" in (tmp_path / "fresh" / "dra_manager_state").read_bytes()
 
 
-def test_claims_are_known_by_name_and_forgotten_only_where_nothing_has_taken_their_place() -> None:
+def test_a_claim_is_removed_only_if_no_other_has_replaced_it() -> None:
     old, new = ClaimInfo("old", "c", "ns", {"p"}), ClaimInfo("new", "c", "ns")
     cache = ClaimCache([old])
     assert (cache.used_by("p"), cache.used_by("q")) == (True, False)

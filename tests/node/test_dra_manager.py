@@ -1,9 +1,10 @@
-"""The DRA manager as a unit: scripted drivers, a real checkpoint file."""
+"""The DRA manager with scripted drivers and a real checkpoint file."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,15 @@ from controllers.kubelet.dra.checkpoint import CheckpointError, FileCheckpoint
 from controllers.kubelet.dra.drivers import ClaimId, DriverCallError, DriverMissingError, PreparedClaim, PreparedDevice
 from controllers.kubelet.dra.manager import DraError, DraFeatures, DraManager
 from controllers.kubelet.dra.metrics import DraMetrics
+from tests.support.objects import make_claim, make_pod
 
 pytestmark = pytest.mark.integration
 
 GPU, NIC = "gpu.example.com", "nic.example.com"
 
 
-class Scripted:
-    """A driver. `prepares` and `unprepares` are what comes next in place of success."""
+class ScriptedDriver:
+    """A driver. `next` lists the results of the next calls; later calls succeed."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -62,7 +64,7 @@ class Node:
 
     def __init__(self, directory: Path, *names: str) -> None:
         self.directory = directory
-        self.drivers = {name: Scripted(name) for name in names or (GPU,)}
+        self.drivers = {name: ScriptedDriver(name) for name in names or (GPU,)}
         self.claims: dict[str, Json] = {}
         self.reads: list[str] = []
         self.restart()
@@ -71,7 +73,7 @@ class Node:
         features = DraFeatures(workload_claims=True)
         self.manager = DraManager(self, self._read, FileCheckpoint(self.directory), features, DraMetrics())
 
-    def get(self, name: str) -> Scripted:
+    def get(self, name: str) -> ScriptedDriver:
         if name not in self.drivers:
             raise DriverMissingError(name)
         return self.drivers[name]
@@ -85,23 +87,21 @@ class Node:
     def claim(self, name: str, *pods: str, drivers: Sequence[str] = (GPU,), uid: str = "") -> None:
         results = [{"request": "r", "driver": d, "pool": "n1", "device": "dev-0"} for d in drivers]
         reserved = [{"resource": "pods", "name": pod, "uid": f"{pod}-uid"} for pod in pods]
-        meta = {"name": name, "namespace": "ns", "uid": uid or f"{name}-uid"}
-        status = {"allocation": {"devices": {"results": results}}, "reservedFor": reserved}
-        self.claims[name] = {"metadata": meta, "status": status}
+        status: Json = {"allocation": {"devices": {"results": results}}, "reservedFor": reserved}
+        self.claims[name] = make_claim(name, uid=uid or f"{name}-uid", **status)
+
+    def devices_of(self, pod: Json) -> list[str]:
+        return self.manager.container_devices(pod, pod["spec"]["containers"][0])
 
     def held(self) -> dict[str, set[str]]:
-        """What the file holds: the pods of each claim."""
+        """Return the pods of each claim in the file."""
         outer = json.loads((self.directory / "dra_manager_state").read_bytes())
         entries = json.loads(outer["Data"])["ClaimInfoStateList"] or ()
         return {entry["ClaimName"]: set(entry["PodUIDs"]) for entry in entries}
 
 
-def pod(name: str, *claims: str, request: str = "") -> Json:
-    used = [{"name": c, **({"request": request} if request else {})} for c in claims]
-    entries = [{"name": c, "resourceClaimName": c} for c in claims]
-    container = {"name": "c", "resources": {"claims": used}}
-    meta = {"name": name, "namespace": "ns", "uid": f"{name}-uid"}
-    return {"metadata": meta, "spec": {"containers": [container], "resourceClaims": entries}}
+def pod(name: str, *claims: str) -> Json:
+    return make_pod(name, uid=f"{name}-uid", claims={claim: claim for claim in claims})
 
 
 @pytest.fixture
@@ -119,23 +119,16 @@ async def test_one_call_prepares_all_claims_of_a_pod_and_one_releases_them(node:
     assert node.held() == {}
 
 
-async def test_a_prepared_claim_is_not_prepared_again_but_after_a_restart(node: Node) -> None:
+async def test_a_prepared_claim_is_prepared_again_only_after_a_restart(node: Node) -> None:
     node.claim("c", "p", "q")
     await node.manager.prepare(pod("p", "c"))
     await node.manager.prepare(pod("q", "c"))
     assert len(node.get(GPU).calls) == 1
     node.restart()
-    assert node.manager.container_devices(pod("p", "c"), pod("p", "c")["spec"]["containers"][0]) == ["v/c=c-uid-0"]
+    assert node.devices_of(pod("p", "c")) == ["v/c=c-uid-0"], "the devices are in the file"
     await node.manager.prepare(pod("p", "c"))
     assert len(node.get(GPU).calls) == 2
-    assert node.manager.container_devices(pod("p", "c"), pod("p", "c")["spec"]["containers"][0]) == ["v/c=c-uid-0"]
-
-
-async def test_the_devices_of_a_prepared_claim_are_in_the_file(node: Node) -> None:
-    node.claim("c", "p")
-    await node.manager.prepare(pod("p", "c"))
-    node.restart()
-    assert node.manager.container_devices(pod("p", "c"), pod("p", "c")["spec"]["containers"][0]) == ["v/c=c-uid-0"]
+    assert node.devices_of(pod("p", "c")) == ["v/c=c-uid-0"]
 
 
 async def test_a_shared_claim_is_released_with_its_last_pod(node: Node) -> None:
@@ -149,7 +142,7 @@ async def test_a_shared_claim_is_released_with_its_last_pod(node: Node) -> None:
     assert [method for method, _ in node.get(GPU).calls] == ["prepare", "unprepare"]
 
 
-async def test_a_claim_that_another_pod_holds_is_not_released_for_a_stranger_nor_by_a_retry(node: Node) -> None:
+async def test_a_claim_held_by_another_pod_is_not_released(node: Node) -> None:
     node.claim("own", "p")
     node.claim("shared", "p", "q")
     await node.manager.prepare(pod("p", "shared", "own"))
@@ -163,7 +156,7 @@ async def test_a_claim_that_another_pod_holds_is_not_released_for_a_stranger_nor
     assert node.held() == {"shared": {"q-uid"}}
 
 
-async def test_a_claim_that_a_pod_names_twice_is_asked_for_once(node: Node) -> None:
+async def test_a_claim_that_a_pod_names_twice_is_prepared_once(node: Node) -> None:
     node.claim("c", "p")
     twice = pod("p", "c")
     twice["spec"]["resourceClaims"].append({"name": "again", "resourceClaimName": "c"})
@@ -172,16 +165,16 @@ async def test_a_claim_that_a_pod_names_twice_is_asked_for_once(node: Node) -> N
     assert node.get(GPU).calls == [("prepare", ["c"]), ("unprepare", ["c"])]
 
 
-async def test_a_claim_that_is_being_released_is_prepared_anew_for_the_next_pod(node: Node) -> None:
+async def test_a_claim_that_is_being_released_is_prepared_again_for_the_next_pod(node: Node) -> None:
     node.claim("c", "p", "q")
     await node.manager.prepare(pod("p", "c"))
-    node.get(GPU).gate = asyncio.Event()
+    gate = node.get(GPU).gate = asyncio.Event()
     releasing = asyncio.create_task(node.manager.unprepare(pod("p", "c")))
     await asyncio.sleep(0)
     preparing = asyncio.create_task(node.manager.prepare(pod("q", "c")))
     await asyncio.sleep(0)
     assert not preparing.done()
-    node.get(GPU).gate.set()
+    gate.set()
     await asyncio.gather(releasing, preparing)
     assert [method for method, _ in node.get(GPU).calls] == ["prepare", "unprepare", "prepare"]
     assert node.held() == {"c": {"q-uid"}}
@@ -263,8 +256,7 @@ async def test_of_two_drivers_one_failing_both_are_asked_again_and_both_released
         await node.manager.prepare(pod("p", "c"))
     await node.manager.prepare(pod("p", "c"))
     assert [m for m, _ in node.get(GPU).calls] == [m for m, _ in node.get(NIC).calls] == ["prepare", "prepare"]
-    found = node.manager.container_devices(pod("p", "c"), pod("p", "c")["spec"]["containers"][0])
-    assert len(found) == 2
+    assert len(node.devices_of(pod("p", "c"))) == 2
     await node.manager.unprepare(pod("p", "c"))
     assert [node.get(name).calls[-1][0] for name in (GPU, NIC)] == ["unprepare", "unprepare"]
 
@@ -298,7 +290,7 @@ async def test_a_claim_of_the_same_name_waits_until_the_old_one_is_released(node
     assert node.held() == {"c": {"q-uid"}}
 
 
-async def test_claims_of_pods_that_are_gone_are_released_and_those_of_others_kept(node: Node) -> None:
+async def test_lost_claims_are_released_and_others_kept(node: Node) -> None:
     for name in ("gone", "there"):
         node.claim(f"of-{name}", name)
         await node.manager.prepare(pod(name, f"of-{name}"))
@@ -317,14 +309,15 @@ async def test_no_call_is_made_before_the_file_says_for_whom(node: Node, tmp_pat
     assert node.get(GPU).calls == []
 
 
-async def test_a_request_gets_its_devices_alone(node: Node) -> None:
+async def test_a_container_gets_only_the_devices_of_its_request(node: Node) -> None:
     node.claim("c", "p")
     answer = PreparedClaim((device("c", "a", 0), device("c", "b", 1), PreparedDevice("n1", "all", (), ("v/c=all",))))
     node.get(GPU).next = [{"c": answer}]
     await node.manager.prepare(pod("p", "c"))
-    for request, wanted in (("a", ["v/c=c-0", "v/c=all"]), ("b", ["v/c=c-1", "v/c=all"])):
-        asking = pod("p", "c", request=request)
-        assert node.manager.container_devices(asking, asking["spec"]["containers"][0]) == wanted
+    for request, devices in (("a", ["v/c=c-0", "v/c=all"]), ("b", ["v/c=c-1", "v/c=all"])):
+        using = pod("p", "c")
+        using["spec"]["containers"][0]["resources"]["claims"][0]["request"] = request
+        assert node.devices_of(using) == devices
 
 
 EXAMPLE = (
@@ -335,8 +328,8 @@ EXAMPLE = (
 )
 
 
-def test_the_file_is_the_kubelets_to_the_byte(tmp_path: Path) -> None:
-    """The checksum is upstream's own for this content."""
+def test_the_file_equals_the_kubelets_byte_by_byte(tmp_path: Path) -> None:
+    """The checksum is upstream's for this content."""
     file = tmp_path / "dra_manager_state"
     file.write_text(EXAMPLE)
     infos = FileCheckpoint(tmp_path).load()
@@ -361,15 +354,13 @@ def test_a_torn_file_is_refused_in_one_line(tmp_path: Path, content: str, text: 
 
 
 def test_a_file_of_another_version_is_read(tmp_path: Path) -> None:
-    import zlib
-
     data = json.loads(EXAMPLE)["Data"].replace("k8s.io/v1", "k8s.io/v0").replace('"ClaimUID"', '"claimuid"')
     (tmp_path / "dra_manager_state").write_text(json.dumps({"Data": data, "Checksum": zlib.crc32(data.encode())}))
     (info,) = FileCheckpoint(tmp_path).load()
     assert (info.uid, info.name) == ("067798be-454e-4be4-9047-1aa06aea63f7", "example")
 
 
-def test_a_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(CheckpointError, match="please drain node and remove DRA state file"):
         FileCheckpoint(tmp_path / "file" / "below")

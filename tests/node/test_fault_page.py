@@ -1,4 +1,4 @@
-"""The page on faults of a node names tests that there are."""
+"""The page on faults of a node names existing tests."""
 
 from __future__ import annotations
 

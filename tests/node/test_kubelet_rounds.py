@@ -1,4 +1,4 @@
-"""One step of a kubelet for one pod, without a server: what it reports, when it looks again, what it holds and frees."""
+"""One sync of a kubelet for one pod, without a server: reports, the next sync, and resources."""
 
 from __future__ import annotations
 
@@ -17,29 +17,31 @@ from controllers.kubelet.emulation.addresses import PodAddresses
 from controllers.kubelet.kubelet import Host, Kubelet, Timings, node_address
 from controllers.kubelet.pods.containers import EMULATED, ContainerExit, EmulatedContainers
 from controllers.runtime.times import go_time, parse_time
+from tests.support.objects import make_pod
 from tests.support.recording import FakeRecorder, RecordingClient
 
 pytestmark = pytest.mark.integration
 
-NODE = {
+NODE: Json = {
     "metadata": {"name": "n", "labels": {}},
     "status": {"addresses": [{"type": "Hostname", "address": "n"}, {"type": "InternalIP", "address": "172.18.0.9"}],
                "allocatable": {"cpu": "1", "pods": "10"}},
 }  # fmt: skip
-SMALL = {**NODE, "status": {**NODE["status"], "allocatable": {"cpu": "0", "pods": "0"}}}  # type: ignore[dict-item]
+SMALL: Json = {**NODE, "status": {**NODE["status"], "allocatable": {"cpu": "0", "pods": "0"}}}
 
 
 def pod(
     *, annotations: Json | None = None, going: float | None = None, grace: int = 30, version: int = 0, **status: Any
 ) -> Json:
-    """`going`: in so many seconds its grace is over."""
-    spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": "n", **status.pop("spec", {})}
-    metadata: Json = {"name": "p", "namespace": "ns", "uid": "u", "annotations": annotations or {}}
+    """Build a pod. `going` is the number of seconds until its grace period ends, `version` its resourceVersion."""
+    made = make_pod("p", uid="u", node="n", annotations=annotations, **status.pop("spec", {}))
+    metadata = made["metadata"]
     if going is not None:
         metadata |= {"deletionTimestamp": at(going), "deletionGracePeriodSeconds": grace}
+    del metadata["resourceVersion"]
     if version:
         metadata["resourceVersion"] = str(version)
-    return {"kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+    return {**made, "status": status}
 
 
 #: A pod that waits for drivers.
@@ -50,8 +52,8 @@ def at(seconds: float) -> str:
     return go_time(clock.now() + timedelta(seconds=seconds))
 
 
-class Claims:
-    """`held`: they are prepared; `fails` and `busy` say why they cannot be prepared and released."""
+class FakeClaims:
+    """Claims that are prepared if `held`. `fails` and `busy` are the errors of preparing and releasing them."""
 
     def __init__(self, *, held: bool = False, fails: str = "", busy: str = "") -> None:
         self.held, self.fails, self.busy, self.calls = held, fails, busy, list[str]()
@@ -73,23 +75,20 @@ class Claims:
 
 
 class Node:
-    """A kubelet, what it wrote and said. Reports become the pod that the next step sees."""
+    """A kubelet with its writes and events. Its reports are part of the pod of the next step."""
 
-    def __init__(self, claims: Claims | None = None, jitter: float = 0, **how: Any) -> None:
-        self.client, self.told, self.claims = (
-            RecordingClient({"Pod": self._patched}),
-            FakeRecorder(),
-            claims or Claims(),
-        )
+    def __init__(self, claims: FakeClaims | None = None, jitter: float = 0, **how: Any) -> None:
+        self.client, self.recorder = RecordingClient({"Pod": self._patched}), FakeRecorder()
+        self.claims = claims or FakeClaims()
         self.client.there["Node", "n"] = NODE
         self.addresses, self.pod = PodAddresses(), pod()
         timings = Timings(timedelta(seconds=60), timedelta(seconds=10))
         self.wrote: list[Json] = []
-        #: What others write while a report is under way.
+        #: Writes of other clients during a report.
         self.meanwhile: Json = {}
         self.during: Callable[[Json], None] = lambda _: None
         host = Host(self.client, self.addresses, timings, lambda: jitter, self._wrote)  # type: ignore[arg-type]
-        self.kubelet = Kubelet(host, self.claims, self.told, **how)  # type: ignore[arg-type]
+        self.kubelet = Kubelet(host, self.claims, self.recorder, **how)  # type: ignore[arg-type]
 
     def _patched(self, what: Any) -> Json:
         _, body = what
@@ -112,7 +111,7 @@ class Node:
 
     @property
     def reports(self) -> list[Json]:
-        """The statuses that were written."""
+        """The written statuses."""
         found = []
         for verb, kind, what in self.client.writes:
             if verb == "patch/status":
@@ -126,49 +125,49 @@ class Node:
         return [what for verb, _, what in self.client.writes if verb == "delete"]
 
 
-async def test_a_report_that_comes_back_is_looked_at_once_something_else_has_changed_or_time_has_come() -> None:
-    looks = 0
+async def test_an_observed_report_causes_a_sync_only_after_another_change_or_when_it_is_due() -> None:
+    syncs = 0
 
     def health(_: Json, statuses: Any) -> list[Json]:
-        nonlocal looks
-        looks += 1
+        nonlocal syncs
+        syncs += 1
         return [*statuses]
 
-    async def looked(found: Json, on: Json = NODE) -> bool:
-        before = looks
+    async def synced(found: Json, on: Json = NODE) -> bool:
+        before = syncs
         await node.step(found, on)
-        return looks > before
+        return syncs > before
 
     node = Node(with_health=health)
-    assert await looked(pod(version=1, annotations={"kubedra.dev/ready-after": "5s"}))
-    assert not await looked(node.pod)
+    assert await synced(pod(version=1, annotations={"kubedra.dev/ready-after": "5s"}))
+    assert not await synced(node.pod)
     await asyncio.sleep(5)
-    assert await looked(node.pod)
-    assert not await looked(node.pod)
-    assert await looked(node.pod, {**NODE})
+    assert await synced(node.pod)
+    assert not await synced(node.pod)
+    assert await synced(node.pod, {**NODE})
     for changed in (pod(version=9), pod(version=9, annotations={"a": "b"})):
         node = Node(with_health=health)
-        assert await looked(pod(version=1))
-        assert await looked(changed | {"status": node.pod["status"]})
+        assert await synced(pod(version=1))
+        assert await synced(changed | {"status": node.pod["status"]})
     node = Node(with_health=health)
-    assert await looked(pod(version=1))
+    assert await synced(pod(version=1))
     node.kubelet.invalidate(node.pod)
-    assert await looked(node.pod)
-    # What somebody else wrote while the report was under way is in its answer, and nobody has looked at it.
+    assert await synced(node.pod)
+    # Writes of other clients during the report are in its response, and need a sync.
     for meanwhile in ({"spec": {"priority": 1}}, {"metadata": {"labels": {"a": "b"}}}, {"status": {"resize": "x"}}):
         node = Node(with_health=health)
         node.meanwhile = meanwhile
-        assert await looked(pod(version=1))
-        assert await looked(node.pod), meanwhile
-    # So does what a driver said of a device meanwhile, which is in no answer.
+        assert await synced(pod(version=1))
+        assert await synced(node.pod), meanwhile
+    # So does a health report of a driver meanwhile. It is in no response.
     node = Node(with_health=health)
     node.during = node.kubelet.invalidate
-    assert await looked(pod(version=1))
+    assert await synced(pod(version=1))
     node.during = lambda _: None
-    assert await looked(node.pod)
+    assert await synced(node.pod)
 
 
-async def test_a_new_pod_is_reported_as_begun_then_prepared_then_running() -> None:
+async def test_a_new_pod_is_reported_before_and_after_its_claims_are_prepared() -> None:
     node = Node()
     assert await node.step(pod(spec=CLAIMING)) is None
     first, second = node.reports
@@ -180,7 +179,7 @@ async def test_a_new_pod_is_reported_as_begun_then_prepared_then_running() -> No
     assert node.reports == [], "nothing has changed"
     begun = Node()
     await begun.step(pod(startTime=at(0)))
-    assert len(begun.reports) == 1, "that it began is said already"
+    assert len(begun.reports) == 1, "its start is reported already"
     own = Node()
     await own.step(pod(spec={"hostNetwork": True}))
     [report] = own.reports
@@ -193,28 +192,27 @@ async def test_a_new_pod_is_reported_as_begun_then_prepared_then_running() -> No
     assert (len(extended.reports), len(processes.reports)) == (2, 2), "something lies between"
 
 
-def test_a_node_without_an_address_is_on_this_machine() -> None:
-    assert node_address({}) == node_address({"status": {"addresses": NODE["status"]["addresses"][:1]}}) == "127.0.0.1"  # type: ignore[index]
+def test_a_node_without_an_address_has_the_loopback_address() -> None:
+    assert node_address({}) == node_address({"status": {"addresses": NODE["status"]["addresses"][:1]}}) == "127.0.0.1"
 
 
-async def test_a_pod_whose_claims_cannot_be_prepared_is_looked_at_again() -> None:
+async def test_a_failed_preparation_is_retried() -> None:
     for jitter, seconds in ((0, 60), (1, 90)):
-        node = Node(Claims(fails="no driver"), jitter)
+        node = Node(FakeClaims(fails="no driver"), jitter)
         assert await node.step(pod(spec=CLAIMING)) == timedelta(seconds=seconds)
-        assert node.told.events == [
-            ("Warning", "FailedPrepareDynamicResources", "Failed to prepare dynamic resources: no driver"),
-        ]  # fmt: skip
+        text = "Failed to prepare dynamic resources: no driver"
+        assert node.recorder.events == [("Warning", "FailedPrepareDynamicResources", text)]
         assert len(node.reports) == 1
         assert node.addresses._pool._address_of == {}
 
 
-async def test_a_pod_that_the_node_does_not_take_is_rejected_as_the_node_is_now() -> None:
+async def test_a_pod_is_rejected_only_if_the_latest_node_rejects_it() -> None:
     node = Node()
     node.client.there["Node", "n"] = SMALL
     assert await node.step(pod(), SMALL) is None
     [report] = node.reports
     assert (report["phase"], report["reason"]) == ("Failed", "OutOfpods")
-    assert node.told.events == [("Warning", "OutOfpods", report["message"].removeprefix("Pod was rejected: "))]
+    assert node.recorder.events == [("Warning", "OutOfpods", report["message"].removeprefix("Pod was rejected: "))]
     assert node.claims.calls == []
     node = Node()
     await node.step(pod(), SMALL)
@@ -231,10 +229,10 @@ async def test_a_pod_that_the_node_does_not_take_is_rejected_as_the_node_is_now(
     for begun in (pod(phase="Running", podIP="1"), pod(podIP="1")):
         taken.client.there["Node", "n"] = SMALL
         await taken.step(begun, SMALL)
-        assert "OutOfpods" not in taken.told.reasons, "one that has begun is not asked again"
+        assert "OutOfpods" not in taken.recorder.reasons, "one that has begun is not asked again"
 
 
-async def test_a_pod_that_has_ended_needs_no_address_and_no_room() -> None:
+async def test_an_ended_pod_frees_its_address_and_resources() -> None:
     node = Node()
     await node.step(pod())
     assert node.addresses._pool._address_of
@@ -243,7 +241,7 @@ async def test_a_pod_that_has_ended_needs_no_address_and_no_room() -> None:
     assert (node.reports, node.addresses._pool._address_of, node.kubelet._admission._info.pods) == ([], {}, {})
 
 
-async def test_what_turns_is_reported_and_what_does_not_is_not() -> None:
+async def test_only_changes_are_reported() -> None:
     node = Node()
     await node.step(pod(annotations={"kubedra.dev/ready-after": "5"}))
     conditions = {each["type"]: each["status"] for each in node.reports[-1]["conditions"]}
@@ -273,7 +271,7 @@ async def test_the_health_of_devices_is_reported_with_the_containers() -> None:
     assert [each["health"] for each in node.reports[-1]["containerStatuses"]] == ["Unhealthy"]
 
 
-async def test_a_pod_whose_time_is_over_fails_and_one_that_has_some_left_is_looked_at_then() -> None:
+async def test_a_pod_fails_at_its_active_deadline() -> None:
     node = Node()
     short = {"activeDeadlineSeconds": 30}
     assert await node.step(pod(spec=short)) == timedelta(seconds=30), "it begins now"
@@ -283,22 +281,22 @@ async def test_a_pod_whose_time_is_over_fails_and_one_that_has_some_left_is_look
     await other.step(pod(spec=short, annotations=ends))
     assert await other.step() == timedelta(seconds=10)
     await asyncio.sleep(30)
-    node.told.events.clear()
+    node.recorder.events.clear()
     assert await node.step() is None
     [report] = node.reports
     assert (report["phase"], report["reason"]) == ("Failed", "DeadlineExceeded")
     assert [each["state"]["terminated"]["exitCode"] for each in report["containerStatuses"]] == [137]
-    said = "Pod was active on the node longer than the specified deadline"
-    assert node.told.events == [("Normal", "DeadlineExceeded", said)]
+    text = "Pod was active on the node longer than the specified deadline"
+    assert node.recorder.events == [("Normal", "DeadlineExceeded", text)]
 
 
-async def test_a_pod_that_ends_gives_its_claims_back_before_that_is_said() -> None:
+async def test_claims_are_released_before_the_end_of_a_pod_is_reported() -> None:
     over = {"kubedra.dev/exit-after": "0"}
-    node = Node(Claims(held=True))
+    node = Node(FakeClaims(held=True))
     await node.step(pod(annotations=over, spec={"restartPolicy": "Never"}))
     await node.step()
     assert (node.pod["status"]["phase"], node.claims.calls[-1]) == ("Succeeded", "unprepare")
-    stuck = Node(Claims(held=True, busy="busy"), 1)
+    stuck = Node(FakeClaims(held=True, busy="busy"), 1)
     found: Json | None = pod(annotations=over, spec={"restartPolicy": "Never"})
     for reported in (1, 0):
         assert await stuck.step(found) == timedelta(seconds=15)
@@ -311,15 +309,15 @@ async def test_a_pod_that_ends_gives_its_claims_back_before_that_is_said() -> No
     assert stuck.pod["status"]["phase"] == "Succeeded"
 
 
-async def test_a_pod_that_is_deleted_goes_once_its_containers_have_stopped() -> None:
+async def test_a_deleted_pod_is_removed_once_its_containers_have_stopped() -> None:
     node = Node()
     await node.step(pod(annotations={"kubedra.dev/stop-after": "3"}))
     going = pod(annotations={"kubedra.dev/stop-after": "3"}, going=30, **node.pod["status"])
-    node.told.events.clear()
+    node.recorder.events.clear()
     assert await node.step(going) == timedelta(seconds=3)
     await asyncio.sleep(1)
     assert await node.step() == timedelta(seconds=2)
-    assert node.told.events == [("Normal", "Killing", "Stopping container c")], "once"
+    assert node.recorder.events == [("Normal", "Killing", "Stopping container c")], "once"
     assert (node.reports, node.deletions) == ([], [])
     await asyncio.sleep(2)
     assert await node.step() is None
@@ -334,7 +332,7 @@ async def test_a_pod_that_is_deleted_goes_once_its_containers_have_stopped() -> 
     [(10, 30, 3, 13, 0), (10, 30, 25, 30, 137), (50, 30, 0, 30, 0), (50, 30, 2, 32, 0), (50, 30, 9, 32, 137), (9, 0, 0, 0, 0),
      (9, 0, 1, 0, 137)],
 )  # fmt: skip
-def test_a_hook_that_sleeps_goes_before_the_end_and_counts_to_the_grace(
+def test_a_sleeping_pre_stop_hook_counts_to_the_grace_period(
     pause: int, grace: int, takes: int, after: int, code: int
 ) -> None:
     found = pod(annotations={"kubedra.dev/stop-after": str(takes)})
@@ -345,7 +343,7 @@ def test_a_hook_that_sleeps_goes_before_the_end_and_counts_to_the_grace(
     assert end == ContainerExit(asked + timedelta(seconds=after), code)
 
 
-async def test_containers_that_do_not_stop_are_killed_when_the_grace_is_over() -> None:
+async def test_containers_are_killed_at_the_end_of_the_grace_period() -> None:
     node = Node()
     marks = {"kubedra.dev/stop-after": "300"}
     await node.step(pod(annotations=marks))
@@ -360,7 +358,7 @@ async def test_containers_that_do_not_stop_are_killed_when_the_grace_is_over() -
 @pytest.mark.parametrize(
     ("refusal", "fails"), [((404, "NotFound"), False), ((409, "Conflict"), False), ((403, "Forbidden"), True)]
 )
-async def test_a_pod_that_is_gone_or_another_one_is_not_deleted(refusal: tuple[int, str], fails: bool) -> None:
+async def test_a_pod_that_was_deleted_or_replaced_is_no_error(refusal: tuple[int, str], fails: bool) -> None:
     node = Node()
     node.client.refuses["delete"] = refusal
     if fails:
@@ -368,7 +366,7 @@ async def test_a_pod_that_is_gone_or_another_one_is_not_deleted(refusal: tuple[i
             await node.step(pod(going=0, phase="Succeeded"))
     else:
         assert await node.step(pod(going=0, phase="Succeeded")) is None
-    assert node.reports == [], "how it ended is said already"
+    assert node.reports == [], "its end is reported already"
 
 
 async def test_a_deleted_pod_stays_while_its_claims_are_held() -> None:
@@ -386,16 +384,13 @@ async def test_a_deleted_pod_stays_while_its_claims_are_held() -> None:
     assert len(node.deletions) == 1
 
 
-async def test_a_pod_that_is_gone_from_the_server_leaves_nothing_but_claims_that_are_busy() -> None:
-    node = Node(Claims(held=True, busy="busy"))
+async def test_a_pod_deleted_from_the_server_leaves_only_busy_claims() -> None:
+    node = Node(FakeClaims(held=True, busy="busy"))
     await node.step(pod())
     node.kubelet._stopping.add("u")
     assert await node.kubelet.release(pod()) == timedelta(seconds=10)
-    assert (node.addresses._pool._address_of, node.kubelet._admission._info.pods, node.kubelet._stopping) == (
-        {},
-        {},
-        set(),
-    )
+    left = node.addresses._pool._address_of, node.kubelet._admission._info.pods, node.kubelet._stopping
+    assert left == ({}, {}, set())
     node.claims.busy = ""
     assert await node.kubelet.release(pod()) is None
     node.claims.calls.clear()

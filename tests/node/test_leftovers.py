@@ -1,9 +1,10 @@
-"""What a node or a pod leaves behind must not stay, nor go to the one of the same name that comes after it."""
+"""Nothing of a deleted node or pod stays behind, nor goes to a successor of the same name."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -23,16 +24,12 @@ from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import LEASES, NODES, PODS, RESOURCE_CLAIMS
 from tests.scheduler.world import World
-from tests.support.objects import make_claim, make_pod
+from tests.support.objects import make_annotations, make_claim, make_emulated_node, make_pod
 from tests.support.virtual import passes
 
 pytestmark = pytest.mark.integration
 
-EMULATED = {
-    "apiVersion": "v1",
-    "kind": "Node",
-    "metadata": {"name": "worker", "annotations": {"kubedra.dev/emulated": "true"}},
-}
+EMULATED = make_emulated_node("worker")
 
 
 def agent_of(world: World) -> NodeAgent:
@@ -41,13 +38,19 @@ def agent_of(world: World) -> NodeAgent:
     return agent
 
 
-async def become(holds: Any) -> None:
-    async with asyncio.timeout(10):
-        while not holds():
-            await asyncio.sleep(0.005)
+@asynccontextmanager
+async def agent_world() -> AsyncIterator[World]:
+    """Run a node agent with an emulated node."""
+    async with World("node-agent") as world:
+        await world.create(NODES, EMULATED)
+        yield world
 
 
-def a_kubelet(world: World, addresses: PodAddresses) -> Kubelet:
+async def wait_running(world: World) -> Json:
+    return await world.until(PODS, "ns/p", lambda pod: pod["status"]["phase"] == "Running")
+
+
+def make_kubelet(world: World, addresses: PodAddresses) -> Kubelet:
     async def read_claim(pod: Json, name: str) -> Json:
         return await world.client.get(RESOURCE_CLAIMS, name, pod["metadata"]["namespace"])
 
@@ -56,23 +59,23 @@ def a_kubelet(world: World, addresses: PodAddresses) -> Kubelet:
     return Kubelet(host, claims, CoreEventRecorder(world.client, "kubelet", "worker"))
 
 
-async def pod_on_worker(world: World, name: str = "p") -> Json:
-    return await world.create(PODS, make_pod(name, nodeName="worker"))
+async def add_pod(world: World, **spec: Any) -> Json:
+    return await world.add(make_pod("p", nodeName="worker", **spec))
 
 
-async def test_a_pod_of_the_same_name_gets_nothing_of_its_predecessors_status() -> None:
+async def test_a_pod_gets_no_status_of_a_predecessor_of_the_same_name() -> None:
     async with World() as world:
-        kubelet = a_kubelet(world, PodAddresses())
+        kubelet = make_kubelet(world, PodAddresses())
         node = await world.create(NODES, EMULATED)
-        before = await pod_on_worker(world)
+        before = await add_pod(world)
         await world.client.delete(PODS, "p", "ns", grace_period=0)
-        await pod_on_worker(world)
+        await add_pod(world)
         with pytest.raises(StatusError, match="uid"):
             await kubelet.sync(before, node)
-        assert "startTime" not in (await world.client.get(PODS, "p", "ns"))["status"]
+        assert "startTime" not in (await world.pod("p"))["status"]
 
 
-async def test_a_node_of_the_same_name_gets_nothing_of_its_predecessors_status() -> None:
+async def test_a_node_gets_no_status_of_a_predecessor_of_the_same_name() -> None:
     async with World() as world:
         registration = Registration(world.client, Informers(world.client), Options())
         before = await world.create(NODES, EMULATED)
@@ -85,31 +88,32 @@ async def test_a_node_of_the_same_name_gets_nothing_of_its_predecessors_status()
         assert "kubernetes.io/os" not in now["metadata"].get("labels", {})
 
 
-async def test_a_lease_that_a_node_of_the_same_name_left_belongs_to_the_new_node() -> None:
+async def test_the_lease_of_a_predecessor_of_the_same_name_belongs_to_the_new_node() -> None:
     async with World("node-agent") as world:
         first = await world.create(NODES, EMULATED)
         await world.until(LEASES, "kube-node-lease/worker", lambda lease: True)
         await world.client.delete(NODES, "worker")
         second = await world.create(NODES, EMULATED)
-        uid = second["metadata"]["uid"]
-        lease = await world.until(
-            LEASES, "kube-node-lease/worker", lambda o: o["metadata"]["ownerReferences"][0]["uid"] == uid
-        )
+
+        def is_owned(lease: Json) -> bool:
+            return bool(lease["metadata"]["ownerReferences"][0]["uid"] == second["metadata"]["uid"])
+
+        lease = await world.until(LEASES, "kube-node-lease/worker", is_owned)
         assert first["metadata"]["uid"] not in str(lease)
 
 
 async def test_a_deleted_nodes_kubelet_stops_writing_events() -> None:
-    async with World("node-agent") as world:
-        await world.create(NODES, EMULATED)
-        await pod_on_worker(world)
-        await world.until(PODS, "ns/p", lambda o: o["status"]["phase"] == "Running")
+    async with agent_world() as world:
+        await add_pod(world)
+        await wait_running(world)
         running = agent_of(world)._kubelets["worker"]
         await world.client.delete(NODES, "worker")
-        await become(lambda: all(task.cancelled() for task in running.tasks))
+        await passes(1)
+        assert all(task.cancelled() for task in running.tasks)
         assert not agent_of(world)._kubelets
 
 
-async def test_a_deleted_nodes_address_is_free_again_and_a_present_ones_is_taken() -> None:
+async def test_the_address_of_a_deleted_node_is_free_again() -> None:
     async with World() as world:
         node = await world.create(NODES, EMULATED)
         addresses = [{"type": "InternalIP", "address": "172.18.0.2"}]
@@ -121,53 +125,47 @@ async def test_a_deleted_nodes_address_is_free_again_and_a_present_ones_is_taken
 
 
 async def test_a_pod_that_is_deleted_while_it_starts_keeps_no_address() -> None:
-    async with World("node-agent") as world:
-        await world.create(NODES, EMULATED)
-        pod = await pod_on_worker(world)
+    async with agent_world() as world:
+        pod = await add_pod(world)
         pool = agent_of(world)._addresses._pool
         pool.record(pod["metadata"]["uid"], "10.244.9.9")
-        await world.until(PODS, "ns/p", lambda o: o["status"]["phase"] == "Running")
+        await wait_running(world)
         await world.client.delete(PODS, "p", "ns", grace_period=0)
-        await become(lambda: not pool._owner_of)
+        await passes(1)
+        assert not pool._owner_of
 
 
-async def test_a_pod_that_has_ended_gives_its_address_back() -> None:
-    async with World("node-agent") as world:
-        await world.create(NODES, EMULATED)
-        body = make_pod("p", nodeName="worker", restartPolicy="Never")
-        body["metadata"]["annotations"] = {"kubedra.dev/exit-after": "0"}
-        await world.create(PODS, body)
-        await world.until(PODS, "ns/p", lambda o: o["status"]["phase"] == "Succeeded")
-        await become(lambda: not agent_of(world)._addresses._pool._owner_of)
+async def test_an_ended_pod_frees_its_address() -> None:
+    async with agent_world() as world:
+        await add_pod(world, restartPolicy="Never", annotations=make_annotations(exit_after="0"))
+        await world.until(PODS, "ns/p", lambda pod: pod["status"]["phase"] == "Succeeded")
+        await passes(1)
+        assert not agent_of(world)._addresses._pool._owner_of
 
 
-async def test_claims_of_a_pod_that_was_deleted_by_force_are_released() -> None:
-    async with World("node-agent") as world:
-        await world.create(NODES, EMULATED)
-        claim = await world.create(RESOURCE_CLAIMS, make_claim("c"))
-        entry = [{"name": "c", "resourceClaimName": "c"}]
-        pod = await world.create(PODS, make_pod("p", nodeName="worker", resourceClaims=entry))
+async def test_claims_of_a_force_deleted_pod_are_released() -> None:
+    async with agent_world() as world:
+        claim = await world.add(make_claim("c"))
+        pod = await add_pod(world, claims={"c": "c"})
         result = {"request": "r", "driver": "gpu.example.com", "pool": "worker", "device": "gpu-0"}
         reserved = [{"resource": "pods", "name": "p", "uid": pod["metadata"]["uid"]}]
         status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}
         await world.client.update_status(RESOURCE_CLAIMS, {**claim, "status": status})
-        await world.until(PODS, "ns/p", lambda o: o["status"]["phase"] == "Running")
+        await wait_running(world)
         claims = agent_of(world)._kubelets["worker"].kubelet.claims
         assert claims.might_need_unprepare(pod["metadata"]["uid"])
         await world.client.delete(PODS, "p", "ns", grace_period=0)
-        await become(lambda: not list(claims.cache))
-        await become(lambda: not agent_of(world)._gone)
+        await passes(1)
+        assert (list(claims.cache), agent_of(world)._gone) == ([], {})
 
 
-async def test_a_nodes_status_is_written_again_every_five_minutes_and_keeps_the_times_of_its_changes() -> None:
+async def test_the_status_of_a_node_is_renewed_and_keeps_its_transition_times() -> None:
     async with World() as world:
         registration = Registration(world.client, Informers(world.client), Options())
         await registration.reconcile(await world.create(NODES, EMULATED))
         first = await world.client.get(NODES, "worker")
         await registration.reconcile(first)
-        assert (await world.client.get(NODES, "worker"))["metadata"]["resourceVersion"] == first["metadata"][
-            "resourceVersion"
-        ]
+        assert await world.client.get(NODES, "worker") == first
         old = {"lastHeartbeatTime": "2020-01-01T00:00:00Z", "lastTransitionTime": "2020-01-01T00:00:00Z"}
         aged = [{**condition, **old} for condition in first["status"]["conditions"]]
         await world.client.patch(NODES, "worker", {"status": {"conditions": aged}}, subresource="status")
@@ -178,18 +176,14 @@ async def test_a_nodes_status_is_written_again_every_five_minutes_and_keeps_the_
 
 
 @pytest.mark.parametrize(
-    ("takes", "grace", "seconds", "codes"),
-    [("5", 30, 5, {0}), ("50", 30, 30, {137}), ("0", 30, 0, {0})],
+    ("takes", "grace", "seconds", "codes"), [("5", 30, 5, {0}), ("50", 30, 30, {137}), ("0", 30, 0, {0})]
 )
 async def test_a_deleted_pod_stays_until_its_containers_have_ended_or_its_grace_is_over(
     takes: str, grace: int, seconds: int, codes: set[int]
 ) -> None:
-    async with World("node-agent") as world:
-        await world.create(NODES, EMULATED)
-        pod = make_pod("p", nodeName="worker", terminationGracePeriodSeconds=grace)
-        pod["metadata"]["annotations"] = {"kubedra.dev/stop-after": takes}
-        await world.create(PODS, pod)
-        await world.until(PODS, "ns/p", lambda obj: obj["status"]["phase"] == "Running")
+    async with agent_world() as world:
+        await add_pod(world, terminationGracePeriodSeconds=grace, annotations=make_annotations(stop_after=takes))
+        await wait_running(world)
         last: Json = {}
 
         async def follow() -> None:
@@ -210,29 +204,25 @@ async def test_a_deleted_pod_stays_until_its_containers_have_ended_or_its_grace_
         assert {status["state"]["terminated"]["exitCode"] for status in ends} == codes
 
 
-async def test_a_container_that_ended_stays_so_while_the_watch_of_pods_is_late() -> None:
-    """Its informers show the pod as it was bound, and nothing after that."""
-
+async def test_a_terminated_container_stays_terminated_while_the_watch_is_late() -> None:
+    """The informers have the pod as it was bound, and receive no later version."""
     async with World() as world, asyncio.TaskGroup() as group:
         informers = Informers(world.client)
         agent = NodeAgent(world.client, informers, Options())
         await world.create(NODES, EMULATED)
-        pod, ends = make_pod("p", nodeName="worker", restartPolicy="Never"), {"kubedra.dev/exit-after": "3s"}
-        await world.create(PODS, {**pod, "metadata": {**pod["metadata"], "annotations": ends}})
+        await add_pod(world, restartPolicy="Never", annotations=make_annotations(exit_after="3s"))
         await informers.read()
         running = group.create_task(agent.run())
         await passes(60)
-        status = (await world.client.get(PODS, "p", "ns"))["status"]
         running.cancel()
-        assert status["phase"] == "Succeeded"
+        assert (await world.pod("p"))["status"]["phase"] == "Succeeded"
 
 
-async def test_a_node_says_of_each_condition_which_generation_of_the_pod_it_saw() -> None:
-    async with World("node-agent") as world:
-        await world.create(NODES, EMULATED)
-        await world.create(PODS, make_pod("p", nodeName="worker"))
+async def test_each_condition_has_the_observed_generation_of_the_pod() -> None:
+    async with agent_world() as world:
+        await add_pod(world)
         await passes(5)
-        conditions = (await world.client.get(PODS, "p", "ns"))["status"]["conditions"]
+        conditions = (await world.pod("p"))["status"]["conditions"]
         seen = {each["type"]: (each["status"], each.get("observedGeneration")) for each in conditions}
         kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
         assert seen == dict.fromkeys(kinds, ("True", 1))
@@ -242,21 +232,18 @@ async def test_a_node_says_of_each_condition_which_generation_of_the_pod_it_saw(
     ("spec", "exits", "seen"),
     [
         ({}, {}, [("Running", True)]),
-        ({}, {"kubedra.dev/exit-after": "0s"}, [("Succeeded", True)]),
+        ({}, make_annotations(exit_after="0s"), [("Succeeded", True)]),
         ({"resourceClaims": [{"name": "gone", "resourceClaimName": "none"}]}, {}, [("Pending", False)]),
     ],
 )
-async def test_what_would_be_overwritten_at_once_is_not_reported(
+async def test_a_status_that_would_be_overwritten_immediately_is_not_reported(
     spec: Json, exits: dict[str, str], seen: list[tuple[str, bool]]
 ) -> None:
-    """A pod that waits for no driver and no process runs, or has ended, in the first report of its node."""
-
+    """The first report of a pod that waits for no driver and no process is that it runs or has ended."""
     async with World() as world:
         node = await world.create(NODES, EMULATED)
-        pod = make_pod("p", nodeName="worker", restartPolicy="Never", **spec)
-        pod["metadata"]["annotations"] = exits
-        pod, reports = await world.create(PODS, pod), list[tuple[str, bool]]()
-        kubelet = a_kubelet(world, PodAddresses())
+        pod, reports = await add_pod(world, restartPolicy="Never", annotations=exits, **spec), list[tuple[str, bool]]()
+        kubelet = make_kubelet(world, PodAddresses())
         version = pod["metadata"]["resourceVersion"]
         async with aclosing(world.client.watch(PODS, resource_version=version)) as batches:
             await kubelet.sync(pod, node)

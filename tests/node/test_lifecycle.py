@@ -1,9 +1,10 @@
-"""What becomes of a pod's containers as time goes by."""
+"""The lifecycle of emulated containers over time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from apiserver.api.objects import Json
 from controllers.kubelet.pods import status as podstatus
 from controllers.kubelet.pods.containers import EmulatedContainers
 from controllers.kubelet.pods.lifecycle import step
+from tests.support.objects import make_annotations, make_pod
 
 pytestmark = pytest.mark.integration
 
@@ -18,23 +20,23 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 RULES = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
 
 
-def make_pod(
-    policy: str = "Always", init: tuple[Json, ...] = (), names: tuple[str, ...] = ("c",), **marks: str
+def make_emulated_pod(
+    policy: str = "Always", init: Sequence[Json] = (), names: Sequence[str] = ("c",), **annotations: Any
 ) -> Json:
-    annotations = {f"kubedra.dev/{name.replace('__', '.').replace('_', '-')}": value for name, value in marks.items()}
-    meta = {"name": "p", "namespace": "ns", "uid": "u", "annotations": annotations}
-    spec = {"restartPolicy": policy, "containers": [{"name": n, "image": "i"} for n in names]}
-    return {"metadata": meta, "spec": {**spec, **({"initContainers": list(init)} if init else {})}, "status": {}}
+    containers = [{"name": name, "image": "i"} for name in names]
+    more: Json = {"annotations": make_annotations(**annotations), **({"initContainers": list(init)} if init else {})}
+    return make_pod("p", uid="u", restartPolicy=policy, containers=containers, **more)
 
 
 class Life:
-    """A pod at its times."""
+    """A pod over time."""
 
     def __init__(self, pod: Json) -> None:
         self.pod, self.now, self.events = pod, START, list[str]()
         self.missing: set[str] = set()
         self.pod["status"] = podstatus.build_starting(pod, "2026-01-01T00:00:00Z", "172.18.0.2")
-        self.over, self.again = False, None
+        self.over = False
+        self.again: timedelta | None = None
 
     def at(self, seconds: float) -> Json:
         self.now = START + timedelta(seconds=seconds)
@@ -51,14 +53,14 @@ class Life:
 
     def kind(self, name: str = "c") -> str:
         (kind,) = self.state(name)["state"]
-        return kind
+        return str(kind)
 
     def conditions(self) -> dict[str, str]:
         return {c["type"]: c["status"] for c in self.pod["status"]["conditions"]}
 
 
-def test_a_container_runs_on_and_nothing_is_due() -> None:
-    life = Life(make_pod())
+def test_a_container_runs_on_without_a_next_step() -> None:
+    life = Life(make_emulated_pod())
     assert life.at(0)["phase"] == "Running"
     assert (life.kind(), life.again, life.events) == ("running", None, ["Pulled", "Created", "Started"])
     before = life.pod["status"]["containerStatuses"]
@@ -70,8 +72,8 @@ def test_a_container_runs_on_and_nothing_is_due() -> None:
     ("policy", "code", "phase"),
     [("Never", "0", "Succeeded"), ("Never", "3", "Failed"), ("OnFailure", "0", "Succeeded")],
 )
-def test_a_pod_ends_when_no_container_is_started_again(policy: str, code: str, phase: str) -> None:
-    life = Life(make_pod(policy, exit_after="2", exit_code=code))
+def test_a_pod_ends_when_no_container_is_restarted(policy: str, code: str, phase: str) -> None:
+    life = Life(make_emulated_pod(policy, exit_after="2", exit_code=code))
     life.at(0)
     assert life.again == timedelta(seconds=2)
     assert life.at(1)["phase"] == "Running"
@@ -82,8 +84,8 @@ def test_a_pod_ends_when_no_container_is_started_again(policy: str, code: str, p
     assert ended["reason"] == ("Error" if int(code) else "Completed")
 
 
-def test_a_container_that_ends_is_started_again_at_once_and_then_after_pauses_that_double() -> None:
-    life = Life(make_pod("Always", exit_after="1", exit_code="1"))
+def test_a_container_is_restarted_immediately_and_then_with_doubling_backoff() -> None:
+    life = Life(make_emulated_pod("Always", exit_after="1", exit_code="1"))
     life.at(0)
     life.at(1)
     assert (life.kind(), life.state()["restartCount"]) == ("running", 1)
@@ -103,8 +105,8 @@ def test_a_container_that_ends_is_started_again_at_once_and_then_after_pauses_th
     assert life.again == timedelta(seconds=20)
 
 
-def test_pauses_end_at_five_minutes() -> None:
-    life = Life(make_pod("Always", exit_after="1"))
+def test_the_backoff_is_at_most_five_minutes() -> None:
+    life = Life(make_emulated_pod("Always", exit_after="1"))
     life.at(0)
     life.pod["status"]["containerStatuses"][0]["restartCount"] = 30
     life.at(1)
@@ -112,15 +114,15 @@ def test_pauses_end_at_five_minutes() -> None:
     assert "back-off 5m0s" in life.state()["state"]["waiting"]["message"]
 
 
-def test_on_failure_starts_those_again_that_failed() -> None:
-    life = Life(make_pod("OnFailure", names=("good", "bad"), exit_after="1", exit_code__bad="2"))
+def test_on_failure_restarts_only_failed_containers() -> None:
+    life = Life(make_emulated_pod("OnFailure", names=("good", "bad"), exit_after="1", exit_code__bad="2"))
     life.at(0)
     life.at(1)
     assert (life.kind("good"), life.kind("bad"), life.over) == ("terminated", "running", False)
 
 
-def test_a_container_is_ready_when_its_annotation_says() -> None:
-    life = Life(make_pod(ready_after="3"))
+def test_a_container_is_ready_after_the_annotated_time() -> None:
+    life = Life(make_emulated_pod(ready_after="3"))
     life.at(0)
     assert life.conditions()["ContainersReady"] == "False"
     assert life.again == timedelta(seconds=3)
@@ -130,9 +132,9 @@ def test_a_container_is_ready_when_its_annotation_says() -> None:
     assert set(life.conditions().values()) == {"True"}
 
 
-def test_init_containers_run_one_after_the_other_and_hold_up_the_others() -> None:
+def test_init_containers_run_one_after_the_other_before_the_others() -> None:
     init = ({"name": "first"}, {"name": "second"})
-    life = Life(make_pod(init=init, exit_after__first="1", exit_after__second="2"))
+    life = Life(make_emulated_pod(init=init, exit_after__first="1", exit_after__second="2"))
     assert life.at(0)["phase"] == "Pending"
     assert [life.kind(name) for name in ("first", "second", "c")] == ["running", "waiting", "waiting"]
     message = next(c["message"] for c in life.pod["status"]["conditions"] if c["type"] == "Initialized")
@@ -144,15 +146,15 @@ def test_init_containers_run_one_after_the_other_and_hold_up_the_others() -> Non
     assert life.state("first")["ready"] is True
 
 
-def test_an_init_container_that_fails_ends_a_pod_that_is_not_started_again() -> None:
-    life = Life(make_pod("Never", init=({"name": "first"},), exit_code__first="5"))
+def test_a_failed_init_container_ends_a_pod_that_is_never_restarted() -> None:
+    life = Life(make_emulated_pod("Never", init=({"name": "first"},), exit_code__first="5"))
     assert life.at(0)["phase"] == "Failed"
     assert life.over
     assert life.kind("c") == "waiting"
 
 
-def test_an_init_container_that_fails_is_started_again_in_other_pods() -> None:
-    life = Life(make_pod("Always", init=({"name": "first"},), exit_code__first="5", exit_after__first="1"))
+def test_a_failed_init_container_is_restarted_in_other_pods() -> None:
+    life = Life(make_emulated_pod("Always", init=({"name": "first"},), exit_code__first="5", exit_after__first="1"))
     life.at(0)
     life.at(1)
     assert (life.kind("first"), life.state("first")["restartCount"], life.over) == ("running", 1, False)
@@ -170,10 +172,10 @@ def test_an_init_container_that_fails_is_started_again_in_other_pods() -> None:
         ("Never", {"restartPolicy": "Never", "restartPolicyRules": RULES}, "1", False),
     ],
 )
-def test_what_a_container_says_of_its_restarts_goes_before_its_pod(
+def test_the_restart_policy_of_a_container_overrides_that_of_its_pod(
     policy: str, own: Json, code: str, again: bool
 ) -> None:
-    life = Life(make_pod(policy, exit_after="2", exit_code=code))
+    life = Life(make_emulated_pod(policy, exit_after="2", exit_code=code))
     life.pod["spec"]["containers"][0] |= own
     life.at(0)
     life.at(2)
@@ -182,7 +184,7 @@ def test_what_a_container_says_of_its_restarts_goes_before_its_pod(
 
 def test_a_sidecar_runs_beside_the_others_and_stops_with_them() -> None:
     init = ({"name": "side", "restartPolicy": "Always"}, {"name": "then"})
-    life = Life(make_pod("Never", init=init, exit_after="2"))
+    life = Life(make_emulated_pod("Never", init=init, exit_after="2"))
     life.at(0)
     assert [life.kind(name) for name in ("side", "then", "c")] == ["running", "terminated", "running"]
     status = life.at(2)
@@ -190,9 +192,11 @@ def test_a_sidecar_runs_beside_the_others_and_stops_with_them() -> None:
     assert life.kind("side") == "terminated"
 
 
-def test_a_sidecar_that_fails_later_holds_nobody_up() -> None:
+def test_a_sidecar_that_fails_later_does_not_stop_the_pod() -> None:
     one, other = ({"name": name, "image": "i", "restartPolicy": "Always"} for name in ("one", "other"))
-    life = Life(make_pod("Never", init=(one, other), exit_after="9", exit_after__one="2", exit_after__other="3"))
+    life = Life(
+        make_emulated_pod("Never", init=(one, other), exit_after="9", exit_after__one="2", exit_after__other="3")
+    )
     life.at(0)
     life.at(2)
     assert (life.at(4)["phase"], life.kind("one"), life.kind("other")) == ("Running", "waiting", "running")
@@ -203,7 +207,7 @@ def test_a_sidecar_that_fails_later_holds_nobody_up() -> None:
 
 def test_a_container_that_waits_for_its_restart_does_not_wait_for_a_sidecar() -> None:
     sidecar = {"name": "one", "image": "i", "restartPolicy": "Always"}
-    life = Life(make_pod("Always", init=(sidecar,), exit_after="2", exit_code="1", exit_after__one="5"))
+    life = Life(make_emulated_pod("Always", init=(sidecar,), exit_after="2", exit_code="1", exit_after__one="5"))
     for seconds in (0, 2, 4, 5, 10):
         life.at(seconds)
     assert (life.kind("one"), life.kind("c")) == ("waiting", "waiting")
@@ -211,27 +215,27 @@ def test_a_container_that_waits_for_its_restart_does_not_wait_for_a_sidecar() ->
     assert (life.kind("one"), life.kind("c")) == ("waiting", "running")
 
 
-def test_what_is_said_of_all_containers_does_not_hold_for_init_containers() -> None:
-    life = Life(make_pod("Never", init=({"name": "first"},), exit_after="10", exit_code="1"))
+def test_annotations_for_all_containers_do_not_apply_to_init_containers() -> None:
+    life = Life(make_emulated_pod("Never", init=({"name": "first"},), exit_after="10", exit_code="1"))
     life.at(0)
     assert life.state("first")["state"]["terminated"]["exitCode"] == 0
     assert life.kind("c") == "running"
 
 
 @pytest.mark.parametrize("value", ["soon", "nan", "1e999"])
-def test_a_time_that_is_none_counts_for_nothing(value: str) -> None:
-    life = Life(make_pod(exit_after=value))
+def test_an_invalid_time_is_ignored(value: str) -> None:
+    life = Life(make_emulated_pod(exit_after=value))
     life.at(0)
     assert (life.kind(), life.again) == ("running", None)
 
 
-def with_probes(*, policy: str = "Always", marks: dict[str, str] | None = None, **probes: Json) -> Life:
-    life = Life(make_pod(policy, **(marks or {})))
+def with_probes(*, policy: str = "Always", marks: Mapping[str, Any] | None = None, **probes: Json) -> Life:
+    life = Life(make_emulated_pod(policy, **(marks or {})))
     life.pod["spec"]["containers"][0] |= {f"{kind}Probe": probe for kind, probe in probes.items()}
     return life
 
 
-def test_a_container_is_ready_after_as_many_findings_as_its_probe_asks_for() -> None:
+def test_a_container_is_ready_after_the_success_threshold_of_its_probe() -> None:
     life = with_probes(readiness={"initialDelaySeconds": 3, "periodSeconds": 5, "successThreshold": 2})
     ready = []
     for second in (0, 3, 7, 8):
@@ -240,7 +244,7 @@ def test_a_container_is_ready_after_as_many_findings_as_its_probe_asks_for() -> 
     assert (ready, life.again) == ([False, False, False, True], None)
 
 
-def test_readiness_that_fails_is_lost_and_won_again() -> None:
+def test_a_container_loses_and_regains_readiness() -> None:
     life = with_probes(marks={"readiness_fails": "4s-10s"}, readiness={"periodSeconds": 2, "failureThreshold": 2})
     ready = []
     for second in (0, 4, 6, 9, 10):
@@ -250,7 +254,7 @@ def test_readiness_that_fails_is_lost_and_won_again() -> None:
     assert life.state()["restartCount"] == 0
 
 
-def test_a_probe_may_fail_that_the_container_does_not_have() -> None:
+def test_a_fault_of_a_missing_probe_is_probed_every_second() -> None:
     life = with_probes(marks={"readiness_fails": "0s-2s"})
     life.at(0)
     assert (life.state()["ready"], life.again) == (False, timedelta(seconds=1))
@@ -258,7 +262,7 @@ def test_a_probe_may_fail_that_the_container_does_not_have() -> None:
     assert life.state()["ready"]
 
 
-def test_a_container_whose_liveness_fails_is_killed_and_started_again() -> None:
+def test_a_container_with_failing_liveness_is_killed_and_restarted() -> None:
     life = with_probes(marks={"liveness_fails": "6s"}, liveness={"periodSeconds": 2, "failureThreshold": 3})
     life.at(0)
     life.at(9)
@@ -270,7 +274,7 @@ def test_a_container_whose_liveness_fails_is_killed_and_started_again() -> None:
     assert (ended["exitCode"], ended["finishedAt"]) == (137, "2026-01-01T00:00:10Z")
 
 
-def test_a_container_that_never_gets_up_is_killed() -> None:
+def test_a_container_with_failing_startup_is_killed() -> None:
     life = with_probes(
         policy="Never", marks={"startup_fails": "0s"}, startup={"periodSeconds": 1, "failureThreshold": 3}, readiness={}
     )
@@ -292,21 +296,21 @@ def test_other_probes_wait_for_the_startup_probe() -> None:
 
 def test_init_containers_are_not_probed_and_not_ready_while_they_run() -> None:
     init = ({"name": "first"},)
-    life = Life(make_pod(init=init, exit_after__first="5", liveness_fails="0s"))
+    life = Life(make_emulated_pod(init=init, exit_after__first="5", liveness_fails="0s"))
     life.at(1)
     assert (life.kind("first"), life.state("first")["ready"]) == ("running", False)
 
 
-def test_a_pod_that_is_killed_has_ended_containers_alone() -> None:
-    life = Life(make_pod(init=({"name": "side", "restartPolicy": "Always"},), names=("a", "b")))
+def test_a_killed_pod_has_only_terminated_containers() -> None:
+    life = Life(make_emulated_pod(init=({"name": "side", "restartPolicy": "Always"},), names=("a", "b")))
     life.at(0)
     status = podstatus.build_killed(life.pod, "2026-01-01T00:00:09Z")
     assert status["phase"] == "Succeeded"
     assert all("terminated" in s["state"] for s in (*status["containerStatuses"], *status["initContainerStatuses"]))
 
 
-def test_a_container_whose_image_cannot_be_pulled_waits_until_it_can() -> None:
-    life = Life(make_pod(names=("c", "d")))
+def test_a_container_waits_until_its_image_can_be_pulled() -> None:
+    life = Life(make_emulated_pod(names=("c", "d")))
     life.pod["spec"]["containers"][0]["image"] = "web:2"
     life.missing = {"web:2"}
     assert life.at(0)["phase"] == "Pending"
@@ -321,8 +325,8 @@ def test_a_container_whose_image_cannot_be_pulled_waits_until_it_can() -> None:
     assert life.kind() == "running"
 
 
-def test_a_pod_goes_on_running_while_one_of_its_containers_cannot_be_started_again() -> None:
-    life = Life(make_pod(exit_after="2", exit_code="1"))
+def test_a_pod_keeps_running_while_one_of_its_containers_cannot_be_restarted() -> None:
+    life = Life(make_emulated_pod(exit_after="2", exit_code="1"))
     life.at(0)
     life.missing = {"i"}
     assert life.at(2)["phase"] == "Running"
@@ -330,15 +334,17 @@ def test_a_pod_goes_on_running_while_one_of_its_containers_cannot_be_started_aga
     assert life.state()["lastState"]["terminated"]["exitCode"] == 1
 
 
-def test_a_pod_whose_init_container_failed_was_not_initialized() -> None:
-    life = Life(make_pod("Never", init=({"name": "a", "image": "i"}, {"name": "b", "image": "i"}), exit_code__a="1"))
+def test_a_pod_with_a_failed_init_container_is_not_initialized() -> None:
+    life = Life(
+        make_emulated_pod("Never", init=({"name": "a", "image": "i"}, {"name": "b", "image": "i"}), exit_code__a="1")
+    )
     assert (life.at(0)["phase"], life.conditions()["Initialized"]) == ("Failed", "False")
-    (said,) = [c["message"] for c in life.pod["status"]["conditions"] if c["type"] == "Initialized"]
-    assert said == "containers with incomplete status: [a b]"
+    (message,) = [c["message"] for c in life.pod["status"]["conditions"] if c["type"] == "Initialized"]
+    assert message == "containers with incomplete status: [a b]"
 
 
 def test_an_ephemeral_container_runs_once_beside_the_others_and_ends_with_them() -> None:
-    life = Life(make_pod("Never", exit_after="9", exit_after__debug="2", exit_code__debug="1"))
+    life = Life(make_emulated_pod("Never", exit_after="9", exit_after__debug="2", exit_code__debug="1"))
     life.at(0)
     life.pod["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "i"}, {"name": "shell", "image": "i"}]
 
@@ -347,14 +353,15 @@ def test_an_ephemeral_container_runs_once_beside_the_others_and_ends_with_them()
 
     life.at(1)
     assert kinds() == ["running", "running"]
-    life.pod["metadata"]["annotations"] = {"kubedra.dev/exit-after": "9", "kubedra.dev/exit-after.debug": "2",
-                                           "kubedra.dev/exit-after.shell": "99"}  # fmt: skip
+    life.pod["metadata"]["annotations"] = make_annotations(
+        exit_after="9", exit_after__debug="2", exit_after__shell="99"
+    )
     assert (life.at(4)["phase"], kinds()) == ("Running", ["terminated", "running"])
     assert (life.at(10)["phase"], kinds()) == ("Succeeded", ["terminated", "terminated"])
 
 
-class Killing(EmulatedContainers):
-    """Notes what is killed."""
+class KillRecorder(EmulatedContainers):
+    """Records the names of killed containers."""
 
     def __init__(self) -> None:
         self.killed: list[str] = []
@@ -363,12 +370,12 @@ class Killing(EmulatedContainers):
         self.killed += names
 
 
-def test_what_still_runs_when_a_pod_is_over_is_killed() -> None:
+def test_sidecars_and_ephemeral_containers_are_killed_when_a_pod_ends() -> None:
     sidecar = {"name": "beside", "image": "i", "restartPolicy": "Always"}
-    pod = make_pod("Never", init=({"name": "first", "image": "i"}, sidecar), exit_after="9", exit_after__debug="2",
+    pod = make_emulated_pod("Never", init=({"name": "first", "image": "i"}, sidecar), exit_after="9", exit_after__debug="2",
                 exit_after__beside="99", exit_after__shell="99")  # fmt: skip
     pod["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "i"}, {"name": "shell", "image": "i"}]
-    containers, life = Killing(), Life(pod)
+    containers, life = KillRecorder(), Life(pod)
     for seconds, killed in ((0, []), (4, []), (10, ["beside", "shell"])):
         made = step(life.pod, START + timedelta(seconds=seconds), containers)
         life.pod["status"] = {**life.pod["status"], **made.status}
@@ -389,7 +396,7 @@ def test_what_still_runs_when_a_pod_is_over_is_killed() -> None:
 def test_a_container_that_must_not_be_root_is_not_started_as_root(
     of_pod: Json, of_container: Json, starts: bool
 ) -> None:
-    pod = make_pod()
+    pod = make_emulated_pod()
     pod["spec"]["securityContext"] = of_pod
     pod["spec"]["containers"][0]["securityContext"] = of_container
     life = Life(pod)
@@ -406,8 +413,10 @@ def test_a_container_that_must_not_be_root_is_not_started_as_root(
         ("logs", "$(WHERE)/p", None),
     ],
 )
-def test_a_container_that_would_leave_its_volume_is_not_started(value: str, expression: str, text: str | None) -> None:
-    pod = make_pod()
+def test_a_container_with_a_subpath_outside_its_volume_is_not_started(
+    value: str, expression: str, text: str | None
+) -> None:
+    pod = make_emulated_pod()
     (container,) = pod["spec"]["containers"]
     secret = {"name": "SECRET", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
     container["env"] = [secret, {"name": "WHERE", "value": value}]

@@ -1,4 +1,4 @@
-"""The flags of `kubedra node run` and of `kubedra controllers`: what they come to, and which are mistakes."""
+"""Flags of `kubedra node run` and `kubedra controllers`: their settings and errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def of_node(*flags: str) -> Flags:
     return node.read(["n1", SERVER, "--plugin-dir=/p", *flags])
 
 
-def test_a_node_is_told_its_directories_and_how_often_it_looks() -> None:
+def test_flags_of_a_node_set_its_options() -> None:
     given = of_node()
     assert (given.options.node, given.options.host, given.options.run) == ("n1", "n1", None)
     dirs = given.options.plugin_dirs
@@ -54,7 +54,7 @@ def test_a_node_is_told_its_directories_and_how_often_it_looks() -> None:
         (["--sync", "5s"], "unrecognized arguments"),
     ],
 )
-def test_a_mistake_in_a_nodes_flags_is_named(flags: list[str], text: str) -> None:
+def test_an_invalid_flag_of_a_node_is_named(flags: list[str], text: str) -> None:
     with pytest.raises(FlagError) as caught:
         of_node(*flags)
     assert str(caught.value).startswith(text)
@@ -64,7 +64,7 @@ def test_a_mistake_in_a_nodes_flags_is_named(flags: list[str], text: str) -> Non
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1.2.3", "[::1]"])
-def test_containers_are_processes_for_a_server_on_this_machine(host: str, tmp_path: Path) -> None:
+def test_containers_run_as_processes_for_a_local_server(host: str, tmp_path: Path) -> None:
     run = of_node("--run", f"--server=http://{host}:80", "--cdi-dir=x", "--cdi-dir=/y").options.run
     assert run is not None
     assert (run.directory, run.announcements) == (Path("/p/run"), Path("/p/kubelets"))
@@ -81,10 +81,10 @@ def test_containers_are_processes_for_a_server_on_this_machine(host: str, tmp_pa
     assert given.options.run.announcements == tmp_path / "kubelets", "where the server that wrote it looks"
 
 
-def test_a_node_that_is_attached_ends_with_whoever_started_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attached_node_ends_with_its_parent_process(monkeypatch: pytest.MonkeyPatch) -> None:
     signals: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "kill", lambda *given: signals.append(given))
-    monkeypatch.setattr(threading, "Thread", Started)
+    monkeypatch.setattr(threading, "Thread", ImmediateThread)
     reading, writing = os.pipe()
     kept = os.dup(0)
     try:
@@ -94,27 +94,27 @@ def test_a_node_that_is_attached_ends_with_whoever_started_it(monkeypatch: pytes
         os.close(writing)
         of_node("--attached")
         assert signals == [(os.getpid(), signal.SIGTERM)]
-        assert os.read(0, 1) == b"", "it was read to its end"
+        assert os.read(0, 1) == b""
         directory = os.open("/", os.O_RDONLY)
         os.dup2(directory, 0)
         os.close(directory)
         of_node("--attached")
-        assert len(signals) == 2, "what cannot be read has ended"
+        assert len(signals) == 2
     finally:
         os.dup2(kept, 0)
         os.close(kept)
         os.close(reading)
 
 
-class Started:
-    """A thread whose work is done at once; a daemon, or the process would wait for it."""
+class ImmediateThread:
+    """A thread that runs at its start. It must be a daemon, so that the process does not wait for it."""
 
     def __init__(self, target: Any, daemon: bool) -> None:
         assert daemon
         self.start = target
 
 
-def test_a_node_is_called_as_it_was_called(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_errors_name_the_program_as_it_was_called(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.delenv("KUBEDRA_PROG", raising=False)
     assert node.main(["n1"]) == 2
     monkeypatch.setenv("KUBEDRA_PROG", "kubedra node run")
@@ -125,20 +125,16 @@ def test_a_node_is_called_as_it_was_called(monkeypatch: pytest.MonkeyPatch, caps
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
-    [("", None), ("1.2.3.4:80", ("1.2.3.4", 80)), ("[::]:65535", ("::", 65535)), ("h:0", ("h", 0))],
+    ("text", "found"), [("", None), ("1.2.3.4:80", ("1.2.3.4", 80)), ("[::]:65535", ("::", 65535)), ("h:0", ("h", 0))]
 )
 def test_an_address_is_a_host_and_a_port(text: str, found: Any) -> None:
     assert read_address(text) == found
 
 
 @pytest.mark.parametrize("text", ["80", ":80", "h:", "h:x", "h:65536", "h:-1"])
-def test_what_is_no_address_is_named(text: str) -> None:
+def test_an_invalid_address_is_named(text: str) -> None:
     with pytest.raises(FlagError, match="is not IP:PORT"):
         read_address(text)
-
-
-# --- the components'
 
 
 def of_components(*flags: str) -> Options:
@@ -163,7 +159,7 @@ def test_without_flags_components_behave_as_kube_controller_manager() -> None:
     assert given.scheduler is None
 
 
-def test_what_flags_say_holds() -> None:
+def test_flags_set_options_of_components() -> None:
     given = of_components(
         "--node-monitor-grace-period=1s", "--node-startup-grace-period=2s", "--node-eviction-rate=3",
         "--secondary-node-eviction-rate=4", "--unhealthy-zone-threshold=0.5", "--large-cluster-size-threshold=6",
@@ -190,7 +186,7 @@ def test_what_flags_say_holds() -> None:
     ("value", "elects"),
     [(None, True), ("", True), ("true", True), ("T", True), ("1", True), ("false", False), ("F", False), ("0", False)],
 )
-def test_one_of_several_leads_unless_that_is_not_wanted(value: str | None, elects: bool) -> None:
+def test_components_elect_a_leader_by_default(value: str | None, elects: bool) -> None:
     flags = [] if value is None else ["--leader-elect" if not value else f"--leader-elect={value}"]
     assert (components.read([SERVER, *flags]).election is not None) is elects
 
@@ -210,14 +206,14 @@ def test_one_of_several_leads_unless_that_is_not_wanted(value: str | None, elect
         (["--config=/none/such"], "--config: "),
     ],
 )
-def test_a_mistake_in_the_components_flags_is_named(flags: list[str], text: str) -> None:
+def test_an_invalid_flag_of_the_components_is_named(flags: list[str], text: str) -> None:
     with pytest.raises(FlagError) as caught:
         of_components(*flags)
     assert str(caught.value).startswith(text)
     assert "\n" not in str(caught.value)
 
 
-def test_the_schedulers_configuration_is_read_with_the_gates_that_are_on(tmp_path: Path) -> None:
+def test_the_configuration_of_the_scheduler_is_read(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
     assert of_components(f"--config={path}").scheduler is not None

@@ -1,4 +1,4 @@
-"""A node as a process with real drivers: what happens when the driver, the node or a pod goes at any moment."""
+"""A node as a process with real drivers: the driver, the node or a pod ends at any moment."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ import grpc
 import pytest
 
 from apiserver.api.objects import Json
+from apiserver.options.flags import SettingsError
+from apiserver.options.settings import read
+from kubedra import ControlPlane
 from kubedra.plane.node_process import NodeProcess
 from kubedra.pytest_plugin import Kube
 from tests.node.driver_process import DriverProcess
@@ -37,22 +40,21 @@ TEMPLATE = {
 }
 
 
-def make_slice(node: str = "n1", devices: int = 2) -> Json:
+def make_slice(node: str = "n1") -> Json:
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-    spec = {"driver": DRIVER, "nodeName": node, "pool": pool}
-    spec["devices"] = [{"name": f"device-{number}"} for number in range(devices)]
+    devices = [{"name": f"device-{number}"} for number in range(2)]
+    spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": devices}
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": node}, "spec": spec}
 
 
-def make_pod(name: str = "p", **annotations: str) -> Json:
+def make_pod() -> Json:
     spec = {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": 1,
         "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}],
         "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}],
     }
-    marks = {f"kubedra.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": marks}, "spec": spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
 
 
 class Cluster:
@@ -68,22 +70,38 @@ class Cluster:
         return self.kube.node("n1")
 
     def publish(self) -> None:
-        """What a driver does after it registered: the node wipes slices at its start."""
-        self.driver.heard("registered")
+        """Publish the slice after the driver registered, since the node deletes slices at its start."""
+        self.driver.wait_called("registered")
         self.kube.apply([CLASS, TEMPLATE])
         self.kube.client().apply(make_slice())
 
-    def phase(self, pod: str = "p") -> str:
-        return str(self.kube.get(f"pod/{pod}")["status"]["phase"])
+    def run_pod(self) -> None:
+        self.kube.apply(make_pod())
+        self.kube.wait("pod/p", "phase=Running")
 
-    def event(self, reason: str) -> str:
-        def found() -> str:
-            events = self.kube.list("events")
-            return next((str(e["message"]) for e in events if e["reason"] == reason), "")
+    def delete_pod(self) -> None:
+        self.kube.delete("pod/p")
+        self.kube.wait("pod/p", "delete")
 
-        return str(wait_until(found, f"an event {reason}"))
+    def end_pod(self) -> None:
+        self.kube.client().patch("pod/p", {"metadata": {"annotations": {"kubedra.dev/exit-after": "0"}}})
 
-    def released(self) -> None:
+    def methods(self) -> list[str]:
+        return [call["method"] for call in self.driver.calls("prepare", "unprepare")]
+
+    def phase(self) -> str:
+        return str(self.kube.get("pod/p")["status"]["phase"])
+
+    def failure(self) -> str:
+        """Return the message of the failed preparation."""
+        reason = "FailedPrepareDynamicResources"
+
+        def message() -> str:
+            return next((str(e["message"]) for e in self.kube.list("events") if e["reason"] == reason), "")
+
+        return str(wait_until(message, f"an event {reason}"))
+
+    def wait_released(self) -> None:
         wait_until(lambda: not self.node.prepared(), "all claims are released")
 
 
@@ -96,21 +114,18 @@ def cluster(kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cl
 
 
 def test_a_pod_runs_with_its_claim_prepared_and_ends_when_it_is_released(cluster: Cluster) -> None:
-    cluster.kube.apply(make_pod())
-    cluster.kube.wait("pod/p", "phase=Running")
+    cluster.run_pod()
     assert next(iter(cluster.node.prepared())).startswith("default/p-gpu-")
-    cluster.kube.delete("pod/p")
-    cluster.kube.wait("pod/p", "delete")
-    cluster.released()
-    assert [call["method"] for call in cluster.driver.calls("prepare", "unprepare")] == ["prepare", "unprepare"]
+    cluster.delete_pod()
+    cluster.wait_released()
+    assert cluster.methods() == ["prepare", "unprepare"]
 
 
 def test_a_pod_waits_for_a_driver_that_is_not_registered(kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> None:
     cluster = Cluster(kube, tmp_path_factory.mktemp("n"))
     kube.apply([CLASS, TEMPLATE, make_slice(), make_pod()])
-    said = cluster.event("FailedPrepareDynamicResources")
-    want = f"Failed to prepare dynamic resources: prepare dynamic resources: DRA driver {DRIVER} is not registered"
-    assert said == want
+    text = f"Failed to prepare dynamic resources: prepare dynamic resources: DRA driver {DRIVER} is not registered"
+    assert cluster.failure() == text
     assert cluster.phase() == "Pending"
     with cluster.driver:
         kube.wait("pod/p", "phase=Running")
@@ -119,27 +134,25 @@ def test_a_pod_waits_for_a_driver_that_is_not_registered(kube: Kube, tmp_path_fa
 def test_a_claim_that_is_refused_is_tried_again(cluster: Cluster) -> None:
     cluster.driver.script(error="no such device")
     cluster.kube.apply(make_pod())
-    assert "NodePrepareResources failed for ResourceClaim p-gpu-" in cluster.event("FailedPrepareDynamicResources")
+    assert "NodePrepareResources failed for ResourceClaim p-gpu-" in cluster.failure()
     assert cluster.phase() == "Pending"
     cluster.driver.script()
     cluster.kube.wait("pod/p", "phase=Running")
 
 
 def test_a_pod_is_not_reported_as_ended_before_its_claim_is_released(cluster: Cluster) -> None:
-    cluster.kube.apply(make_pod())
-    cluster.kube.wait("pod/p", "phase=Running")
+    cluster.run_pod()
     cluster.driver.script(error="busy")
-    cluster.kube.client().patch("pod/p", {"metadata": {"annotations": {"kubedra.dev/exit-after": "0"}}})
-    cluster.driver.heard("unprepare", 2)
+    cluster.end_pod()
+    cluster.driver.wait_called("unprepare", 2)
     assert cluster.phase() == "Running"
     cluster.driver.script()
     cluster.kube.wait("pod/p", "phase=Succeeded")
-    cluster.released()
+    cluster.wait_released()
 
 
 def test_a_deleted_pod_stays_while_its_driver_is_away(cluster: Cluster) -> None:
-    cluster.kube.apply(make_pod())
-    cluster.kube.wait("pod/p", "phase=Running")
+    cluster.run_pod()
     cluster.driver.kill()
     cluster.kube.delete("pod/p")
     wait_until(lambda: "cannot end yet" in cluster.node.log(), "the node tries")
@@ -150,53 +163,48 @@ def test_a_deleted_pod_stays_while_its_driver_is_away(cluster: Cluster) -> None:
 
 
 def test_a_running_pod_is_not_prepared_again_when_the_node_was_killed(cluster: Cluster) -> None:
-    cluster.kube.apply(make_pod())
-    cluster.kube.wait("pod/p", "phase=Running")
+    cluster.run_pod()
     cluster.node.restart()
-    cluster.driver.heard("registered", 2)
-    # That it ends shows that the node has seen it again, with its driver there.
-    cluster.kube.client().patch("pod/p", {"metadata": {"annotations": {"kubedra.dev/exit-after": "0"}}})
+    cluster.driver.wait_called("registered", 2)
+    # The pod ends once the node has observed it again, with its driver.
+    cluster.end_pod()
     cluster.kube.wait("pod/p", "phase=Succeeded")
-    assert [call["method"] for call in cluster.driver.calls("prepare", "unprepare")] == ["prepare", "unprepare"]
+    assert cluster.methods() == ["prepare", "unprepare"]
 
 
 def test_a_node_killed_while_the_driver_prepares_prepares_again_and_releases_once(cluster: Cluster) -> None:
     cluster.driver.script(block=True)
     cluster.kube.apply(make_pod())
-    cluster.driver.heard("prepare")
+    cluster.driver.wait_called("prepare")
     assert cluster.node.prepared()
     cluster.node.kill()
     cluster.driver.script()
     cluster.node.start()
     cluster.kube.wait("pod/p", "phase=Running")
-    cluster.kube.delete("pod/p")
-    cluster.kube.wait("pod/p", "delete")
-    methods = [call["method"] for call in cluster.driver.calls("prepare", "unprepare")]
-    assert methods == ["prepare", "prepare", "unprepare"]
+    cluster.delete_pod()
+    assert cluster.methods() == ["prepare", "prepare", "unprepare"]
 
 
 def test_a_node_killed_while_the_driver_releases_releases_again(cluster: Cluster) -> None:
-    cluster.kube.apply(make_pod())
-    cluster.kube.wait("pod/p", "phase=Running")
+    cluster.run_pod()
     cluster.driver.script(block=True)
     cluster.kube.delete("pod/p")
-    cluster.driver.heard("unprepare")
+    cluster.driver.wait_called("unprepare")
     cluster.node.kill()
     assert cluster.node.prepared()
     cluster.driver.script()
     cluster.node.start()
     cluster.kube.wait("pod/p", "delete")
-    cluster.released()
+    cluster.wait_released()
 
 
 def test_a_pod_deleted_by_force_while_the_node_is_down_is_released_at_its_start(cluster: Cluster) -> None:
-    cluster.kube.apply(make_pod())
-    cluster.kube.wait("pod/p", "phase=Running")
+    cluster.run_pod()
     cluster.node.kill()
     cluster.kube.delete("pod/p", grace_period=0)
     cluster.node.start()
-    cluster.driver.heard("unprepare")
-    cluster.released()
+    cluster.driver.wait_called("unprepare")
+    cluster.wait_released()
 
 
 def test_a_pod_deleted_while_the_node_is_down_is_not_prepared(cluster: Cluster) -> None:
@@ -211,19 +219,15 @@ def test_a_pod_deleted_while_the_node_is_down_is_not_prepared(cluster: Cluster) 
 
 
 def test_health_of_devices_shows_in_the_pods_status(cluster: Cluster) -> None:
-    cluster.kube.apply(make_pod())
-    cluster.kube.wait("pod/p", "phase=Running")
+    cluster.run_pod()
 
-    def shows(health: str) -> None:
-        def found(pod: Json) -> bool:
-            status = pod["status"]["containerStatuses"][0].get("allocatedResourcesStatus") or [{"resources": []}]
-            return any(item["health"] == health for item in status[0]["resources"])
-
-        cluster.kube.wait("pod/p", found)
+    def health(pod: Json) -> list[str]:
+        status = pod["status"]["containerStatuses"][0].get("allocatedResourcesStatus") or [{"resources": []}]
+        return [item["health"] for item in status[0]["resources"]]
 
     for state in ("HEALTHY", "UNHEALTHY", "HEALTHY"):
         cluster.driver.script(health=state)
-        shows(state.title())
+        cluster.kube.wait("pod/p", lambda pod, state=state: state.title() in health(pod))
 
 
 def test_a_torn_checkpoint_ends_the_node_with_one_line(kube: Kube, tmp_path: Path) -> None:
@@ -253,17 +257,11 @@ node-token,system:node:n1,2,"system:nodes"
 
 
 def test_a_node_needs_no_more_than_a_nodes_own_credentials(tmp_path_factory: pytest.TempPathFactory) -> None:
-    from kubedra import ControlPlane
-
     root = tmp_path_factory.mktemp("n")
     tokens, kubeconfig = root / "tokens.csv", root / "kubeconfig"
     tokens.write_text(TOKENS)
-    flags = (
-        f"--token-auth-file={tokens}",
-        "--authorization-mode=Node,RBAC",
-        "--enable-admission-plugins=NodeRestriction",
-    )
-    with ControlPlane(args=flags) as plane:
+    flags = (f"--token-auth-file={tokens}", "--authorization-mode=Node,RBAC")
+    with ControlPlane(args=(*flags, "--enable-admission-plugins=NodeRestriction")) as plane:
         cluster = {"clusters": [{"name": "k", "cluster": {"server": plane.url}}], "current-context": "k"}
         users = {"users": [{"name": "k", "user": {"token": "node-token"}}]}
         contexts = {"contexts": [{"name": "k", "context": {"cluster": "k", "user": "k"}}]}
@@ -273,7 +271,7 @@ def test_a_node_needs_no_more_than_a_nodes_own_credentials(tmp_path_factory: pyt
         try:
             with plane.client() as client, DriverProcess(root, node.registry_dir, DRIVER) as driver:
                 client.wait("node/n1", "condition=Ready")
-                driver.heard("registered")
+                driver.wait_called("registered")
                 client.apply([CLASS, TEMPLATE, make_slice(), make_pod()])
                 client.wait("pod/p", "phase=Running")
                 assert client.wait("lease/n1", "create", namespace="kube-node-lease")
@@ -286,30 +284,24 @@ def test_a_node_needs_no_more_than_a_nodes_own_credentials(tmp_path_factory: pyt
 
 @pytest.mark.parametrize("flags", [("--registry-dir=x",), ("--plugin-dir=x", "--nodes=0")])
 def test_directories_without_a_node_are_a_mistake(flags: tuple[str, ...]) -> None:
-    from apiserver.options.flags import SettingsError
-    from apiserver.options.settings import read
-
     with pytest.raises(SettingsError, match="--plugin-dir"):
         read(flags)
 
 
 def test_the_first_node_of_up_has_real_drivers(tmp_path_factory: pytest.TempPathFactory) -> None:
-    from kubedra import ControlPlane
-
     root = tmp_path_factory.mktemp("n")
     plane = ControlPlane(nodes=1, args=(f"--plugin-dir={root}",))
     driver = DriverProcess(root, root / "registry", DRIVER, node="node-1")
     with plane, plane.client() as client, driver:
         client.wait("node/node-1", "condition=Ready")
-        driver.heard("registered")
+        driver.wait_called("registered")
         client.apply([CLASS, TEMPLATE, make_slice("node-1"), make_pod()])
         client.wait("pod/p", "phase=Running")
         assert len(driver.calls("prepare")) == 1
 
 
 def test_the_pod_resources_api_names_the_devices_of_containers(cluster: Cluster) -> None:
-    cluster.kube.apply(make_pod())
-    cluster.kube.wait("pod/p", "phase=Running")
+    cluster.run_pod()
     claim, path_of = next(iter(cluster.node.prepared())), cluster.root / "pod-resources" / "kubelet.sock"
 
     def ask(method: str, request: Any, answer: Any) -> Any:

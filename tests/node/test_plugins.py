@@ -1,9 +1,9 @@
-"""Drivers behind unix sockets: registration, calls, health and slices, with a driver process that is made with grpcio."""
+"""Drivers behind unix sockets: registration, calls, health and slices, with a driver process on grpcio."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from controllers.runtime.client import Client
 from tests.conformance.draapi import Api
 from tests.node.driver_process import DriverProcess
 from tests.node.test_dra_manager import pod
+from tests.support.objects import make_claim
 from tests.support.patience import become
 
 pytestmark = [pytest.mark.integration, pytest.mark.real_time]
@@ -28,15 +29,12 @@ CASE: Json = {
     "node": "n1",
     "steps": [],
     "claims": [
-        {
-            "metadata": {"name": "c", "namespace": "ns", "uid": "c-uid"},
-            "status": {
-                "allocation": {
-                    "devices": {"results": [{"request": "r", "driver": DRIVER, "pool": "n1", "device": "d"}]}
-                },
-                "reservedFor": [{"resource": "pods", "name": "p", "uid": "p-uid"}],
-            },
-        }
+        make_claim(
+            "c",
+            uid="c-uid",
+            allocation={"devices": {"results": [{"request": "r", "driver": DRIVER, "pool": "n1", "device": "d"}]}},
+            reservedFor=[{"resource": "pods", "name": "p", "uid": "p-uid"}],
+        )
     ],
     "slices": [
         {"metadata": {"name": name}, "spec": {"driver": driver, "nodeName": node}}
@@ -45,12 +43,15 @@ CASE: Json = {
 }
 
 
-class Running:
+class RunningHost:
+    """A plugin host, with an API server of one case."""
+
     def __init__(self, root: Path, **options: Any) -> None:
         self.registry, self.state = root / "registry", root / "state"
         self.registry.mkdir(exist_ok=True)
-        self.api, self.changed, self.metrics = Api(CASE), [], DraMetrics()
-        client = Client(self.api)
+        self.api, self.metrics = Api(CASE), DraMetrics()
+        self.changed: list[set[str]] = []
+        client = Client(self.api)  # type: ignore[arg-type]
 
         async def read(pod: Json, name: str) -> Json:
             found: Json = self.api._claims[pod["metadata"]["namespace"], name]
@@ -59,20 +60,17 @@ class Running:
         given = HostOptions("n1", self.state, self.registry, **options)
         self.host = PluginHost(client, read, given, self.metrics, lambda: None, self.changed.append)
 
-    async def become(self, holds: Callable[[], Any], what: str) -> Any:
-        return await become(holds, what)
-
     def sockets(self) -> list[tuple[str, bool]]:
         plugins = self.host.plugins.registered.get(DRIVER, ())
         return [(plugin.service, plugin.connection.connected) for plugin in plugins]
 
     async def connected(self, number: int = 1) -> None:
-        await self.become(lambda: [c for _, c in self.sockets()] == [True] * number, f"{number} connected")
+        await become(lambda: [c for _, c in self.sockets()] == [True] * number, f"{number} connected")
 
 
 @asynccontextmanager
-async def running(root: Path, **options: Any) -> AsyncIterator[Running]:
-    node = Running(root, **options)
+async def running(root: Path, **options: Any) -> AsyncIterator[RunningHost]:
+    node = RunningHost(root, **options)
     task = asyncio.create_task(node.host.run())
     try:
         yield node
@@ -83,32 +81,31 @@ async def running(root: Path, **options: Any) -> AsyncIterator[Running]:
 
 @pytest.fixture
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A short path: that of a socket has at most 107 bytes."""
+    """Make a directory with a short path, since the path of a socket has at most 107 bytes."""
     return tmp_path_factory.mktemp("n")
 
 
 @pytest.mark.parametrize(
     ("versions", "service"), [("v1,v1beta1", "v1"), ("v1beta1", "v1beta1"), ("v1beta1,v1", "v1beta1")]
 )
-async def test_a_driver_registers_and_is_called_by_the_service_that_it_names_first(
-    root: Path, versions: str, service: str
-) -> None:
+async def test_a_driver_registers_and_is_called_by_its_first_service(root: Path, versions: str, service: str) -> None:
     async with running(root) as node:
         with DriverProcess(root, node.registry, versions=versions) as driver:
             await node.connected()
-            await node.become(lambda: driver.calls("registered"), "told so")
+            await become(lambda: driver.calls("registered"), "registered")
             await node.host.claims.prepare(pod("p", "c"))
-            container = pod("p", "c")["spec"]["containers"][0]
-            assert node.host.claims.container_devices(pod("p", "c"), container) == [f"{DRIVER}/test=claim-c-uid"]
+            using = pod("p", "c")
+            devices = node.host.claims.container_devices(using, using["spec"]["containers"][0])
+            assert devices == [f"{DRIVER}/test=claim-c-uid"]
             await node.host.claims.unprepare(pod("p", "c"))
             calls = [(call["method"], call["version"], call["claims"]) for call in driver.calls("prepare", "unprepare")]
             assert calls == [("prepare", service, ["c"]), ("unprepare", service, ["c"])]
 
 
-async def test_a_driver_of_unknown_services_is_told_why_it_is_refused(root: Path) -> None:
+async def test_a_driver_of_unknown_services_is_rejected_with_the_reason(root: Path) -> None:
     async with running(root) as node:
         with DriverProcess(root, node.registry, versions="v2") as driver:
-            await node.become(lambda: driver.calls("refused"), "refused")
+            await become(lambda: driver.calls("refused"), "refused")
             error = driver.calls("refused")[0]["error"]
             assert error.startswith("RegisterPlugin error -- plugin validation failed with err: invalid supported gRPC")
             assert '(["v2.DRAPlugin"]) are supported by the kubelet (["v1.DRAPlugin" "v1beta1.DRAPlugin"])' in error
@@ -121,7 +118,7 @@ async def test_a_driver_that_dies_in_a_call_fails_it_and_is_called_again_when_it
             await node.connected()
             driver.script(block=True)
             preparing = asyncio.create_task(node.host.claims.prepare(pod("p", "c")))
-            await node.become(lambda: driver.calls("prepare"), "asked")
+            await become(lambda: driver.calls("prepare"), "asked")
             driver.kill()
             with pytest.raises(DraError, match="code = Unavailable desc = "):
                 await preparing
@@ -160,12 +157,12 @@ async def test_the_newest_of_two_instances_is_called_and_the_old_one_when_it_is_
 
 async def test_slices_go_at_start_and_when_a_driver_stays_away(root: Path) -> None:
     async with running(root, wiping_delay=0.3) as node:
-        await node.become(lambda: set(node.api.slices) == {"far"}, "the node's slices go at its start")
+        await become(lambda: set(node.api.slices) == {"far"}, "the node's slices go at its start")
         with DriverProcess(root, node.registry) as driver:
             await node.connected()
             node.api.slices = {item["metadata"]["name"]: item for item in CASE["slices"]}
             driver.stop()
-            await node.become(lambda: set(node.api.slices) == {"nic", "far"}, "the driver's slices go, no others")
+            await become(lambda: set(node.api.slices) == {"nic", "far"}, "the driver's slices go, no others")
 
 
 async def test_slices_stay_when_a_driver_is_back_in_time(root: Path) -> None:
@@ -173,20 +170,20 @@ async def test_slices_stay_when_a_driver_is_back_in_time(root: Path) -> None:
         with DriverProcess(root, node.registry) as driver:
             await node.connected()
             driver.kill()
-            await node.become(lambda: node.host.wiper._pending, "its time runs")
+            await become(lambda: node.host.wiper._pending, "its time runs")
             task = node.host.wiper._pending[DRIVER]
             driver.start()
             await node.connected()
-            await node.become(task.cancelled, "its time is over")
+            await become(task.cancelled, "its time is over")
 
 
-async def test_health_is_followed_and_forgotten_with_the_driver(root: Path) -> None:
+async def test_health_is_watched_and_unknown_without_the_driver(root: Path) -> None:
     async with running(root) as node:
         with DriverProcess(root, node.registry) as driver:
             await node.connected()
             await node.host.claims.prepare(pod("p", "c"))
-            driver.script(health="UNHEALTHY", said="too hot")
-            await node.become(lambda: node.changed, "the pod is named")
+            driver.script(health="UNHEALTHY", text="too hot")
+            await become(lambda: node.changed, "the pod is named")
             assert node.changed[0] == {"p-uid"}
             (shown,) = node.host.with_health(pod("p", "c"), [{"name": "c"}])
             resource = {"resourceID": f"{DRIVER}/test=claim-c-uid", "health": "Unhealthy", "message": "too hot"}
@@ -197,7 +194,7 @@ async def test_health_is_followed_and_forgotten_with_the_driver(root: Path) -> N
                 (status,) = node.host.with_health(pod("p", "c"), [{"name": "c"}])
                 return str(status["allocatedResourcesStatus"][0]["resources"][0]["health"])
 
-            await node.become(lambda: known() == "Unknown", "nothing is known")
+            await become(lambda: known() == "Unknown", "nothing is known")
 
 
 async def test_calls_and_sockets_are_counted(root: Path) -> None:
@@ -213,8 +210,8 @@ async def test_calls_and_sockets_are_counted(root: Path) -> None:
             assert sum("plugin_manager_total_plugins" in line for line in lines) == 2
 
 
-async def test_a_driver_can_be_left_although_its_health_stream_loses_a_cancellation(root: Path) -> None:
-    cancelled = []
+async def test_a_driver_can_be_deregistered_although_its_health_stream_swallows_a_cancellation(root: Path) -> None:
+    cancelled: list[str] = []
 
     async def watch(plugin: Plugin) -> None:
         while len(cancelled) < 2:

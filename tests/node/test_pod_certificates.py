@@ -1,4 +1,4 @@
-"""Certificates of pods: the pod waits for them, files hold them, and they are renewed in time."""
+"""Pod certificates: the pod waits for them, they are written to files, and renewed in time."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.node.test_kubelet_rounds import NODE, Node, at, pod
 
 pytestmark = pytest.mark.integration
 
-HERE: Json = {**NODE, "metadata": {**NODE["metadata"], "uid": "n-u"}}  # type: ignore[dict-item]
-#: What stands around a certificate does not come into files, nor does another name or form of it.
+HERE: Json = {**NODE, "metadata": {**NODE["metadata"], "uid": "n-u"}}
+#: The text around a certificate is not written to files.
 CHAIN = "by {}\n-----BEGIN CERTIFICATE-----\nA: b\n\n{}\n-----END CERTIFICATE-----\nend"
 MINUTES = timedelta(minutes=1)
 
 
-def asking(**more: Any) -> Json:
+def with_certificate(**more: Any) -> Json:
     wanted = {
         "signerName": "example.com/a", "keyType": "ED25519", "credentialBundlePath": "both.pem", "keyPath": "in/key.pem",
         "certificateChainPath": "chain.pem",
@@ -38,21 +38,21 @@ def asking(**more: Any) -> Json:
     return {"volumes": [volume], "serviceAccountName": "runner", **more}
 
 
-class Signed(Node):
-    """A node whose pod asks for a certificate, and the signer."""
+class SigningNode(Node):
+    """A node whose pod requests a certificate, and the signer."""
 
     def __init__(self, directory: Path | None = None, jitter: float = 0) -> None:
         self.requests: dict[str, Json] = {}
         super().__init__()
         self.certificates = PodCertificates(
             self.client,  # type: ignore[arg-type]
-            self.requests.get, self.told, lambda: jitter, directory,  # type: ignore[arg-type]
+            self.requests.get, self.recorder, lambda: jitter, directory,  # type: ignore[arg-type]
         )  # fmt: skip
         self.kubelet._certificates = self.certificates
         self.client.there["ServiceAccount", "runner"] = {"metadata": {"uid": "a-u"}}
-        self.client._answers["PodCertificateRequest"] = self._made
+        self.client._answers["PodCertificateRequest"] = self._create_request
 
-    def _made(self, body: Json) -> Json:
+    def _create_request(self, body: Json) -> Json:
         name = f"req-{len(self.requests)}"
         metadata = {**body["metadata"], "name": name, "creationTimestamp": at(0)}
         return self.requests.setdefault(f"ns/{name}", {**body, "metadata": metadata})
@@ -77,11 +77,11 @@ class Signed(Node):
         return str(self.pod["status"].get("phase"))
 
 
-async def test_a_pod_starts_when_its_certificate_is_issued_and_finds_it_in_files(tmp_path: Path) -> None:
-    node = Signed(tmp_path, jitter=0.5)
-    again = await node.step(pod(spec=asking()), HERE)
-    assert (node.phase, node.told.reasons) == ("Pending", ["FailedMount"])
-    assert node.told.events[0][2] == 'MountVolume.SetUp failed for volume "v" : credential bundle is not issued yet'
+async def test_a_pod_starts_with_its_issued_certificate_in_files(tmp_path: Path) -> None:
+    node = SigningNode(tmp_path, jitter=0.5)
+    again = await node.step(pod(spec=with_certificate()), HERE)
+    assert (node.phase, node.recorder.reasons) == ("Pending", ["FailedMount"])
+    assert node.recorder.events[0][2] == 'MountVolume.SetUp failed for volume "v" : credential bundle is not issued yet'
     assert again == timedelta(seconds=60)
     [request] = node.requests.values()
     assert request["metadata"]["ownerReferences"] == [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]
@@ -115,16 +115,16 @@ async def test_a_pod_starts_when_its_certificate_is_issued_and_finds_it_in_files
     assert all(path.resolve().is_relative_to(held) for path in links), "one change of a link replaces them all"
 
 
-@pytest.mark.parametrize(("kind", "says"), [("Denied", "was denied"), ("Failed", "failed")])
-async def test_a_pod_whose_certificate_is_refused_never_starts(kind: str, says: str) -> None:
-    node = Signed()
-    await node.step(pod(spec=asking()), HERE)
+@pytest.mark.parametrize(("kind", "verb"), [("Denied", "was denied"), ("Failed", "failed")])
+async def test_a_pod_with_a_denied_or_failed_certificate_never_starts(kind: str, verb: str) -> None:
+    node = SigningNode()
+    await node.step(pod(spec=with_certificate()), HERE)
     node.end(kind)
     await node.step(node=HERE)
-    said = 'reason="No", message="not you"'
-    lasting = f"PodCertificateRequest was permanently {kind.lower()}: {said.replace(',', '')}"
-    assert node.told.events[1:] == [
-        ("Warning", kind, f"PodCertificateRequest ns/req-0 {says}, {said}"),
+    reason = 'reason="No", message="not you"'
+    lasting = f"PodCertificateRequest was permanently {kind.lower()}: {reason.replace(',', '')}"
+    assert node.recorder.events[1:] == [
+        ("Warning", kind, f"PodCertificateRequest ns/req-0 {verb}, {reason}"),
         ("Warning", "FailedMount", f'MountVolume.SetUp failed for volume "v" : {lasting}'),
     ]
     await asyncio.sleep(3600)
@@ -132,9 +132,9 @@ async def test_a_pod_whose_certificate_is_refused_never_starts(kind: str, says: 
     assert (node.phase, len(node.requests)) == ("Pending", 1)
 
 
-async def test_a_request_that_is_gone_is_made_again() -> None:
-    node = Signed()
-    await node.step(pod(spec=asking()), HERE)
+async def test_a_deleted_request_is_recreated() -> None:
+    node = SigningNode()
+    await node.step(pod(spec=with_certificate()), HERE)
     node.requests["ns/gone"] = node.requests.pop("ns/req-0")
     await asyncio.sleep(599)
     await node.step(node=HERE)
@@ -146,9 +146,9 @@ async def test_a_request_that_is_gone_is_made_again() -> None:
     assert node.certificates.missing(node.pod) == {"v": "credential bundle is not issued yet"}
 
 
-async def test_a_certificate_that_is_not_renewed_is_told_of_once() -> None:
-    node = Signed()
-    await node.step(pod(spec=asking()), HERE)
+async def test_a_certificate_that_is_not_renewed_emits_one_event_each() -> None:
+    node = SigningNode()
+    await node.step(pod(spec=with_certificate()), HERE)
     node.issue(b"a", refresh=40 * MINUTES, ends=60 * MINUTES)
     assert await node.step(node=HERE) == 40 * MINUTES
     await asyncio.sleep(40 * 60)
@@ -158,7 +158,7 @@ async def test_a_certificate_that_is_not_renewed_is_told_of_once() -> None:
         await asyncio.sleep(seconds)
         due.append(await node.step(node=HERE))
     assert due == [10 * MINUTES, timedelta(seconds=1), 10 * MINUTES, None, None], "a request that is seen is not lost"
-    assert [event for event in node.told.events if event[0] == "Warning"][1:] == [
+    assert [event for event in node.recorder.events if event[0] == "Warning"][1:] == [
         ("Warning", "CertificateOverdueForRefresh", "PodCertificate refresh overdue"),
         ("Warning", "CertificateExpired", "PodCertificate expired"),
     ]
@@ -166,26 +166,26 @@ async def test_a_certificate_that_is_not_renewed_is_told_of_once() -> None:
     assert node.phase == "Running"
 
 
-async def test_what_cannot_be_asked_for_now_is_asked_for_a_second_later() -> None:
-    node = Signed()
+async def test_a_failed_request_is_retried_after_a_second() -> None:
+    node = SigningNode()
     node.client.refuses["get"] = (500, "InternalError")
-    assert await node.step(pod(spec=asking()), HERE) == timedelta(seconds=1)
+    assert await node.step(pod(spec=with_certificate()), HERE) == timedelta(seconds=1)
     node.client.refuses.clear()
     await node.step(node=HERE)
     assert len(node.requests) == 1
 
 
 @pytest.mark.parametrize("kind", ["ED25519", "ECDSAP256", "ECDSAP384", "ECDSAP521", "RSA3072"])
-def test_keys_are_of_the_type_that_was_asked_for_and_the_server_takes_them(kind: str) -> None:
+def test_keys_have_the_requested_type_and_the_server_accepts_them(kind: str) -> None:
     key, stub = make_key(kind)
     assert check_key({"stubPKCS10Request": b64encode(stub).decode()}) == []
     loaded = load_pem_private_key(key, None)
     assert kind == "ED25519" or loaded.key_size == int(kind.lstrip("ECDSAPR"))  # type: ignore[union-attr]
 
 
-async def test_what_cannot_be_written_is_written_later_and_the_pod_waits_for_it(tmp_path: Path) -> None:
-    node = Signed(tmp_path)
-    await node.step(pod(spec=asking()), HERE)
+async def test_a_failed_write_of_files_is_retried_and_the_pod_waits(tmp_path: Path) -> None:
+    node = SigningNode(tmp_path)
+    await node.step(pod(spec=with_certificate()), HERE)
     node.issue(b"a")
     (tmp_path / "u").write_text("in the way")
     assert await node.step(node=HERE) == timedelta(seconds=1)
@@ -195,17 +195,14 @@ async def test_what_cannot_be_written_is_written_later_and_the_pod_waits_for_it(
     assert (node.phase, (tmp_path / "u/volumes/v/chain.pem").exists(), len(node.requests)) == ("Running", True, 1)
 
 
-async def test_keys_that_a_killed_process_left_go_when_a_certificate_is_written_and_those_of_others_stay(
-    tmp_path: Path,
-) -> None:
-    """It may end when the files are written and nothing leads to them, or when nothing leads to those before any more."""
-
+async def test_keys_of_a_killed_process_are_removed_with_the_next_certificate(tmp_path: Path) -> None:
+    """The process may end between the write of the files and the change of the link, or directly after it."""
     place = tmp_path / "u/volumes/v"
     for name in ("..certificate-1.abcd0123", "..certificate-1.abcd4567/in", "..certificate-10.abcd0123"):
         (place / name).mkdir(parents=True)
         (place / name / "key.pem").write_text("a key")
-    node = Signed(tmp_path)
-    await node.step(pod(spec=asking()), HERE)
+    node = SigningNode(tmp_path)
+    await node.step(pod(spec=with_certificate()), HERE)
     node.issue(b"a")
     await node.step(node=HERE)
     assert node.phase == "Running"
@@ -214,7 +211,7 @@ async def test_keys_that_a_killed_process_left_go_when_a_certificate_is_written_
     assert found == {held, "..certificate-10.abcd0123"}
 
 
-def test_a_file_is_replaced_as_a_whole_also_where_it_may_not_be_written(tmp_path: Path) -> None:
+def test_a_read_only_file_is_replaced_atomically(tmp_path: Path) -> None:
     for content in (b"a", b"b"):
         private.write(tmp_path / "key", content, 0o400)
     assert ((tmp_path / "key").read_bytes(), (tmp_path / "key").stat().st_mode & 0o777) == (b"b", 0o400)

@@ -1,6 +1,4 @@
-"""The pod resources API of a node on its socket, where answers are read by protobuf's own library; and what a path of a
-socket may be.
-"""
+"""The pod resources API of a node on its socket, read by protobuf's own library, and valid paths of sockets."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from kubedra.driver.messages import Empty
 from tests.node.grpcio_driver import M
 from tests.support.patience import become, patience
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
 DEVICES = (PreparedDevice("pool", "d0", (), ("v/c=0", "v/c=1")), PreparedDevice("pool", "d1", (), (), "shared"))
 
@@ -41,8 +39,8 @@ class Raw:
         return cls(data)
 
 
-class Claims:
-    """What was prepared, by container."""
+class FakeClaims:
+    """Prepared claims by container."""
 
     def __init__(self) -> None:
         self.of: dict[str, list[ClaimInfo]] = {}
@@ -58,7 +56,9 @@ def pod(name: str, *containers: str, namespace: str = "ns", init: Iterable[Json]
     return {"metadata": {"name": name, "namespace": namespace, "uid": name}, "spec": spec}
 
 
-class Asked:
+class Caller:
+    """Calls methods of the API."""
+
     def __init__(self, resources: PodResources, connection: Connection) -> None:
         self._resources, self._connection = resources, connection
 
@@ -66,13 +66,13 @@ class Asked:
         found = await self._connection.call(f"/{SERVICE}/{method}", request, Raw, 20)
         return answer.FromString(found.data)
 
-    def counted(self) -> dict[str, int]:
+    def counts(self) -> dict[str, int]:
         prefix = "pod_resources_endpoint_requests_"
         return {family.name.removeprefix(prefix): family.value("v1") for family in self._resources.metrics}
 
 
 @asynccontextmanager
-async def asking(place: Path, claims: Claims, *pods: Json) -> AsyncIterator[Asked]:
+async def asking(place: Path, claims: FakeClaims, *pods: Json) -> AsyncIterator[Caller]:
     resources = PodResources(claims, lambda: pods)  # type: ignore[arg-type]
     running = asyncio.create_task(resources.run(place))
     path = place / "pod-resources" / "kubelet.sock"
@@ -80,7 +80,7 @@ async def asking(place: Path, claims: Claims, *pods: Json) -> AsyncIterator[Aske
     connection = Connection(str(path))
     try:
         async with patience():
-            yield Asked(resources, connection)
+            yield Caller(resources, connection)
     finally:
         await connection.close()
         running.cancel()
@@ -89,14 +89,16 @@ async def asking(place: Path, claims: Claims, *pods: Json) -> AsyncIterator[Aske
 
 
 async def test_every_pod_is_listed_with_the_devices_of_its_containers(tmp_path: Path) -> None:
-    claims = Claims()
+    claims = FakeClaims()
     claims.of["gpu"] = [ClaimInfo("u", "a", "ns", drivers={"x.example.com": DEVICES, "y.example.com": DEVICES[:1]}),
                         ClaimInfo("v", "b", "ns")]  # fmt: skip
     init = ({"name": "before"}, {"name": "beside", "restartPolicy": "Always"})
     async with asking(tmp_path, claims, pod("p", "gpu", "unprepared", init=init), pod("q", "plain")) as ask:
         first, second = (await ask("List", Empty(), M.ListPodResources)).pods
     assert [(each.name, each.namespace) for each in (first, second)] == [("p", "ns"), ("q", "ns")]
-    assert [each.name for each in first.containers] == ["beside", "gpu", "unprepared"], "those that stay beside them"
+    assert [each.name for each in first.containers] == ["beside", "gpu", "unprepared"], (
+        "sidecars, but no other init containers"
+    )
     assert [len(each.dynamic_resources) for each in first.containers] == [0, 2, 0]
     one, other = first.containers[1].dynamic_resources
     assert (one.claim_name, one.claim_namespace, other.claim_name) == ("a", "ns", "b")
@@ -109,9 +111,9 @@ async def test_every_pod_is_listed_with_the_devices_of_its_containers(tmp_path: 
     assert (again.driver_name, again.device_name) == ("y.example.com", "d0")
 
 
-async def test_one_pod_is_found_by_name_and_namespace_and_requests_are_counted(tmp_path: Path) -> None:
+async def test_a_pod_is_found_by_name_and_namespace_and_requests_are_counted(tmp_path: Path) -> None:
     pods = (pod("p", "a", namespace="other"), pod("q", "b"), pod("p", "c"))
-    async with asking(tmp_path, Claims(), *pods) as ask:
+    async with asking(tmp_path, FakeClaims(), *pods) as ask:
         found = (await ask("Get", PodName("p", "ns"), M.GetPodResources)).pod
         assert (found.name, found.namespace, found.containers[0].name) == ("p", "ns", "c")
         for name, namespace in (("p", "none"), ("r", "ns")):
@@ -120,17 +122,17 @@ async def test_one_pod_is_found_by_name_and_namespace_and_requests_are_counted(t
             assert caught.value.code == "Unknown"
         assert await ask("GetAllocatableResources", Empty(), M.Empty) == M.Empty()
         await ask("List", Empty(), M.ListPodResources)
-        assert ask.counted() == {"total": 5, "get_total": 3, "get_allocatable_total": 1, "list_total": 1}
+        assert ask.counts() == {"total": 5, "get_total": 3, "get_allocatable_total": 1, "list_total": 1}
 
 
-def test_who_is_asked_for_is_read_as_it_was_written() -> None:
+def test_a_pod_name_is_decoded() -> None:
     assert PodName.decode(M.PodName(name="p", namespace="ns").SerializeToString()) == PodName("p", "ns")
     assert PodName.decode(b"") == PodName()
 
 
-async def test_a_node_that_cannot_listen_goes_on_without(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_node_that_cannot_listen_logs_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").touch()
-    await PodResources(Claims(), tuple).run(tmp_path / "file")  # type: ignore[arg-type]
+    await PodResources(FakeClaims(), tuple).run(tmp_path / "file")  # type: ignore[arg-type]
     assert "cannot serve the pod resources API at " in caplog.text
 
 

@@ -1,4 +1,4 @@
-"""The status that a kubelet gives a pod, part by part: each is written down whole."""
+"""The status that a kubelet reports for a pod, part by part."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def container(of: Json, name: str = "c") -> Json:
     return found
 
 
-def test_a_pod_that_starts_waits_for_its_containers() -> None:
+def test_a_starting_pod_waits_for_its_containers() -> None:
     status = podstatus.build_starting(pod("a", "b", generation=4), T1, "10.0.0.1")
     unready = ("ContainersNotReady", "containers with unready status: [a b]")
     assert {name: value for name, value in status.items() if name != "containerStatuses"} == {
@@ -61,10 +61,10 @@ def test_a_pod_that_starts_waits_for_its_containers() -> None:
     assert "observedGeneration" not in podstatus.build_starting(pod(), T1, "10.0.0.1")
 
 
-def test_init_containers_hold_up_the_others_from_the_start() -> None:
+def test_containers_of_a_starting_pod_wait_for_init_containers() -> None:
     status = podstatus.build_starting(pod(init=("i", "j")), T1, "10.0.0.1")
-    said = "containers with incomplete status: [i j]"
-    assert status["conditions"][1] == condition("Initialized", "False", T1, "ContainersNotInitialized", said)
+    message = "containers with incomplete status: [i j]"
+    assert status["conditions"][1] == condition("Initialized", "False", T1, "ContainersNotInitialized", message)
     for field, names in (("initContainerStatuses", ["i", "j"]), ("containerStatuses", ["c"])):
         assert [each["name"] for each in states(status, field)] == names
         assert {each["state"]["waiting"]["reason"] for each in states(status, field)} == {"PodInitializing"}
@@ -100,17 +100,17 @@ def test_a_container_runs_and_ends() -> None:
 @pytest.mark.parametrize(
     ("seconds", "length"), [(10, "10s"), (59, "59s"), (60, "1m0s"), (80, "1m20s"), (160, "2m40s"), (300, "5m0s")]
 )
-def test_a_container_that_crashed_says_how_long_it_waits(seconds: int, length: str) -> None:
+def test_a_crashed_container_reports_its_backoff(seconds: int, length: str) -> None:
     of = pod()
     ended = podstatus.build_terminated(of, container(of), podstatus.build_running(of, container(of), T0, 2, {}), T1, 1)
     crashed = podstatus.build_crashed(of, container(of), ended, timedelta(seconds=seconds))
-    said = f"back-off {length} restarting failed container=c pod=p_ns(u)"
-    assert crashed["state"] == {"waiting": {"reason": "CrashLoopBackOff", "message": said}}
+    message = f"back-off {length} restarting failed container=c pod=p_ns(u)"
+    assert crashed["state"] == {"waiting": {"reason": "CrashLoopBackOff", "message": message}}
     assert (crashed["lastState"], crashed["restartCount"]) == (ended["state"], 2)
     assert (crashed["containerID"], crashed["imageID"]) == (ended["containerID"], "image-c")
 
 
-def test_a_container_that_could_not_be_started_keeps_how_it_ended_before() -> None:
+def test_a_container_that_cannot_be_started_keeps_its_last_state() -> None:
     of = pod()
     ended = podstatus.build_terminated(of, container(of), podstatus.build_running(of, container(of), T0, 2, {}), T1, 1)
     first = podstatus.build_not_started(of, container(of), ended, "R", "m")
@@ -132,10 +132,10 @@ def test_a_container_that_could_not_be_started_keeps_how_it_ended_before() -> No
           'the status of pod readiness gate "b" is not "True", but Unknown')),
     ],
 )  # fmt: skip
-def test_a_pod_is_ready_once_its_gates_say_so(
+def test_a_pod_is_ready_once_its_readiness_gates_are(
     known: list[tuple[str, str]], status: str, reason: str | None, message: str | None
 ) -> None:
-    of = pod(conditions=[{"type": kind, "status": said} for kind, said in known])
+    of = pod(conditions=[{"type": kind, "status": status} for kind, status in known])
     of["spec"]["readinessGates"] = [{"conditionType": "a"}, {"conditionType": "b"}]
     made = podstatus.build_alive(of, T1, [], [podstatus.build_running(of, container(of), T0, 0, {})], [], [])
     assert made["conditions"][2:4] == [
@@ -143,9 +143,9 @@ def test_a_pod_is_ready_once_its_gates_say_so(
     ]  # fmt: skip
 
 
-def test_a_condition_changes_its_time_with_its_status() -> None:
-    told = (("Ready", "True", T0), ("ContainersReady", "False", T0), ("Initialized", "True", None))
-    known = [{"type": kind, "status": said, "lastTransitionTime": since} for kind, said, since in told]
+def test_a_condition_changes_its_transition_time_with_its_status() -> None:
+    times = (("Ready", "True", T0), ("ContainersReady", "False", T0), ("Initialized", "True", None))
+    known = [{"type": kind, "status": status, "lastTransitionTime": since} for kind, status, since in times]
     of = pod(conditions=known)
     made = podstatus.build_alive(of, T1, [], [], [], [])
     assert {each["type"]: each["lastTransitionTime"] for each in made["conditions"]} == {
@@ -215,7 +215,7 @@ def test_a_pod_that_is_killed_ends_each_container_as_it_ended() -> None:
     assert {each["state"]["terminated"]["exitCode"] for each in overdue["containerStatuses"]} == {137}
 
 
-def test_a_pod_that_its_node_does_not_take_has_failed() -> None:
+def test_a_rejected_pod_has_failed() -> None:
     assert podstatus.build_rejected(pod(generation=2), "R", "why") == {
         "phase": "Failed", "reason": "R", "message": "Pod was rejected: why", "observedGeneration": 2,
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Containers as processes of this machine, on real ones: what they start with, how they end, what is kept of them."""
+"""Containers as real processes: their start, their end and their files."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from controllers.kubelet.dra.manager import DraError
 from controllers.kubelet.pods.containers import KILLED, ContainerError, ContainerExit
 from controllers.kubelet.run.containers import ProcessContainers
 from controllers.kubelet.run.process import Process
+from tests.support.objects import make_pod
 from tests.support.patience import become
 from tests.support.recording import RecordingClient
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 SLEEP = ("/bin/sleep", "60")
@@ -32,12 +33,11 @@ def container(*command: str, name: str = "c", **more: Any) -> Json:
 
 
 def pod(*containers: Json, uid: str = "u", **spec: Any) -> Json:
-    metadata = {"name": "p", "namespace": "ns", "uid": uid}
-    return {"metadata": metadata, "spec": {"containers": list(containers), **spec}, "status": {}}
+    return {**make_pod("p", uid=uid, containers=list(containers), **spec), "status": {}}
 
 
 class Node:
-    """Its containers, what they read of the server, and the pods that it was told of."""
+    """Containers of a node, a server for their references, and the uids of changed pods."""
 
     def __init__(self, place: Path) -> None:
         self.place, self.client, self.changed = place / "run", RecordingClient(), list[str]()
@@ -56,8 +56,8 @@ class Node:
             raise self.devices
         return self.devices
 
-    async def ran(self, found: Json, restarts: int = 0) -> list[str]:
-        """Starts the first container of a pod; what it wrote until its end."""
+    async def output_of(self, found: Json, restarts: int = 0) -> list[str]:
+        """Start the first container of a pod. Return its output once it has ended."""
         [first, *_] = found["spec"]["containers"]
         self.containers.start(found, first, restarts)
         process = self.containers.process(found, first["name"])
@@ -65,18 +65,18 @@ class Node:
         await become(lambda: process.end is not None and process.log.closed, "it has ended")
         return [text for _, text in process.log.lines()[0]]
 
-    async def up(self, process: Process) -> None:
-        """Returns once it has written something."""
+    async def wait_output(self, process: Process) -> None:
+        """Wait until the process has written something."""
         await become(lambda: process.log.lines()[0], "it is up")
 
-    def alive(self, found: Json, name: str = "c") -> int:
-        """The number of a container's process, which runs."""
+    def pid_of(self, found: Json, name: str = "c") -> int:
+        """Return the pid of the running process of a container."""
         process = self.containers.process(found, name)
         assert process is not None
         assert process.end is None
         return process.pid
 
-    async def over(self, found: Json, name: str = "c") -> int:
+    async def exit_code(self, found: Json, name: str = "c") -> int:
         process = self.containers.process(found, name)
         assert process is not None
         await become(lambda: process.end is not None, "it has ended")
@@ -93,7 +93,7 @@ def make_node(place: Path) -> Iterator[Node]:
         made.containers.close()
 
 
-async def test_a_process_starts_with_its_own_variables_and_a_few_of_the_nodes(
+async def test_a_process_starts_with_its_own_variables_and_a_few_of_the_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LANG", "xx")
@@ -105,45 +105,42 @@ async def test_a_process_starts_with_its_own_variables_and_a_few_of_the_nodes(
         found = pod(container("/usr/bin/env", env=env))
         root = node.place / "u" / "containers" / "c"
         own = {"WHO=me", "TZ=Mars", "LANG=xx", "HOSTNAME=p", f"HOME={root}", f"KUBEDRA_ROOT={root}"}
-        said = set(await node.ran(found))
-        assert own < said
-        assert {line.partition("=")[0] for line in said - own} <= {"PATH", "TMPDIR", "SYSTEMROOT"}
-        assert "HOSTNAME=host" in await node.ran(pod(container("/usr/bin/env"), hostname="host"))
+        variables = set(await node.output_of(found))
+        assert own < variables
+        assert {line.partition("=")[0] for line in variables - own} <= {"PATH", "TMPDIR", "SYSTEMROOT"}
+        assert "HOSTNAME=host" in await node.output_of(pod(container("/usr/bin/env"), hostname="host"))
 
 
-async def test_its_command_and_arguments_are_expanded_and_devices_win_over_variables(tmp_path: Path) -> None:
+async def test_command_and_arguments_are_expanded_and_devices_win_over_variables(tmp_path: Path) -> None:
     with make_node(tmp_path) as node:
         node.cdi.mkdir()
-        (node.cdi / "x.json").write_text(
-            '{"kind": "v/c", "devices": [{"name": "0", "containerEdits": {"env": ["WHO=device"]}}]}'
-        )
+        edits = '{"kind": "v/c", "devices": [{"name": "0", "containerEdits": {"env": ["WHO=device"]}}]}'
+        (node.cdi / "x.json").write_text(edits)
         node.devices = ["v/c=0"]
-        env = [{"name": "WHO", "value": "me"}]
-        assert await node.ran(pod(container("/bin/echo", "$(WHO)", args=["$(NONE)", "$$(WHO)"], env=env))) == [
-            "device $(NONE) $(WHO)"
-        ]
-        assert await node.ran(pod(container("/bin/echo", "a", args=None))) == ["a"]
+        echo = container("/bin/echo", "$(WHO)", args=["$(NONE)", "$$(WHO)"], env=[{"name": "WHO", "value": "me"}])
+        assert await node.output_of(pod(echo)) == ["device $(NONE) $(WHO)"]
+        assert await node.output_of(pod(container("/bin/echo", "a", args=None))) == ["a"]
 
 
-async def test_it_starts_in_its_working_directory_which_is_made_where_it_is_not_there(tmp_path: Path) -> None:
+async def test_a_process_starts_in_its_working_directory(tmp_path: Path) -> None:
     with make_node(tmp_path) as node:
         root = node.place.resolve() / "u" / "containers" / "c"
-        assert await node.ran(pod(container("/bin/pwd", "-P"))) == [str(root)]
-        assert await node.ran(pod(container("/bin/pwd", "-P", workingDir="/a/b"))) == [str(root / "a" / "b")]
+        assert await node.output_of(pod(container("/bin/pwd", "-P"))) == [str(root)]
+        assert await node.output_of(pod(container("/bin/pwd", "-P", workingDir="/a/b"))) == [str(root / "a" / "b")]
         mounts = [{"name": "v", "mountPath": "/data"}]
         mounted = pod(container("/bin/pwd", "-P", workingDir="/data", volumeMounts=mounts),
                       volumes=[{"name": "v", "emptyDir": {}}])  # fmt: skip
-        assert await node.ran(mounted) == [str(node.place.resolve() / "u" / "volumes" / "v")]
+        assert await node.output_of(mounted) == [str(node.place.resolve() / "u" / "volumes" / "v")]
 
 
-async def test_the_last_two_runs_of_a_container_are_known_and_every_log_has_a_file(tmp_path: Path) -> None:
+async def test_the_last_two_runs_of_a_container_are_kept_and_every_log_has_a_file(tmp_path: Path) -> None:
     with make_node(tmp_path) as node:
         found = pod(container("/bin/echo", "x"))
         assert node.containers.process(found, "c") is None
         assert node.containers.process(found, "c", previous=True) is None
         runs = []
         for restarts in range(3):
-            await node.ran(found, restarts)
+            await node.output_of(found, restarts)
             runs.append(node.containers.process(found, "c"))
             before = node.containers.process(found, "c", previous=True)
             assert before is (runs[-2] if restarts else None)
@@ -151,11 +148,11 @@ async def test_the_last_two_runs_of_a_container_are_known_and_every_log_has_a_fi
         assert len(node.containers._pods["u"].runs["c"]) == 2
         logs = node.place / "u" / "logs"
         assert sorted(path.name for path in logs.iterdir()) == ["c.0.log", "c.1.log", "c.2.log"]
-        assert node.changed == ["u"] * 3, "each end is told"
+        assert node.changed == ["u"] * 3, "each end is a change"
         assert node.containers.process(found, "other") is None
 
 
-async def test_what_keeps_a_container_from_its_start_is_said(tmp_path: Path) -> None:
+async def test_a_failed_start_of_a_container_is_an_error(tmp_path: Path) -> None:
     with make_node(tmp_path) as node:
         found = pod(container(*SLEEP))
         node.devices = DraError("not prepared")
@@ -185,7 +182,7 @@ async def test_a_container_without_a_command_is_emulated(tmp_path: Path) -> None
         assert node.containers.stop(found, {"name": "c"}, asked, asked) == ContainerExit(asked, 0)
 
 
-async def test_a_process_that_nobody_knows_ended_with_the_node_that_started_it(tmp_path: Path) -> None:
+async def test_an_unknown_process_ended_with_the_node_that_started_it(tmp_path: Path) -> None:
     first, begins = container(*SLEEP), container(*SLEEP, name="begins")
     found = pod(first, initContainers=[container(name="idle"), begins])
     asked, late = LONG_AGO, LONG_AGO + timedelta(seconds=30)
@@ -200,7 +197,7 @@ async def test_a_process_that_nobody_knows_ended_with_the_node_that_started_it(t
         assert node.containers.stop(pod(first), {"name": "c"}, asked, late) == ContainerExit(asked, KILLED)
 
 
-async def test_a_process_that_is_stopped_is_told_and_then_killed(tmp_path: Path) -> None:
+async def test_a_stopped_process_is_terminated_and_then_killed(tmp_path: Path) -> None:
     stubborn = "trap '' TERM; echo up; while :; do sleep 0.01; done"
     for script, grace, code in (("echo up; exec sleep 60", 30, 128 + signal.SIGTERM), (stubborn, 0, KILLED)):
         found = pod(container("/bin/sh", "-c", script))
@@ -208,56 +205,57 @@ async def test_a_process_that_is_stopped_is_told_and_then_killed(tmp_path: Path)
             node.containers.start(found, found["spec"]["containers"][0], 0)
             process = node.containers.process(found, "c")
             assert process is not None
-            await node.up(process)
+            await node.wait_output(process)
             asked = clock.now()
             assert node.containers.stop(found, {"name": "c"}, asked, asked + timedelta(seconds=grace)) is None
-            assert await node.over(found) == code
+            assert await node.exit_code(found) == code
             end = node.containers.stop(found, {"name": "c"}, asked, asked)
             assert end is not None
             assert end == node.containers.end(found, found["spec"]["containers"][0], {})
             assert end.code == code
 
 
-async def test_those_that_are_named_are_killed(tmp_path: Path) -> None:
+async def test_only_the_named_containers_are_killed(tmp_path: Path) -> None:
     found = pod(container(*SLEEP), container(*SLEEP, name="other"))
     with make_node(tmp_path) as node:
         for each in found["spec"]["containers"]:
             node.containers.start(found, each, 0)
         node.containers.kill(found, ["none", "c"])
-        assert await node.over(found) == KILLED
-        assert node.alive(found, "other")
+        assert await node.exit_code(found) == KILLED
+        assert node.pid_of(found, "other")
 
 
-async def test_of_a_pod_that_is_gone_nothing_stays(tmp_path: Path) -> None:
+async def test_nothing_of_a_removed_pod_stays(tmp_path: Path) -> None:
     found, stays = pod(container(*SLEEP)), pod(container(*SLEEP), uid="stays")
     with make_node(tmp_path) as node:
         for each in (found, stays):
             node.containers.start(each, each["spec"]["containers"][0], 0)
-        pid = node.alive(found)
+        pid = node.pid_of(found)
         node.containers.remove(found)
         assert node.containers.process(found, "c") is None
         await become(lambda: not Path(f"/proc/{pid}").exists(), "its process is gone")
         await become(lambda: not (node.place / "u").exists(), "its files are gone")
         assert (node.place / "stays").is_dir()
-        assert node.alive(stays)
-        node.containers.remove(found)  # nothing is known of it any more
+        assert node.pid_of(stays)
+        # Further removals are no errors.
+        node.containers.remove(found)
         node.containers.remove(pod(uid="never"))
 
 
-async def test_a_node_that_stops_ends_its_processes(tmp_path: Path) -> None:
+async def test_a_stopping_node_kills_its_processes(tmp_path: Path) -> None:
     found = pod(container(*SLEEP))
     node = Node(tmp_path)
     node.containers.start(found, found["spec"]["containers"][0], 0)
-    pid = node.alive(found)
+    pid = node.pid_of(found)
     node.containers.close()
-    assert await node.over(found) == KILLED
+    assert await node.exit_code(found) == KILLED
     assert not Path(f"/proc/{pid}").exists()
 
 
 CONFIG = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "cm", "key": "a"}}}]
 
 
-async def test_what_containers_read_is_fetched_before_they_start_and_not_while_all_run(tmp_path: Path) -> None:
+async def test_references_are_read_before_containers_start_and_not_while_all_run(tmp_path: Path) -> None:
     found = pod(container("/bin/sh", "-c", "echo $A", env=CONFIG))
     with make_node(tmp_path) as node:
         await node.containers.prepare(found)
@@ -269,14 +267,14 @@ async def test_what_containers_read_is_fetched_before_they_start_and_not_while_a
             found["status"] = {"containerStatuses": statuses}
             node.client.there["ConfigMap", "cm"]["data"]["a"] = f"with {len(statuses)}"
             await node.containers.prepare(found)
-            assert await node.ran(found) == [f"with {len(statuses)}"]
+            assert await node.output_of(found) == [f"with {len(statuses)}"]
         node.client.there["ConfigMap", "cm"] = {"data": {"a": "later"}}
         found["status"] = {"containerStatuses": [{"state": {"running": {}}}] * 2}
         await node.containers.prepare(found)
-        assert await node.ran(found) == ["with 1"]
+        assert await node.output_of(found) == ["with 1"]
 
 
-async def test_what_may_not_be_read_is_missing_and_a_server_that_fails_is_asked_again(tmp_path: Path) -> None:
+async def test_a_forbidden_reference_is_missing_and_a_server_error_is_raised(tmp_path: Path) -> None:
     found = pod(container(*SLEEP, env=CONFIG))
     with make_node(tmp_path) as node:
         node.client.there["ConfigMap", "cm"] = {"data": {"a": "one"}}

@@ -69,13 +69,13 @@ def test_a_gpu_and_a_nic_are_aligned_by_their_pcie_root(kube: Kube) -> None:
     kube.wait("pod/p", "phase=Running")
 
 
-def test_up_begins_with_nodes_of_a_profile() -> None:
+def test_up_can_start_with_nodes_of_a_profile() -> None:
     with ControlPlane(nodes=2, args=("--profile=gaudi",)) as plane, plane.client() as client:
         wait_until(lambda: len(client.list("resourceslices")) == 2, "a slice for each node")
         assert {item["spec"]["driver"] for item in client.list("resourceslices")} == {"gaudi.intel.com"}
 
 
-def test_an_unknown_profile_is_named_with_those_that_there_are(kube: Kube) -> None:
+def test_an_unknown_profile_is_an_error_that_lists_the_known_ones(kube: Kube) -> None:
     with pytest.raises(SettingsError, match="--profile x1: use one of 8xa100, 8xh100"):
         read(["--nodes=1", "--profile=x1"])
     with pytest.raises(ValueError, match="no profile 'x1'; use one of 8xa100"):
@@ -92,7 +92,7 @@ def test_a_captured_node_is_a_profile_for_others(
     kube: Kube, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kube.add_node("n1", profile="mig")
-    # A text that has braces of its own, and the name of the node.
+    # A text with braces and the name of the node.
     device = {"name": "odd", "attributes": {"text": {"string": "{i} of n1"}}}
     pool = {"name": "odd", "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": "odd.example.com", "nodeName": "n1", "pool": pool, "devices": [device]}
@@ -114,7 +114,7 @@ def test_a_captured_node_is_a_profile_for_others(
 
 
 def captured(node: str, spec: Json) -> Json:
-    """The only group of a profile captured from a node with one slice."""
+    """Return the only group of a profile captured from a node with one slice."""
     item = {"metadata": {"name": "s"}, "spec": {"driver": "d", "nodeName": node, **spec}}
     (group,) = profile_of(node, [item], ())["drivers"]["d"]
     return dict(group)
@@ -129,7 +129,7 @@ def captured(node: str, spec: Json) -> Json:
         ("{n1}", "{{{node}}}"),
     ],
 )
-def test_a_captured_text_has_the_nodes_name_where_that_is_a_word(text: str, written: str) -> None:
+def test_a_captured_text_has_a_placeholder_for_the_node_name_as_a_word(text: str, written: str) -> None:
     device = {"name": text, "attributes": {"a": {"string": text}, "b": {"strings": [text]}}}
     sets = [{"name": text, "counters": {"c": {"value": "1"}}}]
     assert captured("n1", {"devices": [device], "sharedCounters": sets}) == {
@@ -138,7 +138,7 @@ def test_a_captured_text_has_the_nodes_name_where_that_is_a_word(text: str, writ
     }
 
 
-def test_a_node_may_be_called_like_a_number_of_its_devices() -> None:
+def test_a_node_may_be_named_like_a_number_of_its_devices() -> None:
     policy = {"default": "1", "validRange": {"min": "1", "step": "1"}}
     numbers = {
         "capacity": {"cores": {"value": "1", "requestPolicy": policy}},
@@ -152,7 +152,7 @@ def test_a_node_may_be_called_like_a_number_of_its_devices() -> None:
     ]  # fmt: skip
 
 
-def test_a_file_that_is_no_profile_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_an_invalid_profile_is_a_one_line_error(tmp_path: Path) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text("drivers: {d: [{devices: [{name: '{nothing}'}]}]}")
     with pytest.raises(SettingsError, match=r"bad\.yaml: not a profile: 'nothing'"):

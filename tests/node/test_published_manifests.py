@@ -1,7 +1,6 @@
-"""Manifests that vendors publish run to the end that they promise, on nodes with the hardware of a profile.
+"""Manifests that vendors publish run as they promise, on nodes with the hardware of a profile.
 
-The manifests are others' and not part of this repository: they stand in a folder beside it. docs/reference/manifests.md
-says the same as this table.
+The manifests are not part of this repository, but in a folder beside it. docs/reference/manifests.md has the same table.
 """
 
 from __future__ import annotations
@@ -16,12 +15,13 @@ from apiserver.api.objects import Json
 from controllers.manager.manager import COMPONENTS
 from controllers.runtime.kinds import NODES, PODS, Kind
 from tests.scheduler.world import World
-from tests.support.virtual import passes, run
+from tests.support.objects import make_emulated_node
+from tests.support.virtual import passes
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT.parent / "shared" / "real"
 PAGE = ROOT / "docs" / "reference" / "manifests.md"
-#: Plurals of what the manifests hold, where they are not the kind in small letters with an s.
+#: Cluster-scoped kinds of the manifests.
 CLUSTER = {
     "Namespace",
     "DeviceClass",
@@ -39,7 +39,7 @@ pytestmark = [
 
 @dataclass(frozen=True)
 class Case:
-    """`runs` pods run in the end and `waits` wait; `gone` were evicted."""
+    """The expected numbers of pods at the end: running, waiting and evicted."""
 
     files: tuple[str, ...]
     profile: str
@@ -51,7 +51,7 @@ class Case:
 
     @property
     def row(self) -> str:
-        """Its row in the page."""
+        """The row in the page."""
         parts = [f"{self.runs} run"] if self.runs else []
         parts += [f"{number} {what}" for number, what in ((self.waits, "wait"), (self.gone, "evicted")) if number]
         nodes = f"{self.nodes} × `{self.profile}`" if self.nodes > 1 else f"`{self.profile}`"
@@ -137,28 +137,26 @@ def kind_of(obj: Json) -> Kind:
 async def apply(world: World, file: str) -> None:
     for obj in yaml.safe_load_all((FOLDER / file).read_text()):
         if obj:
-            obj.setdefault("apiVersion", "v1")  # one pod has none; kubectl refuses it
+            # One pod has no apiVersion. kubectl rejects it.
+            obj.setdefault("apiVersion", "v1")
             if obj["kind"] not in CLUSTER:
                 obj["metadata"].setdefault("namespace", "ns")
             await world.client.create(kind_of(obj), obj)
 
 
-async def ends(case: Case) -> tuple[int, int, int]:
-    """Pods that run and are ready, that wait, and that are gone, in the end."""
+async def play(case: Case) -> tuple[int, int, int]:
+    """Return the numbers of ready, waiting and evicted pods at the end."""
     components = [name for name in COMPONENTS if name != "garbage-collector-controller"]
     async with World(*components, gates=GATES) as world:
-        marks = {"kubedra.dev/emulated": "true", "kubedra.dev/profile": case.profile}
-        for number in range(case.nodes):
-            meta = {"name": f"n{number}", "annotations": marks}
-            await world.client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": meta})
+        await world.create(NODES, *(make_emulated_node(f"n{n}", profile=case.profile) for n in range(case.nodes)))
         await passes(1)
         seen: set[str] = set()
         for file in case.files:
             await apply(world, file)
             await passes(5)
-            seen |= {pod["metadata"]["uid"] for pod in (await world.client.list(PODS))["items"]}
+            seen |= {pod["metadata"]["uid"] for pod in await world.items(PODS, "")}
         await passes(case.after)
-        pods = (await world.client.list(PODS))["items"]
+        pods = await world.items(PODS, "")
         seen |= {pod["metadata"]["uid"] for pod in pods}
         running = [pod for pod in pods if pod["status"]["phase"] == "Running"]
         assert all(status["ready"] for pod in running for status in pod["status"]["containerStatuses"])
@@ -166,12 +164,12 @@ async def ends(case: Case) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_published_manifest_ends_as_it_promises(case: Case) -> None:
-    assert run(lambda: ends(case)) == (case.runs, case.waits, case.gone)
+async def test_a_published_manifest_runs_as_it_promises(case: Case) -> None:
+    assert await play(case) == (case.runs, case.waits, case.gone)
 
 
-def test_the_page_says_what_holds() -> None:
-    """Rows of the page, in this order; `python -m tests.node.test_published_manifests` prints them."""
+def test_the_page_has_the_rows_of_this_table() -> None:
+    """`python -m tests.node.test_published_manifests` prints the rows."""
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith(("| dra-", "| nvidia-"))]
     assert rows == [case.row for case in CASES]
 

@@ -1,4 +1,4 @@
-"""What an emulated node publishes in one round, and what it leaves to others: without a server."""
+"""One reconcile of the slices of an emulated node, without a server."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from controllers.kubelet.emulation.publishing import EmulatedSlices
 from controllers.runtime.kinds import RESOURCE_SLICES, key_of
+from tests.support.objects import make_annotations
 from tests.support.recording import RecordingClient, make_informers
 
 pytestmark = pytest.mark.integration
@@ -20,13 +21,12 @@ DRIVER = "gpu.example.com"
 
 
 def node(devices: str | None = "2", uid: str = "n-uid", **annotations: str) -> Json:
-    marks = {f"kubedra.dev/{name.replace('_', '-')}": value for name, value in annotations.items()}
-    marks |= {} if devices is None else {"kubedra.dev/devices": devices}
-    return {"metadata": {"name": "n", "uid": uid, "annotations": marks}}
+    annotations |= {} if devices is None else {"devices": devices}
+    return {"metadata": {"name": "n", "uid": uid, "annotations": make_annotations(**annotations)}}
 
 
 class Node:
-    """The slices that are seen, and what is written; what is made is seen when `shows` says so."""
+    """The slices of the informer, and the writes. `observe` adds written slices to the informer."""
 
     def __init__(self, *there: Json) -> None:
         self.client = RecordingClient({"ResourceSlice": self._made})
@@ -42,12 +42,12 @@ class Node:
         self.made.append({**body, "metadata": {**body["metadata"], "name": name, "uid": name, "resourceVersion": "1"}})
         return self.made[-1]
 
-    async def round(self, found: Json) -> list[str]:
+    async def reconcile(self, found: Json) -> list[str]:
         self.client.writes = []
         await self.part.reconcile(found)
         return self.client.verbs
 
-    def shows(self, *slices: Json) -> None:
+    def observe(self, *slices: Json) -> None:
         for item in slices or self.made:
             self.informers.of(RESOURCE_SLICES).set_object(key_of(item), item)
         self.made = []
@@ -57,97 +57,94 @@ def devices(item: Json) -> list[str]:
     return [each["name"] for each in item["spec"].get("devices") or ()]
 
 
-async def test_a_node_publishes_what_it_is_told_to_and_no_more() -> None:
+async def test_a_node_publishes_its_annotated_devices() -> None:
     there = Node()
-    assert await there.round(node()) == ["create"]
+    assert await there.reconcile(node()) == ["create"]
     [made] = there.made
     assert (made["spec"]["driver"], made["spec"]["nodeName"], len(devices(made))) == (DRIVER, "n", 2)
     assert made["kind"] == "ResourceSlice"
-    there.shows()
+    there.observe()
     assert there.changed == ["n"]
-    assert await there.round(node()) == []
-    assert await there.round(node("3")) == ["update"]
+    assert await there.reconcile(node()) == []
+    assert await there.reconcile(node("3")) == ["update"]
     [changed] = there.made
-    assert (len(devices(changed)), changed["kind"], changed["apiVersion"]) == (
-        3,
-        "ResourceSlice",
-        "resource.k8s.io/v1",
-    )
-    assert await there.round(node(None)) == [], "nothing was said of devices"
-    assert await Node().round(node(None)) == []
+    assert (changed["kind"], changed["apiVersion"]) == ("ResourceSlice", "resource.k8s.io/v1")
+    assert len(devices(changed)) == 3
+    assert await there.reconcile(node(None)) == [], "without devices the slice stays"
+    assert await Node().reconcile(node(None)) == []
 
 
-async def test_what_was_just_made_is_not_made_again_until_it_should_have_been_seen() -> None:
+async def test_a_created_slice_is_not_created_again_before_it_should_be_observed() -> None:
     there = Node()
-    await there.round(node())
-    assert await there.round(node()) == []
+    await there.reconcile(node())
+    assert await there.reconcile(node()) == []
     await asyncio.sleep(3600)
-    assert await there.round(node()) == ["create"], "it was taken away meanwhile"
+    assert await there.reconcile(node()) == ["create"], "it was taken away meanwhile"
     there.part.remove(node(uid="another"))
-    assert await there.round(node()) == []
+    assert await there.reconcile(node()) == []
     there.part.remove(node())
-    assert await there.round(node()) == ["create"], "it is another node"
+    assert await there.reconcile(node()) == ["create"], "it is another node"
 
 
-async def test_slices_of_a_real_driver_are_left_alone() -> None:
+async def test_slices_of_a_real_driver_are_not_changed() -> None:
     pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": DRIVER, "nodeName": "n", "pool": pool, "devices": []}
     theirs = {"metadata": {"name": "made-by-hand", "uid": "x", "resourceVersion": "1"}, "spec": spec}
-    assert await Node(theirs).round(node()) == []
-    assert await Node({**theirs, "spec": {**spec, "driver": "other"}}).round(node()) == ["create"]
-    assert await Node({**theirs, "spec": {**spec, "nodeName": "m"}}).round(node()) == ["create"]
+    assert await Node(theirs).reconcile(node()) == []
+    assert await Node({**theirs, "spec": {**spec, "driver": "other"}}).reconcile(node()) == ["create"]
+    assert await Node({**theirs, "spec": {**spec, "nodeName": "m"}}).reconcile(node()) == ["create"]
     anywhere = {name: value for name, value in spec.items() if name != "nodeName"}
     for_all = Node()
-    for_all.shows({**theirs, "spec": {**anywhere, "allNodes": True}})
-    assert (for_all.changed, await for_all.round(node())) == ([], ["create"])
+    for_all.observe({**theirs, "spec": {**anywhere, "allNodes": True}})
+    assert (for_all.changed, await for_all.reconcile(node())) == ([], ["create"])
 
 
 @pytest.mark.parametrize(
     ("refusal", "fails"), [((404, "NotFound"), False), ((409, "Conflict"), False), ((403, "Forbidden"), True)]
 )
-async def test_what_has_changed_meanwhile_comes_again(refusal: tuple[int, str], fails: bool) -> None:
+async def test_a_slice_that_changed_or_vanished_meanwhile_is_no_error(refusal: tuple[int, str], fails: bool) -> None:
     there = Node()
-    await there.round(node())
-    there.shows()
+    await there.reconcile(node())
+    there.observe()
     there.client.refuses["update"] = refusal
     if fails:
         with pytest.raises(StatusError):
-            await there.round(node("3"))
+            await there.reconcile(node("3"))
     else:
-        assert await there.round(node("3")) == ["update"]
+        assert await there.reconcile(node("3")) == ["update"]
 
 
-async def test_taints_of_others_stay_and_ours_go_with_what_asked_for_them() -> None:
+async def test_taints_of_other_clients_stay_and_those_of_annotations_follow_them() -> None:
     there = Node()
-    await there.round(node())
+    await there.reconcile(node())
     [made] = there.made
     first, _ = devices(made)
     tainted = node(tainted_devices=f"{first}=k=v:NoSchedule")
-    there.shows()
-    assert await there.round(tainted) == ["update"]
+    there.observe()
+    assert await there.reconcile(tainted) == ["update"]
     [ours] = there.made
     assert [len(each.get("taints") or ()) for each in ours["spec"]["devices"]] == [1, 0]
     foreign = {"key": "theirs", "effect": "NoExecute"}
     both = [{**each, "taints": [*(each.get("taints") or ()), foreign]} for each in ours["spec"]["devices"]]
-    there.shows({**ours, "spec": {**ours["spec"], "devices": both}})
-    assert await there.round(tainted) == [], "theirs stays beside ours"
-    assert await there.round(node()) == ["update"]
+    there.observe({**ours, "spec": {**ours["spec"], "devices": both}})
+    assert await there.reconcile(tainted) == [], "theirs stays beside ours"
+    assert await there.reconcile(node()) == ["update"]
     [left] = there.made[-1:]
     assert [each["taints"] for each in left["spec"]["devices"]] == [[foreign], [foreign]]
 
 
-async def test_a_profile_that_is_none_is_complained_of_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unknown_profile_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     there = Node()
     for name, complaints in (("no-such", 1), ("no-such", 1), ("nor-this", 2), ("no-such", 3)):
-        await there.round(node("1", profile=name))
+        await there.reconcile(node("1", profile=name))
         assert len([each for each in caplog.records if each.getMessage().startswith("node n: ")]) == complaints
     there.part.remove(node())
-    await there.round(node(None, profile="no-such"))
+    await there.reconcile(node(None, profile="no-such"))
     assert len([each for each in caplog.records if each.getMessage().startswith("node n: ")]) == 4
 
 
-async def test_a_profiles_classes_come_with_its_devices() -> None:
+async def test_the_classes_of_a_profile_are_created_with_its_devices() -> None:
     for reason, fails in (("", False), ("AlreadyExists", False), ("Forbidden", True)):
         there = Node()
         if reason:
@@ -155,11 +152,11 @@ async def test_a_profiles_classes_come_with_its_devices() -> None:
         profiled = node(None, profile="gaudi")
         if fails or reason:
             with pytest.raises(StatusError):
-                await there.round(profiled)
+                await there.reconcile(profiled)
             kinds = {kind for _, kind, _ in there.client.writes}
             assert kinds == ({"DeviceClass"} if fails else {"DeviceClass", "ResourceSlice"})
         else:
-            await there.round(profiled)
+            await there.reconcile(profiled)
             assert [kind for _, kind, _ in there.client.writes][:1] == ["DeviceClass"]
-            there.shows()
-            assert await there.round(profiled) == []
+            there.observe()
+            assert await there.reconcile(profiled) == []

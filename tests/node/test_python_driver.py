@@ -1,4 +1,4 @@
-"""Drivers made with kubedra.driver, on kubedra's node and called by a plain grpcio client."""
+"""Drivers on kubedra.driver, on a node of kubedra and called by a plain grpcio client."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Gpus(Driver):
         self.errors.append(str(error))
 
 
-def test_a_driver_of_a_few_lines_runs_a_pod_from_its_slices_to_its_end(kube: Kube) -> None:
+def test_a_driver_of_a_few_lines_serves_a_pod_to_its_end(kube: Kube) -> None:
     driver = Gpus()
     kube.add_node("n1", driver=driver)
     kube.apply([CLASS, TEMPLATE, make_pod()])
@@ -59,7 +59,7 @@ def test_a_driver_of_a_few_lines_runs_a_pod_from_its_slices_to_its_end(kube: Kub
     assert driver.errors == []
 
 
-def test_what_prepare_raises_is_the_claims_error_and_is_tried_again(kube: Kube) -> None:
+def test_an_exception_of_prepare_is_the_error_of_the_claim_and_is_retried(kube: Kube) -> None:
     driver = Gpus()
     driver.problem = "out of order"
     kube.add_node("n1", driver=driver)
@@ -73,7 +73,7 @@ def test_what_prepare_raises_is_the_claims_error_and_is_tried_again(kube: Kube) 
     kube.wait("pod/p", "phase=Running")
 
 
-def test_devices_that_come_and_go_are_published_with_the_least_writes(kube: Kube) -> None:
+def test_changed_devices_are_published_with_the_fewest_writes(kube: Kube) -> None:
     driver = Gpus(1)
     kube.add_node("n1", driver=driver)
     running = kube.node("n1")._drivers[0]
@@ -88,7 +88,7 @@ def test_devices_that_come_and_go_are_published_with_the_least_writes(kube: Kube
     assert running.statistics == {"creates": 1, "updates": 1, "deletes": 0}
 
 
-def test_health_that_a_driver_reports_shows_in_the_pods_status(kube: Kube) -> None:
+def test_reported_health_is_in_the_status_of_the_pod(kube: Kube) -> None:
     kube.add_node("n1", driver=Gpus(1))
     kube.apply([CLASS, TEMPLATE, make_pod()])
     kube.wait("pod/p", "phase=Running")
@@ -109,22 +109,13 @@ def call(socket: Path, method: str, request: Any, answer: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-def test_a_plain_client_is_answered_in_both_versions(
+def test_a_plain_client_can_use_both_versions(
     kube: Kube, tmp_path_factory: pytest.TempPathFactory, version: str
 ) -> None:
     root = tmp_path_factory.mktemp("d")
     kube.add_node("n1")
-    kube.apply(
-        [
-            CLASS,
-            {
-                "apiVersion": "resource.k8s.io/v1",
-                "kind": "ResourceClaim",
-                "metadata": {"name": "c"},
-                "spec": CLAIM_SPEC,
-            },
-        ]
-    )
+    head = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c"}}
+    kube.apply([CLASS, {**head, "spec": CLAIM_SPEC}])
     service = f"/k8s.io.kubelet.pkg.apis.dra.{version}.DRAPlugin"
     with Gpus().run(node="n1", plugin_dir=root, kubeconfig=kube.kubeconfig):
         registration = root / "registry" / f"{DRIVER}-reg.sock"
@@ -134,38 +125,37 @@ def test_a_plain_client_is_answered_in_both_versions(
         claim = kube.get("resourceclaim/c")
         asked = M.Claim(namespace="default", uid=claim["metadata"]["uid"], name="c")
         socket = Path(info.endpoint)
+
+        def prepare(claim: Any) -> Any:
+            request = M.PrepareRequest(claims=[claim])
+            return call(socket, f"{service}/NodePrepareResources", request, M.PrepareResponse)
+
         with pytest.raises(grpc.RpcError, match="get resource claims: claim default/c not allocated"):
-            call(socket, f"{service}/NodePrepareResources", M.PrepareRequest(claims=[asked]), M.PrepareResponse)
+            prepare(asked)
         result = {"request": "r", "driver": DRIVER, "pool": "n1", "device": "gpu-1"}
         status = {"status": {"allocation": {"devices": {"results": [result]}}}}
         kube.client().patch("resourceclaim/c", status, subresource="status")
-        answer = call(socket, f"{service}/NodePrepareResources", M.PrepareRequest(claims=[asked]), M.PrepareResponse)
-        (entry,) = answer.claims
+        (entry,) = prepare(asked).claims
         (device,) = entry.value.devices
         assert (entry.key, device.pool_name, device.device_name) == (asked.uid, "n1", "gpu-1")
         assert (list(device.request_names), list(device.cdi_device_ids)) == (["r"], ["vendor.com/gpu=gpu-1"])
         other = M.Claim(namespace="default", uid="another", name="c")
         with pytest.raises(grpc.RpcError, match="claim default/c got replaced"):
-            call(socket, f"{service}/NodePrepareResources", M.PrepareRequest(claims=[other]), M.PrepareResponse)
-        answer = call(
-            socket, f"{service}/NodeUnprepareResources", M.PrepareRequest(claims=[asked]), M.UnprepareResponse
-        )
+            prepare(other)
+        request = M.PrepareRequest(claims=[asked])
+        answer = call(socket, f"{service}/NodeUnprepareResources", request, M.UnprepareResponse)
         assert [entry.value.error for entry in answer.claims] == [""]
 
 
-def test_a_driver_that_is_refused_learns_why(kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_rejected_driver_gets_the_reason(kube: Kube, tmp_path_factory: pytest.TempPathFactory) -> None:
     driver = Gpus()
     root = tmp_path_factory.mktemp("d")
     kube.add_node("n1")
     with driver.run(node="n1", plugin_dir=root, kubeconfig=kube.kubeconfig) as running:
         status = M.RegistrationStatus(plugin_registered=False, error="no room")
+        registration = root / "registry" / f"{DRIVER}-reg.sock"
         with pytest.raises(grpc.RpcError, match="failed registration process: no room"):
-            call(
-                root / "registry" / f"{DRIVER}-reg.sock",
-                "/pluginregistration.Registration/NotifyRegistrationStatus",
-                status,
-                M.Empty,
-            )
+            call(registration, "/pluginregistration.Registration/NotifyRegistrationStatus", status, M.Empty)
         with pytest.raises(RuntimeError, match="no room"):
             running.wait_registered()
     assert driver.errors == ["failed registration process: no room"]
@@ -174,9 +164,8 @@ def test_a_driver_that_is_refused_learns_why(kube: Kube, tmp_path_factory: pytes
 
 @pytest.mark.real_time
 @pytest.mark.parametrize("turns", range(6))
-async def test_a_connection_that_is_just_being_taken_ends_with_its_socket(tmp_path: Path, turns: int) -> None:
+async def test_a_connection_that_is_being_accepted_ends_with_its_socket(tmp_path: Path, turns: int) -> None:
     path = tmp_path / "x.sock"
-
     server = SocketServer(path, {})
     await server.listen()
     with socket.socket(socket.AF_UNIX) as client:
@@ -195,7 +184,6 @@ async def test_a_connection_that_is_just_being_taken_ends_with_its_socket(tmp_pa
 @pytest.mark.parametrize("turns", range(3))
 async def test_a_socket_whose_opening_is_cancelled_is_closed(tmp_path: Path, turns: int) -> None:
     path = tmp_path / "x.sock"
-
     server = SocketServer(path, {})
     opening = asyncio.ensure_future(server.listen())
     while not path.exists():
@@ -210,22 +198,18 @@ async def test_a_socket_whose_opening_is_cancelled_is_closed(tmp_path: Path, tur
         await asyncio.open_unix_connection(path)
 
 
-def test_what_is_said_of_devices_is_one_file_a_request_with_a_generation(tmp_path: Path) -> None:
+def test_device_metadata_is_one_file_per_request_with_a_generation(tmp_path: Path) -> None:
     metadata = DeviceMetadata(DRIVER, tmp_path / "data", tmp_path / "cdi")
     marks = {"resource.kubernetes.io/pod-claim-name": "gpu"}
     claim = {"metadata": {"name": "c", "namespace": "ns", "uid": "u", "annotations": marks}}
     results = [{"request": request, "pool": "n1", "device": request[-1]} for request in ("a/x", "a/x", "b")]
     for generation in (1, 2):
         assert metadata.write(claim, results, {}) == {"a": f"{DRIVER}/metadata=u_a", "b": f"{DRIVER}/metadata=u_b"}
-        said = json.loads((tmp_path / "data/dra-device-metadata/ns_c/a/metadata.json").read_text())
-        assert (said["metadata"]["generation"], said["podClaimName"], len(said["requests"][0]["devices"])) == (
-            generation,
-            "gpu",
-            2,
-        )
-    (mount,) = json.loads((tmp_path / f"cdi/{DRIVER}_metadata_u_b.json").read_text())["devices"][0]["containerEdits"][
-        "mounts"
-    ]
+        written = json.loads((tmp_path / "data/dra-device-metadata/ns_c/a/metadata.json").read_text())
+        assert (written["metadata"]["generation"], written["podClaimName"]) == (generation, "gpu")
+        assert len(written["requests"][0]["devices"]) == 2
+    (edited,) = json.loads((tmp_path / f"cdi/{DRIVER}_metadata_u_b.json").read_text())["devices"]
+    (mount,) = edited["containerEdits"]["mounts"]
     assert mount["containerPath"].endswith(f"/resourceclaimtemplates/gpu/b/{DRIVER}-metadata.json")
     metadata.remove("ns", "c", "u")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

@@ -1,4 +1,4 @@
-"""What a node's own objects are brought to in one round: its labels, its status and its lease, without a server."""
+"""One reconcile of a node's labels, status and lease, without a server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from controllers.runtime.informer import Informers
 from controllers.runtime.times import go_time, micro_time
 from controllers.runtime.transport import NoTransport
 from tests.support.recording import RecordingClient
-from tests.support.virtual import run
 
 pytestmark = pytest.mark.integration
 
@@ -34,22 +33,18 @@ def registration(client: RecordingClient, options: Options | None = None) -> Reg
     return Registration(client, Informers(nothing), options or Options(node="n"))  # type: ignore[arg-type]
 
 
-def kept(*rounds: Json, wait: float = 0) -> list[RecordingClient]:
-    """What was written in each round, with a pause between them."""
+async def reconcile(*versions: Json, wait: float = 0) -> list[RecordingClient]:
+    """Reconcile versions of a node with a pause between them. Return the writes of each."""
     clients: list[RecordingClient] = []
-
-    async def scenario() -> None:
-        client = RecordingClient()
-        part = registration(client)
-        for number, found in enumerate(rounds):
-            if number:
-                await asyncio.sleep(wait)
-            client.writes = []
-            assert await part.reconcile(found) == timedelta(seconds=10)
-            clients.append(RecordingClient())
-            clients[-1].writes = client.writes
-
-    run(scenario)
+    client = RecordingClient()
+    part = registration(client)
+    for number, found in enumerate(versions):
+        if number:
+            await asyncio.sleep(wait)
+        client.writes = []
+        assert await part.reconcile(found) == timedelta(seconds=10)
+        clients.append(RecordingClient())
+        clients[-1].writes = client.writes
     return clients
 
 
@@ -66,12 +61,12 @@ def status_of(client: RecordingClient) -> Json:
 
 def healthy(since: str = "2020-01-01T00:00:00Z", heard: str = "", **but: str) -> list[Json]:
     kinds = {"MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False", "Ready": "True", **but}
-    return [{"type": kind, "status": said, "lastTransitionTime": since, "lastHeartbeatTime": heard or since}
-            for kind, said in kinds.items()]  # fmt: skip
+    return [{"type": kind, "status": status, "lastTransitionTime": since, "lastHeartbeatTime": heard or since}
+            for kind, status in kinds.items()]  # fmt: skip
 
 
-def test_a_node_that_is_new_is_registered_whole() -> None:
-    [client] = kept(node({"a": "b", "kubernetes.io/os": "mine"}))
+async def test_a_new_node_is_registered() -> None:
+    [client] = await reconcile(node({"a": "b", "kubernetes.io/os": "mine"}))
     missing = {key: value for key, value in LABELS.items() if key != "kubernetes.io/os"}
     assert written(client, "Node") == [("n", {"metadata": {"uid": "1-2", "labels": missing}})]
     status = status_of(client)
@@ -87,8 +82,8 @@ def test_a_node_that_is_new_is_registered_whole() -> None:
     assert (info["machineID"], info["systemUUID"], info["kubeletVersion"]) == ("12", "1-2", "v1.36.0")
 
 
-def test_what_a_node_says_of_its_room_stays_and_what_it_does_not_say_is_added() -> None:
-    [client] = kept(node(capacity={"cpu": "8", "x/y": "1"}, allocatable={"cpu": "7"}))
+async def test_missing_resources_are_added_to_the_capacity_of_a_node() -> None:
+    [client] = await reconcile(node(capacity={"cpu": "8", "x/y": "1"}, allocatable={"cpu": "7"}))
     status = status_of(client)
     assert status["capacity"] == {**CAPACITY, "cpu": "8", "x/y": "1"}
     assert status["allocatable"] == {**CAPACITY, "cpu": "7", "x/y": "1"}
@@ -109,29 +104,29 @@ def ready_node(**more: Any) -> Json:
         ({"addresses": []}, 0, True),
     ],
 )
-async def test_a_node_that_is_well_is_reported_every_five_minutes(more: Json, ago: float, writes: bool) -> None:
+async def test_a_healthy_node_is_reported_every_five_minutes(more: Json, ago: float, writes: bool) -> None:
     client, heard = RecordingClient(), go_time(clock.now())
     await asyncio.sleep(ago)
     await registration(client).reconcile(ready_node(**{"conditions": healthy(heard=heard), **more}))
     assert bool(written(client, "Node", "patch/status")) is writes
 
 
-def test_a_node_that_is_not_well_is_reported_and_what_has_not_changed_keeps_its_time() -> None:
+async def test_an_unhealthy_node_is_reported_and_unchanged_conditions_keep_their_times() -> None:
     for kind in ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready"):
         now = "9999-01-01T00:00:00Z"
-        [client] = kept(ready_node(conditions=healthy(heard=now, **{kind: "Unknown"})))
+        [client] = await reconcile(ready_node(conditions=healthy(heard=now, **{kind: "Unknown"})))
         times = {each["type"]: each["lastTransitionTime"] for each in status_of(client)["conditions"]}
         assert times.pop(kind) > "2026"
         assert set(times.values()) == {"2020-01-01T00:00:00Z"}
         assert "addresses" not in status_of(client)
 
 
-def test_what_grows_can_be_allocated_and_what_somebody_set_lower_stays() -> None:
+async def test_added_capacity_becomes_allocatable_and_a_lower_value_stays() -> None:
     def of(capacity: Json, allocatable: Json) -> Json:
         return ready_node(conditions=healthy(heard="9999-01-01T00:00:00Z"), capacity=capacity, allocatable=allocatable)
 
     low = of({"cpu": "8", "g": "2"}, {"cpu": "4", "g": "2"})
-    first, second, third, fourth = kept(
+    first, second, third, fourth = await reconcile(
         low, of({"cpu": "8", "g": "3"}, {"cpu": "4", "g": "2"}), of({"cpu": "8", "g": "3"}, {"cpu": "4", "g": "3"}),
         of({"cpu": "8", "g": "3", "new": "1"}, {"cpu": "4", "g": "3"}),
     )  # fmt: skip
@@ -140,11 +135,11 @@ def test_what_grows_can_be_allocated_and_what_somebody_set_lower_stays() -> None
     assert status_of(fourth)["allocatable"] == {**CAPACITY, "cpu": "4", "g": "3", "new": "1"}
 
 
-def test_the_lease_is_renewed_every_ten_seconds_with_its_owner() -> None:
+async def test_the_lease_is_renewed_every_ten_seconds_with_its_owner() -> None:
     found = ready_node(conditions=healthy(heard="9999-01-01T00:00:00Z"))
-    first, second = kept(found, found, wait=9.9)
+    first, second = await reconcile(found, found, wait=9.9)
     assert (len(written(first, "Lease")), written(second, "Lease")) == (1, [])
-    first, second = kept(found, found, wait=10)
+    first, second = await reconcile(found, found, wait=10)
     [(name, body)] = written(second, "Lease")
     assert (name, body["spec"]["holderIdentity"], body["spec"]["leaseDurationSeconds"]) == ("n", "n", 40)
     assert body["metadata"]["ownerReferences"] == [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "1-2"}]
@@ -152,7 +147,7 @@ def test_the_lease_is_renewed_every_ten_seconds_with_its_owner() -> None:
 
 
 @pytest.mark.parametrize(("code", "reason"), [(404, "NotFound"), (500, "InternalError")])
-async def test_a_lease_that_is_not_there_is_made(code: int, reason: str) -> None:
+async def test_a_missing_lease_is_created(code: int, reason: str) -> None:
     found = ready_node(conditions=healthy(heard="9999-01-01T00:00:00Z"))
 
     client = RecordingClient()
@@ -169,46 +164,40 @@ async def test_a_lease_that_is_not_there_is_made(code: int, reason: str) -> None
     await registration(client).reconcile(found)
 
 
-# --- which nodes there are
-
-
-def provided(refuses: dict[str, tuple[int, str]] | None = None, **options: Any) -> list[tuple[str, Json]]:
+async def provision(refuses: dict[str, tuple[int, str]] | None = None, **options: Any) -> list[tuple[str, Json | None]]:
+    """Create the nodes of the options. Return kinds and annotations."""
     client = RecordingClient()
     client.refuses = refuses or {}
-
-    async def scenario() -> None:
-        await registration(client, Options(**options)).provision()
-
-    run(scenario)
+    await registration(client, Options(**options)).provision()
     found = [(kind, what) for verb, kind, what in client.writes if verb == "create"]
     return [(kind, what["metadata"].get("annotations")) for kind, what in found]
 
 
-def test_a_kubelet_of_one_node_makes_that_one_alone() -> None:
-    assert provided(node="mine", nodes=3, devices="d") == [("Node", None)]
-    assert provided(nodes=0, devices="d") == []
+async def test_a_kubelet_of_one_node_creates_only_that_node() -> None:
+    assert await provision(node="mine", nodes=3, devices="d") == [("Node", None)]
+    assert await provision(nodes=0, devices="d") == []
 
 
-def test_nodes_come_with_what_they_are_told_to_have() -> None:
+async def test_nodes_are_created_with_their_annotations() -> None:
     emulated = {"kubedra.dev/emulated": "true"}
-    assert provided(nodes=2) == [("Node", emulated)] * 2
+    assert await provision(nodes=2) == [("Node", emulated)] * 2
     gpus = {**emulated, "kubedra.dev/devices": "d=3"}
-    made = provided(nodes=2, devices="d", devices_per_node=3)
+    made = await provision(nodes=2, devices="d", devices_per_node=3)
     assert ([kind for kind, _ in made], made[1:]) == (["DeviceClass", "Node", "Node"], [("Node", gpus)] * 2)
     profile = {**emulated, "kubedra.dev/profile": "p"}
-    assert provided(nodes=1, devices="d", profile="p") == [("Node", profile)]
+    assert await provision(nodes=1, devices="d", profile="p") == [("Node", profile)]
 
 
-def test_what_is_there_already_stays_as_it_is() -> None:
-    made = provided({"create": (409, "AlreadyExists")}, nodes=2, devices="d")
+async def test_existing_objects_stay_unchanged() -> None:
+    made = await provision({"create": (409, "AlreadyExists")}, nodes=2, devices="d")
     assert [kind for kind, _ in made] == ["DeviceClass", "Node", "Node"]
     with pytest.raises(StatusError):
-        provided({"create": (403, "Forbidden")}, nodes=1)
+        await provision({"create": (403, "Forbidden")}, nodes=1)
     with pytest.raises(StatusError):
-        provided({"create": (403, "Forbidden")}, nodes=1, devices="d")
+        await provision({"create": (403, "Forbidden")}, nodes=1, devices="d")
 
 
-def test_an_address_is_taken_while_its_node_is_there() -> None:
+def test_an_address_is_used_while_its_node_exists() -> None:
     part = registration(RecordingClient(), Options(node="start"))
     own, named = node(uid="a"), [{"type": "Hostname", "address": "x"}, {"type": "InternalIP", "address": "172.18.0.9"}]
     found = node(uid="b", addresses=named)

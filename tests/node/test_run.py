@@ -1,4 +1,4 @@
-"""`--run`: containers as processes of this machine, their logs, and commands in them."""
+"""`--run`: containers as local processes, their logs, and commands in them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Reje
 from apiserver.api.objects import Json
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
+from controllers.kubelet.__main__ import main
 from controllers.kubelet.pods.containers import ContainerError
 from controllers.kubelet.pods.environment import environment, expand
 from controllers.kubelet.run.cdi import edits_of
@@ -72,7 +73,7 @@ def test_a_container_is_its_command_with_environment_and_mounts(client: Client) 
     assert client.logs("pod/p", container="c") == "hello world on node-1\nworldmade\n$(WHO)\n"
 
 
-def test_a_log_is_followed_until_the_process_has_ended_as_it_was_told_to(plane: ControlPlane, client: Client) -> None:
+def test_a_followed_log_ends_with_its_process(plane: ControlPlane, client: Client) -> None:
     client.apply(make_pod("p", "sh", "-c", "trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.05; done"))
     client.wait("pod/p", "phase=Running")
     url = f"{plane.url}/api/v1/namespaces/default/pods/p/log"
@@ -84,7 +85,7 @@ def test_a_log_is_followed_until_the_process_has_ended_as_it_was_told_to(plane: 
     client.wait("pod/p", "delete")
 
 
-def test_a_process_that_does_not_end_is_killed_when_its_grace_is_over(client: Client) -> None:
+def test_a_process_is_killed_at_the_end_of_its_grace_period(client: Client) -> None:
     client.apply(make_pod("p", "sh", "-c", "trap '' TERM; echo $$$$; while :; do sleep 0.05; done"))
     client.wait("pod/p", "phase=Running")
     pid = int(wait_until(lambda: client.logs("pod/p"), "it has written its number"))
@@ -93,7 +94,7 @@ def test_a_process_that_does_not_end_is_killed_when_its_grace_is_over(client: Cl
     wait_until(lambda: not Path(f"/proc/{pid}").exists(), "it is killed")
 
 
-def test_a_container_that_cannot_be_started_says_why(client: Client) -> None:
+def test_a_container_that_cannot_be_started_reports_why(client: Client) -> None:
     client.apply(make_pod("p", "no-such-program"))
     missing = {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "none", "key": "k"}}}]}
     client.apply(make_pod("q", "true", container=missing))
@@ -101,7 +102,7 @@ def test_a_container_that_cannot_be_started_says_why(client: Client) -> None:
     def waits(reason: str, message: str) -> Any:
         def found(pod: Json) -> bool:
             state = (pod["status"].get("containerStatuses") or [{"state": {}}])[0]["state"]
-            return state.get("waiting") == {"reason": reason, "message": message}
+            return bool(state.get("waiting") == {"reason": reason, "message": message})
 
         return found
 
@@ -110,7 +111,7 @@ def test_a_container_that_cannot_be_started_says_why(client: Client) -> None:
 
 
 class Exec:
-    """A command in a container, as kubectl's websocket speaks of it."""
+    """A command in a container, over kubectl's websocket protocol."""
 
     def __init__(self, plane: ControlPlane, *command: str, **options: str) -> None:
         parts = urlsplit(plane.url)
@@ -127,7 +128,7 @@ class Exec:
         self._socket.sendall(self._ws.send(BytesMessage(bytes((channel,)) + data)))
 
     def line(self) -> bytes:
-        """The first that it writes."""
+        """Return the first line of the output."""
         while b"\n" not in self.output.get(1, b""):
             self._read_until(BytesMessage)
         return self.output[1].partition(b"\n")[0]
@@ -136,7 +137,7 @@ class Exec:
         self._socket.close()
 
     def outcome(self) -> Json:
-        """Its Status, once it has ended."""
+        """Return the Status once the command has ended."""
         self._read_until(CloseConnection)
         self._socket.close()
         status: Json = json.loads(self.output[3])
@@ -183,9 +184,7 @@ def test_a_command_ends_with_its_client(plane: ControlPlane, client: Client) -> 
     wait_until(lambda: not Path(f"/proc/{pid}").exists(), "it is killed")
 
 
-def test_a_client_without_websockets_is_told_and_a_container_without_command_is_emulated(
-    plane: ControlPlane, client: Client
-) -> None:
+def test_exec_needs_websockets_and_a_container_with_a_command(plane: ControlPlane, client: Client) -> None:
     idle = {"name": "idle", "image": "i"}
     pod = make_pod("p", "sleep", "1000")
     pod["spec"]["containers"].append(idle)
@@ -200,7 +199,7 @@ def test_a_client_without_websockets_is_told_and_a_container_without_command_is_
 
 
 class Gpus(Driver):
-    """Writes a CDI file, as drivers do."""
+    """A driver that writes a CDI file."""
 
     name = "gpu.example.com"
 
@@ -225,11 +224,11 @@ class Gpus(Driver):
         return {name: {"attributes": {"model": {"string": "A1"}}} for name in claim.devices}
 
 
-#: Where the container finds what its driver says of its device.
-SAID = "var/run/kubernetes.io/dra-device-attributes/resourceclaims/c/r/gpu.example.com-metadata.json"
+#: The path of the device metadata in the container.
+METADATA = "var/run/kubernetes.io/dra-device-attributes/resourceclaims/c/r/gpu.example.com-metadata.json"
 
 
-def test_a_process_gets_what_a_real_driver_says_and_ends_with_its_node(
+def test_a_process_gets_the_edits_of_a_real_driver_and_ends_with_its_node(
     plane: ControlPlane, client: Client, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     root = tmp_path_factory.mktemp("n")
@@ -244,32 +243,25 @@ def test_a_process_gets_what_a_real_driver_says_and_ends_with_its_node(
         devices = {"requests": [{"name": "r", "exactly": {"deviceClassName": "real"}}]}
         claim = {"kind": "ResourceClaim", "metadata": {"name": "c"}, "spec": {"devices": devices}}
         client.apply([{**kind, **device_class}, {**kind, **claim}])
-        pod = make_pod(
-            "p",
-            "sh",
-            "-c",
-            "echo $ALL $GPU $$$$; ls dev/gpu; exec sleep 1000",
-            nodeSelector={"kubernetes.io/hostname": "n1"},
-        )
-        pod["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
-        pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "c"}]
-        client.apply(pod)
+        command = ("sh", "-c", "echo $ALL $GPU $$$$; ls dev/gpu; exec sleep 1000")
+        resources = {"resources": {"claims": [{"name": "gpu"}]}}
+        entries = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "c"}]}
+        on_node = {"nodeSelector": {"kubernetes.io/hostname": "n1"}}
+        client.apply(make_pod("p", *command, container=resources, **entries, **on_node))
         uid = client.wait("pod/p", "phase=Running")["metadata"]["uid"]
         claim_uid = client.get("resourceclaim/c")["metadata"]["uid"]
-        said, file = wait_until(
-            lambda: client.logs("pod/p").count("\n") == 2 and client.logs("pod/p"), "it wrote"
-        ).split("\n")[:2]
-        assert (said.split()[:2], file) == (["yes", "0"], "gpu0")
-        described = json.loads((root / "run" / "n1" / uid / "containers" / "c" / SAID).read_text())
+        log = wait_until(lambda: client.logs("pod/p").count("\n") == 2 and client.logs("pod/p"), "it wrote")
+        variables, file = log.splitlines()
+        assert (variables.split()[:2], file) == (["yes", "0"], "gpu0")
+        described = json.loads((root / "run" / "n1" / uid / "containers" / "c" / METADATA).read_text())
         assert described["metadata"] == {"name": "c", "namespace": "default", "uid": claim_uid, "generation": 1}
-        device = {"driver": "gpu.example.com", "pool": "n1", "name": "gpu-0"}
-        assert described["requests"] == [
-            {"name": "r", "devices": [{**device, "attributes": {"model": {"string": "A1"}}}]}
-        ]
+        device: Json = {"driver": "gpu.example.com", "pool": "n1", "name": "gpu-0"}
+        device["attributes"] = {"model": {"string": "A1"}}
+        assert described["requests"] == [{"name": "r", "devices": [device]}]
         node.restart()
         assert ended(client.wait("pod/p", "phase=Failed"))["exitCode"] == 137
-        wait_until(lambda: not Path(f"/proc/{said.split()[2]}").exists(), "its process is gone")
-        wait_until(lambda: not list((root / "cdi").glob("*metadata*.json")), "what was said of its device is gone")
+        wait_until(lambda: not Path(f"/proc/{variables.split()[2]}").exists(), "its process is gone")
+        wait_until(lambda: not list((root / "cdi").glob("*metadata*.json")), "the device metadata is removed")
     finally:
         node.close()
 
@@ -281,15 +273,13 @@ def test_a_process_gets_what_a_real_driver_says_and_ends_with_its_node(
         (("--clock=virtual", "--run"), "--run with --clock virtual"),
     ],
 )
-def test_processes_are_for_one_machine(flags: tuple[str, ...], text: str, tmp_path: Path) -> None:
+def test_processes_need_a_loopback_address_and_real_time(flags: tuple[str, ...], text: str, tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text('token,user,1,"system:masters"\n')
     with pytest.raises(SettingsError, match=text):
         read([flag.replace("TOKENS", str(tmp_path / "tokens")) for flag in flags])
 
 
-def test_a_node_runs_nothing_for_a_server_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
-    from controllers.kubelet.__main__ import main
-
+def test_a_node_runs_no_processes_for_a_remote_server(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["n1", "--run", "--plugin-dir=/tmp/x", "--server=http://192.0.2.1:80"]) == 2
     assert "--run with the server http://192.0.2.1:80" in capsys.readouterr().err
 
@@ -315,7 +305,7 @@ def test_variables_are_expanded_as_a_kubelet_does() -> None:
     assert found == {"P_k": "v", "A": "x", "B": "xy", "CPU": "2", "MEMORY": "1024", "LABEL": "web"}
 
 
-def test_a_device_that_no_file_describes_is_named(tmp_path: Path) -> None:
+def test_a_device_without_a_cdi_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "torn.json").write_text("{")
     with pytest.raises(ContainerError, match=r"unresolvable CDI devices example\.com/gpu=9"):
         edits_of(["example.com/gpu=9"], [tmp_path, Path(os.devnull)])

@@ -1,4 +1,4 @@
-"""What a container that is a process finds: its variables and its files, without a process."""
+"""Variables and files of containers that run as processes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from apiserver.api.objects import Json
 from controllers.kubelet.pods.containers import ContainerError
 from controllers.kubelet.pods.environment import environment, field_of, references, resource_of
 from controllers.kubelet.run.volumes import build_directory
+from tests.support.objects import make_pod
 
 pytestmark = pytest.mark.integration
 
@@ -33,19 +34,15 @@ def lookup(kind: str, name: str) -> Json | None:
 
 
 def pod(*volumes: Json, **spec: Any) -> Json:
-    metadata = {"name": "p", "namespace": "ns", "uid": "u", "labels": {"b": "2", "a": "1"}}
     status = {"hostIP": "1.1.1.1", "hostIPs": [{"ip": "1.1.1.1"}], "podIP": "2.2.2.2",
               "podIPs": [{"ip": "2.2.2.2"}, {"ip": "::2"}]}  # fmt: skip
-    spec = {"nodeName": "n", "serviceAccountName": "sa", "containers": [{"name": "c"}], **spec}
-    return {"metadata": metadata, "spec": {**spec, "volumes": list(volumes)}, "status": status}
+    spec |= {"serviceAccountName": "sa", "volumes": list(volumes), "labels": {"b": "2", "a": "1"}, "status": status}
+    return make_pod("p", uid="u", node="n", **spec)
 
 
 def of(kind: str, name: str, key: str = "", **more: Any) -> Json:
-    """A variable from a ConfigMap or Secret."""
+    """Build a variable from a ConfigMap or Secret."""
     return {"name": "V", "valueFrom": {f"{kind}KeyRef": {"name": name, "key": key, **more}}}
-
-
-# --- variables
 
 
 @pytest.mark.parametrize(
@@ -67,7 +64,7 @@ def of(kind: str, name: str, key: str = "", **more: Any) -> Json:
         ({"name": "V", "value": "$$(V)$(V)$"}, "$(V)$(V)$"),
     ],
 )
-def test_a_variable_comes_from_where_it_says(entry: Json, value: str | None) -> None:
+def test_a_variable_comes_from_its_source(entry: Json, value: str | None) -> None:
     container = {"name": "c", "env": [entry]}
     if value is not None and " " in value:
         with pytest.raises(ContainerError) as caught:
@@ -77,7 +74,7 @@ def test_a_variable_comes_from_where_it_says(entry: Json, value: str | None) -> 
         assert environment(pod(), container, lookup) == ({} if value is None else {"V": value})
 
 
-def test_all_of_a_config_map_or_secret_may_be_variables_and_later_ones_win() -> None:
+def test_all_keys_of_a_config_map_or_secret_may_be_variables_and_later_ones_win() -> None:
     everything = [{"configMapRef": {"name": "cm"}}, {"secretRef": {"name": "s"}, "prefix": "P_"},
                   {"configMapRef": {"name": "none", "optional": True}}, {"configMapRef": {"name": "empty"}}, {}]  # fmt: skip
     env = [{"name": "b", "value": "$(a)+$(P_key)"}, {"name": "c", "value": "$(b)"}]
@@ -120,7 +117,7 @@ def test_a_resource_is_counted_in_units_of_the_divisor_and_rounded_up(
     assert resource_of(pod(containers=[own], initContainers=[init]), reference, own) == value
 
 
-def test_what_a_pod_reads_is_known_before_it_starts() -> None:
+def test_the_references_of_a_pod_are_known_before_it_starts() -> None:
     container = {"name": "c", "env": [of("configMap", "e1", "k"), of("secret", "e2", "k"), {"name": "PLAIN"}],
                  "envFrom": [{"configMapRef": {"name": "f1"}}, {"secretRef": {"name": "f2"}}]}  # fmt: skip
     init = {"name": "i", "envFrom": [{"configMapRef": {"name": "i1"}}]}
@@ -133,11 +130,8 @@ def test_what_a_pod_reads_is_known_before_it_starts() -> None:
     }
 
 
-# --- files
-
-
-def furnished(place: Path, volume: Json, links: dict[str, str] | None = None, **mount: Any) -> Path:
-    """The container's directory, with this volume at /data."""
+def furnish_volume(place: Path, volume: Json, links: dict[str, str] | None = None, **mount: Any) -> Path:
+    """Return the directory of a container with this volume at /data."""
     volume = {"name": "v", **volume}
     container = {"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/data", **mount}]}
     root = place / "root"
@@ -169,7 +163,7 @@ FIELD = {"path": "deep/name", "fieldRef": {"fieldPath": "metadata.name"}}
     ],
 )  # fmt: skip
 def test_a_volume_is_a_directory_with_what_it_names(tmp_path: Path, volume: Json, content: Json) -> None:
-    data = furnished(tmp_path, volume) / "data"
+    data = furnish_volume(tmp_path, volume) / "data"
     assert (data.is_symlink(), data.is_dir(), files(data)) == (True, True, content)
 
 
@@ -183,43 +177,45 @@ def test_a_volume_is_a_directory_with_what_it_names(tmp_path: Path, volume: Json
         ({"nfs": {}}, "CreateContainerError", 'volume "v": nfs is not supported with --run'),
     ],
 )  # fmt: skip
-def test_a_volume_that_cannot_be_is_said(tmp_path: Path, volume: Json, reason: str, text: str) -> None:
+def test_an_invalid_volume_is_an_error(tmp_path: Path, volume: Json, reason: str, text: str) -> None:
     with pytest.raises(ContainerError) as caught:
-        furnished(tmp_path, volume)
+        furnish_volume(tmp_path, volume)
     assert (caught.value.reason, str(caught.value)) == (reason, text)
 
 
-def test_a_directory_of_the_host_is_mounted_as_it_is(tmp_path: Path) -> None:
+def test_a_directory_of_the_host_is_linked(tmp_path: Path) -> None:
     host = tmp_path / "some" / "host"
-    root = furnished(tmp_path, {"hostPath": {"path": str(host)}}, links={"/data": "/elsewhere"}, mountPath="/data")
+    root = furnish_volume(tmp_path, {"hostPath": {"path": str(host)}}, links={"/data": "/elsewhere"}, mountPath="/data")
     assert ((root / "data").readlink(), host.exists()) == (host, False)
     for _ in range(2):
-        root = furnished(tmp_path, {"hostPath": {"path": str(host), "type": "DirectoryOrCreate"}}, mountPath="/a/b/c")
+        root = furnish_volume(
+            tmp_path, {"hostPath": {"path": str(host), "type": "DirectoryOrCreate"}}, mountPath="/a/b/c"
+        )
         assert (root / "a/b/c").readlink() == host
         assert host.is_dir()
 
 
-def test_a_container_begins_with_an_empty_directory_and_its_volumes_stay(tmp_path: Path) -> None:
-    root = furnished(tmp_path, {"emptyDir": {}})
+def test_a_container_starts_with_an_empty_directory_and_keeps_its_volumes(tmp_path: Path) -> None:
+    root = furnish_volume(tmp_path, {"emptyDir": {}})
     (root / "data" / "kept").write_text("x")
     (root / "left").touch()
-    again = furnished(tmp_path, {"emptyDir": {}})
+    again = furnish_volume(tmp_path, {"emptyDir": {}})
     assert files(again / "data") == {"kept": "x"}
     assert not (again / "left").exists()
 
 
-def test_a_part_of_a_volume_is_mounted_alone(tmp_path: Path) -> None:
-    (furnished(tmp_path, {"emptyDir": {}}, subPathExpr="$(WHO)/sub") / "data" / "f").write_text("x")
+def test_a_subpath_of_a_volume_is_mounted(tmp_path: Path) -> None:
+    (furnish_volume(tmp_path, {"emptyDir": {}}, subPathExpr="$(WHO)/sub") / "data" / "f").write_text("x")
     assert files(tmp_path / "volumes" / "v") == {"me/sub/f": "x"}
-    root = furnished(tmp_path, {"emptyDir": {}}, subPath="me")
+    root = furnish_volume(tmp_path, {"emptyDir": {}}, subPath="me")
     assert files(root / "data") == {"sub/f": "x"}
 
 
-def test_links_of_devices_come_after_mounts_and_nothing_leaves_the_directory(tmp_path: Path) -> None:
+def test_mounts_win_over_links_of_devices_and_stay_in_the_directory(tmp_path: Path) -> None:
     (tmp_path / "device").touch()
     links = {"/dev/d0": str(tmp_path / "device"), "/data": "/elsewhere"}
-    root = furnished(tmp_path, {"emptyDir": {}}, links=links)
+    root = furnish_volume(tmp_path, {"emptyDir": {}}, links=links)
     assert (root / "dev/d0").readlink() == tmp_path / "device"
     assert (root / "data").readlink() == tmp_path / "volumes" / "v"
     with pytest.raises(ContainerError, match=r"mount path /a/\.\./b: must not contain '\.\.'"):
-        furnished(tmp_path, {"emptyDir": {}}, mountPath="/a/../b")
+        furnish_volume(tmp_path, {"emptyDir": {}}, mountPath="/a/../b")

@@ -1,4 +1,4 @@
-"""A container that is a process: its end, its log, what devices change in it; on real processes, in this one."""
+"""Containers as real processes: their end, their log, and edits by devices."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,11 @@ from controllers.kubelet.run.cdi import edits_of
 from controllers.kubelet.run.process import Log, Process
 from tests.support.patience import patience
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
 
-class Started:
-    """A shell with a script."""
+class Shell:
+    """A process that runs a script."""
 
     def __init__(self, place: Path, script: str, **environment: str) -> None:
         self.over = asyncio.Event()
@@ -42,35 +41,25 @@ class Started:
         return self.process.end.code
 
     async def up(self) -> None:
-        """Returns once it has written something."""
+        """Wait until the script has written something."""
         async with patience():
-            while not self.said:
+            while not self.output:
                 await self.log.wait_grown()
 
     @property
-    def said(self) -> list[str]:
+    def output(self) -> list[str]:
         return [text for _, text in self.log.lines()[0]]
 
 
-def played(scenario: Callable[[], Awaitable[None]]) -> None:
-    async def play() -> None:
-        await scenario()
-
-    asyncio.run(play())
-
-
-def test_a_process_ends_with_its_code_and_what_it_wrote(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        started = Started(tmp_path, "echo out $WHO; echo err >&2; printf half; pwd -P > where; exit 3", WHO="me")
-        assert await started.end() == 3
-        assert started.said == ["out me", "err", "half"]
-        assert (tmp_path / "where").read_text().strip() == str(tmp_path.resolve())
-        kept = (tmp_path / "u" / "logs" / "c.0.log").read_text().splitlines()
-        assert [line.partition(" ")[2] for line in kept] == started.said
-        started.process.kill()  # Nothing is there any more.
-        assert await Started(tmp_path, "exit 0").end() == 0
-
-    played(scenario)
+async def test_a_process_ends_with_its_code_and_its_output(tmp_path: Path) -> None:
+    shell = Shell(tmp_path, "echo out $WHO; echo err >&2; printf half; pwd -P > where; exit 3", WHO="me")
+    assert await shell.end() == 3
+    assert shell.output == ["out me", "err", "half"]
+    assert (tmp_path / "where").read_text().strip() == str(tmp_path.resolve())
+    kept = (tmp_path / "u" / "logs" / "c.0.log").read_text().splitlines()
+    assert [line.partition(" ")[2] for line in kept] == shell.output
+    shell.process.kill()
+    assert await Shell(tmp_path, "exit 0").end() == 0
 
 
 @pytest.mark.parametrize(
@@ -79,112 +68,92 @@ def test_a_process_ends_with_its_code_and_what_it_wrote(tmp_path: Path) -> None:
      ("trap '' TERM; echo up; while :; do sleep 0.01; done", 0, 128 + signal.SIGKILL),
      ("echo up; exec sleep 60", 30, 128 + signal.SIGTERM)],
 )  # fmt: skip
-def test_a_process_that_is_told_to_end_has_a_while_for_it(tmp_path: Path, script: str, grace: int, code: int) -> None:
-    async def scenario() -> None:
-        started = Started(tmp_path, script)
-        await started.up()
-        assert started.process.end is None
-        started.process.terminate(0, 30)
-        started.process.terminate(0, grace)  # It is told once; what is said last of its time counts.
-        assert await started.end() == code
-
-    played(scenario)
+async def test_a_terminated_process_has_a_grace_period(tmp_path: Path, script: str, grace: int, code: int) -> None:
+    shell = Shell(tmp_path, script)
+    await shell.up()
+    assert shell.process.end is None
+    shell.process.terminate(0, 30)
+    shell.process.terminate(0, grace)
+    assert await shell.end() == code
 
 
-def test_a_process_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        started = Started(tmp_path, "echo up; exec sleep 60")
-        await started.up()
-        sent: list[int] = []
-        with monkeypatch.context() as patched:
-            patched.setattr(module.os, "killpg", lambda pid, number: sent.append(number))
-            for _ in range(2):
-                started.process.terminate(0, 30)
-        assert sent == [signal.SIGTERM]
-        started.process.kill()
-        assert await started.end() == 128 + signal.SIGKILL
-
-    played(scenario)
+async def test_a_process_gets_one_signal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = Shell(tmp_path, "echo up; exec sleep 60")
+    await shell.up()
+    sent: list[int] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "killpg", lambda pid, number: sent.append(number))
+        for _ in range(2):
+            shell.process.terminate(0, 30)
+    assert sent == [signal.SIGTERM]
+    shell.process.kill()
+    assert await shell.end() == 128 + signal.SIGKILL
 
 
-def test_a_process_runs_on_until_it_is_told(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        started = Started(tmp_path, "trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done")
-        await started.up()
-        loop = asyncio.get_running_loop()
-        told = loop.time() + 0.05
-        started.process.terminate(told - loop.time(), 30)
-        assert await started.end() == 7
-        assert loop.time() >= told
-
-    played(scenario)
+async def test_a_process_runs_until_its_termination_is_due(tmp_path: Path) -> None:
+    shell = Shell(tmp_path, "trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done")
+    await shell.up()
+    loop = asyncio.get_running_loop()
+    due = loop.time() + 0.05
+    shell.process.terminate(due - loop.time(), 30)
+    assert await shell.end() == 7
+    assert loop.time() >= due
 
 
-def test_all_that_a_process_started_is_killed_with_it(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        started = Started(tmp_path, "sleep 60 & echo up; wait")
-        await started.up()
-        started.process.kill()
-        # The log ends when nobody has its other end any more.
-        assert await started.end() == 128 + signal.SIGKILL
-
-    played(scenario)
+async def test_children_of_a_process_are_killed_with_it(tmp_path: Path) -> None:
+    shell = Shell(tmp_path, "sleep 60 & echo up; wait")
+    await shell.up()
+    shell.process.kill()
+    # The log ends when no process has its other end open.
+    assert await shell.end() == 128 + signal.SIGKILL
 
 
 @pytest.mark.parametrize(
     ("command", "why"), [("no-such-command", "executable file not found in $PATH"), ("/", "permission denied")]
 )
-def test_a_command_that_is_none_says_so(tmp_path: Path, command: str, why: str) -> None:
-    async def scenario() -> None:
-        log = Log(tmp_path / "log")
-        with pytest.raises(ContainerError) as caught:
-            Process([command], {}, tmp_path, log, lambda: None)
-        assert (caught.value.reason, str(caught.value)) == ("RunContainerError", f'exec: "{command}": {why}')
-        await asyncio.sleep(0)
-        assert log.closed
-
-    played(scenario)
+async def test_an_invalid_command_is_an_error(tmp_path: Path, command: str, why: str) -> None:
+    log = Log(tmp_path / "log")
+    with pytest.raises(ContainerError) as caught:
+        Process([command], {}, tmp_path, log, lambda: None)
+    assert (caught.value.reason, str(caught.value)) == ("RunContainerError", f'exec: "{command}": {why}')
+    await asyncio.sleep(0)
+    assert log.closed
 
 
-def test_of_a_long_log_the_older_half_goes_and_places_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_log_drops_its_older_half_and_keeps_positions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_LONGEST_LOG", 10)
+    log = Log(tmp_path / "log")
 
-    async def scenario() -> None:
-        log = Log(tmp_path / "log")
+    def added(*texts: str) -> None:
+        for text in texts:
+            log._add_line((clock.now(), text))
 
-        def added(*texts: str) -> None:
-            for text in texts:
-                log._add_line((clock.now(), text))
-
-        added("1234", "5678")
-        lines, place = log.lines()
-        assert ([text for _, text in lines], place) == (["1234", "5678"], 2)
-        added("abc", "d")
-        for since, texts in ((0, ["5678", "abc", "d"]), (1, ["5678", "abc", "d"]), (2, ["abc", "d"]), (4, [])):
-            lines, place = log.lines(since)
-            assert ([text for _, text in lines], place) == (texts, 4)
-        added("12")  # Ten: what went is not counted any more.
-        assert [text for _, text in log.lines()[0]] == ["5678", "abc", "d", "12"]
-        added("3")
-        assert [text for _, text in log.lines()[0]] == ["d", "12", "3"]
-        waiting = asyncio.create_task(log.wait_grown())
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        log.close()
-        await waiting
-        await log.wait_grown()
-
-    played(scenario)
-
-
-# --- what devices change
+    added("1234", "5678")
+    lines, place = log.lines()
+    assert ([text for _, text in lines], place) == (["1234", "5678"], 2)
+    added("abc", "d")
+    for since, texts in ((0, ["5678", "abc", "d"]), (1, ["5678", "abc", "d"]), (2, ["abc", "d"]), (4, [])):
+        lines, place = log.lines(since)
+        assert ([text for _, text in lines], place) == (texts, 4)
+    added("12")
+    assert [text for _, text in log.lines()[0]] == ["5678", "abc", "d", "12"]
+    added("3")
+    assert [text for _, text in log.lines()[0]] == ["d", "12", "3"]
+    waiting = asyncio.create_task(log.wait_grown())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    log.close()
+    await waiting
+    await log.wait_grown()
 
 
 def spec(kind: str, *devices: Json, **edits: Any) -> str:
     return json.dumps({"kind": kind, "devices": list(devices), "containerEdits": edits})
 
 
-def test_devices_change_variables_and_files_and_what_their_spec_says_once(tmp_path: Path) -> None:
+def test_devices_edit_variables_and_files_and_common_edits_apply_once(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     first.mkdir()
     second.mkdir()
@@ -196,7 +165,7 @@ def test_devices_change_variables_and_files_and_what_their_spec_says_once(tmp_pa
     (first / "notes.txt").write_text(spec("v/gpu", {"name": "2"}))
     (first / "list.json").write_text("[]")
     found = edits_of(["v/gpu=1", "v/gpu=0", "v/gpu=1"], [first, tmp_path / "none"])
-    assert found.env == {"ALL": "device=x", "N": "0", "EMPTY": ""}, "the spec's come first, and once"
+    assert found.env == {"ALL": "device=x", "N": "0", "EMPTY": ""}
     assert found.links == {"/lib": "/host/lib", "/dev/x": "/dev/x", "/dev/y": "/dev/host-y"}
     assert edits_of(["v/gpu=bare"], [first]).env == {"ALL": "spec"}
     assert edits_of([], []).env == {}
@@ -209,10 +178,7 @@ def test_devices_change_variables_and_files_and_what_their_spec_says_once(tmp_pa
     assert (caught.value.reason, str(caught.value)) == ("CreateContainerError", f"CDI device injection failed: {text}")
 
 
-# --- which claims a container uses
-
-
-def test_a_container_uses_the_requests_that_it_names_and_the_extended_resources_that_it_asks_for() -> None:
+def test_a_container_uses_its_named_requests_and_extended_resources() -> None:
     def container(name: str, *claims: Json, **requests: str) -> Json:
         named = {key.replace("__", "/").replace("_", "."): value for key, value in requests.items()}
         return {"name": name, "resources": {"claims": list(claims), "requests": named}}

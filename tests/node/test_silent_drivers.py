@@ -1,4 +1,4 @@
-"""What a node makes of a driver that ends a call in an odd way."""
+"""Calls that a driver ends without a response."""
 
 from __future__ import annotations
 
@@ -22,12 +22,9 @@ METHOD = "/a.B/C"
 @pytest.mark.real_time
 @pytest.mark.parametrize(
     ("ends", "code", "text"),
-    [
-        (None, "Internal", "received no response message"),
-        (GRPCError(Status.NOT_FOUND, "gone"), "NotFound", "gone"),
-    ],
+    [(None, "Internal", "received no response message"), (GRPCError(Status.NOT_FOUND, "gone"), "NotFound", "gone")],
 )
-async def test_a_call_that_ends_without_an_answer_has_failed(
+async def test_a_call_without_a_response_is_an_error(
     tmp_path: Path, ends: GRPCError | None, code: str, text: str
 ) -> None:
     async def end(stream: Any) -> None:
@@ -37,7 +34,7 @@ async def test_a_call_that_ends_without_an_answer_has_failed(
             raise ends
 
     path = tmp_path / "driver.sock"
-    # A method with one answer is not let end without one by the library, one with many is.
+    # The library lets only a streaming method end without a response.
     server = SocketServer(path, {METHOD: Handler(end, Cardinality.UNARY_STREAM, Empty, PluginInfo)})
     await server.listen()
     connection = Connection(str(path))

@@ -1,8 +1,7 @@
-"""What a driver's publisher writes: as little as makes the slices those that are wanted."""
+"""The publisher of a driver makes the fewest writes that lead to its slices."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -23,10 +22,9 @@ def device(name: str, **more: Any) -> Json:
 
 
 def pool_of(*parts: str, generation: int = 0, **more: Any) -> Pool:
-    """A slice for each text, with a device for each of its letters."""
-    return Pool(
-        tuple({"devices": [device(letter, **more) for letter in part]} for part in parts), generation=generation
-    )
+    """Build a pool with a slice for each text and a device for each of its letters."""
+    slices = tuple({"devices": [device(letter, **more) for letter in part]} for part in parts)
+    return Pool(slices, generation=generation)
 
 
 def existing(index: int | str, devices: str, *, generation: int = 1, count: int = 1, **more: Any) -> Json:
@@ -61,31 +59,29 @@ def existing(index: int | str, devices: str, *, generation: int = 1, count: int 
         pytest.param([existing(0, "a")], pool_of("a", generation=7), 0, 1, 0, 7, id="the driver's own generation"),
     ],
 )  # fmt: skip
-def test_a_plan_is_the_least_that_has_to_be_written(
+def test_a_plan_has_the_fewest_writes(
     there: list[Json], wanted: Pool | None, deletes: int, updates: int, creates: int, generation: int
 ) -> None:
     done = plan(DRIVER, OWNER, "p", wanted, there)
     assert (len(done.deletes), len(done.updates), len(done.creates)) == (deletes, updates, creates)
     written = [*done.updates, *done.creates]
     assert {item["spec"]["pool"]["generation"] for item in written} <= {generation}
-    kept = [
-        item for item in there if item not in done.deletes and all(item["metadata"] != w["metadata"] for w in written)
-    ]
-    after = [*kept, *written]
+    replaced = [item["metadata"] for item in (*done.deletes, *written)]
+    after = [*(item for item in there if item["metadata"] not in replaced), *written]
     for number, item in enumerate(done.creates):
         item["metadata"]["name"] = item["metadata"]["generateName"] + str(number)
     again = plan(DRIVER, OWNER, "p", wanted, after)
     assert (again.deletes, again.updates, again.creates) == ([], [], [])
 
 
-def test_a_slice_is_named_after_its_place_and_belongs_to_its_node() -> None:
+def test_a_slice_is_named_after_its_position_and_owned_by_its_node() -> None:
     (made,) = plan(DRIVER, OWNER, "p", pool_of("a"), []).creates
     owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "n1-uid", "controller": True}
     assert made["metadata"] == {"generateName": f"00000-{DRIVER}-n1-", "ownerReferences": [owner]}
     assert made["spec"]["nodeName"] == "n1"
 
 
-def test_slices_of_nobody_and_of_all_nodes_are_pinned_to_none() -> None:
+def test_slices_without_an_owner_for_all_nodes_name_no_node() -> None:
     (made,) = plan(DRIVER, None, "p", Pool(({"devices": []},), all_nodes=True), []).creates
     assert made["metadata"] == {"generateName": f"00000-{DRIVER}-"}
     assert made["spec"]["allNodes"] is True
@@ -96,9 +92,8 @@ def test_the_time_of_a_taint_is_the_servers() -> None:
     taint = {"key": "k", "effect": "NoSchedule"}
     there = existing(0, "a", taints=[{**taint, "timeAdded": "2026-01-01T00:00:00Z"}])
     assert not plan(DRIVER, OWNER, "p", pool_of("a", taints=[taint]), [there]).updates
-    (changed,) = plan(
-        DRIVER, OWNER, "p", pool_of("a", taints=[taint, {"key": "new", "effect": "None"}]), [there]
-    ).updates
+    both = pool_of("a", taints=[taint, {"key": "new", "effect": "None"}])
+    (changed,) = plan(DRIVER, OWNER, "p", both, [there]).updates
     assert [t.get("timeAdded") for t in changed["spec"]["devices"][0]["taints"]] == ["2026-01-01T00:00:00Z", None]
 
 
@@ -117,38 +112,28 @@ COUNTERS = [{"name": "set", "counters": {"memory": {"value": "1"}}}]
     [
         ([{"devices": [device("a"), device("a")]}], 'found duplicate device "a" in pool "p"'),
         ([{"sharedCounters": COUNTERS * 2}], 'found duplicate counter set "set" in pool "p"'),
-        (
-            [{"devices": [device("a", consumesCounters=[{"counterSet": "set"}])]}],
-            'counter set "set" referenced by device "a" not found',
-        ),
-        (
-            [
-                {"sharedCounters": COUNTERS},
-                {"devices": [device("a", consumesCounters=[{"counterSet": "set", "counters": {"x": {}}}])]},
-            ],
-            'counter "x" referenced by device "a" not found in counter set "set"',
-        ),
+        ([{"devices": [device("a", consumesCounters=[{"counterSet": "set"}])]}],
+         'counter set "set" referenced by device "a" not found'),
+        ([{"sharedCounters": COUNTERS},
+          {"devices": [device("a", consumesCounters=[{"counterSet": "set", "counters": {"x": {}}}])]}],
+         'counter "x" referenced by device "a" not found in counter set "set"'),
     ],
-)
-def test_a_pool_that_cannot_be_is_named(parts: list[Json], text: str) -> None:
+)  # fmt: skip
+def test_an_invalid_pool_is_an_error(parts: list[Json], text: str) -> None:
     with pytest.raises(PoolError) as caught:
         check({"p": Pool(parts)})
     assert str(caught.value) == text
 
 
 @pytest.mark.kube(own=True, feature_gates={"DRADeviceTaints": False}, controllers=False)
-def test_what_the_server_drops_is_said_once_and_not_written_for_ever(kube: Kube) -> None:
-    said: list[str] = []
-
-    async def scenario() -> dict[str, int]:
-        publisher = Publisher(kube.client(), DRIVER, None, lambda error: said.append(str(error)))
-        taint = {"key": "k", "effect": "NoSchedule"}
-        pool = Pool(({"devices": [device("a", taints=[taint])]},), all_nodes=True)
-        publisher.update({"p": pool})
-        await publisher.sync()
-        await publisher.sync()
-        return publisher.statistics
-
-    assert asyncio.run(scenario()) == {"creates": 1, "updates": 0, "deletes": 0}
+@pytest.mark.real_time
+async def test_fields_that_the_server_drops_are_one_error_and_not_written_again(kube: Kube) -> None:
+    errors: list[str] = []
+    publisher = Publisher(kube.client(), DRIVER, None, lambda error: errors.append(str(error)))
+    taint = {"key": "k", "effect": "NoSchedule"}
+    publisher.update({"p": Pool(({"devices": [device("a", taints=[taint])]},), all_nodes=True)})
+    await publisher.sync()
+    await publisher.sync()
+    assert publisher.statistics == {"creates": 1, "updates": 0, "deletes": 0}
     why = "some fields were dropped by the apiserver, probably because these features are disabled: DRADeviceTaints"
-    assert said == [f'create ResourceSlice: pool "p", slice #0: {why}']
+    assert errors == [f'create ResourceSlice: pool "p", slice #0: {why}']

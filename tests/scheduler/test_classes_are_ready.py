@@ -15,9 +15,7 @@ from tests.support.virtual import passes
 FIRST, SECOND = "device.driver == 'gpu.example.com'", "device.driver == 'nic.example.com'"
 
 
-async def test_new_selectors_are_compiled_when_a_class_is_added_or_updated(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_new_selectors_are_compiled_when_a_class_is_added_or_updated(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
     original = CelEvaluator.compile
 

@@ -257,9 +257,7 @@ async def test_a_pod_on_a_node_that_lists_the_resource_gets_no_claim_for_it() ->
         assert "extendedResourceClaimStatus" not in pod["status"]
 
 
-async def test_a_failed_binding_deletes_the_claim_and_frees_its_devices(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_failed_binding_deletes_the_claim_and_frees_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse(*_: Any) -> None:
         raise StatusError(403, "Forbidden", "not here")
 
@@ -274,9 +272,7 @@ async def test_a_failed_binding_deletes_the_claim_and_frees_its_devices(
         await world.bound("q")
 
 
-async def test_a_failed_creation_of_the_claim_is_reported_in_upstreams_words(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_failed_creation_of_the_claim_is_reported_in_upstreams_words(monkeypatch: pytest.MonkeyPatch) -> None:
     create = Client.create
 
     async def refuse(self: Client, kind: Kind, obj: Json, **more: Any) -> Json:

@@ -44,9 +44,9 @@ async def test_no_pod_of_a_gang_is_bound_until_all_fit() -> None:
         await world.add(make_node("n1", cpu="2"), make_pod_group(count=3), member("a"), member("b"), member("c"))
         await passes(30)
         assert set((await nodes(world)).values()) == {None}
-        said = {name: scheduled(await world.pod(name))["message"] for name in "abc"}
-        assert sorted(said.values())[1:] == [TOO_FEW, TOO_FEW]
-        assert min(said.values()).startswith("0/1 nodes are available: 1 Insufficient cpu.")
+        messages = {name: scheduled(await world.pod(name))["message"] for name in "abc"}
+        assert sorted(messages.values())[1:] == [TOO_FEW, TOO_FEW]
+        assert min(messages.values()).startswith("0/1 nodes are available: 1 Insufficient cpu.")
         assert await verdict(world) == ("False", "Unschedulable", "pod group is unschedulable")
         # The failed attempt keeps no other pod off the node.
         await world.add(make_pod("other", requests={"cpu": "2"}))

@@ -31,7 +31,7 @@ def fails_for(name: str, error: Exception) -> Plugin:
 
 async def reasons(world: World, *names: str) -> dict[str, tuple[str, str]]:
     found = {name: scheduled(await world.pod(name)) for name in names}
-    return {name: (said.get("reason", ""), said.get("message", "")) for name, said in found.items()}
+    return {name: (each.get("reason", ""), each.get("message", "")) for name, each in found.items()}
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,7 @@ import pytest
 from apiserver.api.helpers.tolerations import COMPARISON_GATE
 from apiserver.api.objects import Json
 from controllers.kubelet.pods.admission import NodeAdmission
-from controllers.runtime.kinds import (
-    DEVICE_TAINT_RULES,
-    PODS,
-)
+from controllers.runtime.kinds import DEVICE_TAINT_RULES, PODS
 from controllers.scheduler.framework.events import ClusterEvent, Event
 from controllers.scheduler.framework.framework import hints_of
 from controllers.scheduler.plugins.resources import node_resources_fit

@@ -23,10 +23,7 @@ from tests.scheduler.verdicts import play, same
 from tests.support.patience import ended
 from tests.support.wire import Child, environment
 
-pytestmark = [
-    pytest.mark.skipif(KUBE_SCHEDULER is None, reason="no kube-scheduler on PATH"),
-    pytest.mark.timeout(600),
-]
+pytestmark = [pytest.mark.skipif(KUBE_SCHEDULER is None, reason="no kube-scheduler on PATH"), pytest.mark.timeout(600)]
 #: Gates that can be disabled, with the gates that depend on them.
 GATES = {
     "DRAPrioritizedList": "",
@@ -98,10 +95,7 @@ async def test_both_schedulers_follow_a_gate_alike(gate: str, on: bool, tmp_path
     theirs = (KUBE_SCHEDULER, "--secure-port=0", gates)
 
     compared = 0
-    async with (
-        scheduled_by(tmp_path, "ours", *ours) as mine,
-        scheduled_by(tmp_path, "theirs", *theirs) as real,
-    ):
+    async with scheduled_by(tmp_path, "ours", *ours) as mine, scheduled_by(tmp_path, "theirs", *theirs) as real:
         for number, situation in enumerate(situations):
             found, expected = await asyncio.gather(play(mine, situation), play(real, situation))
             for client in (mine, real):

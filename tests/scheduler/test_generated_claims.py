@@ -7,11 +7,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
-from controllers.runtime.kinds import (
-    CORE_EVENTS,
-    RESOURCE_CLAIMS,
-    RESOURCE_QUOTAS,
-)
+from controllers.runtime.kinds import CORE_EVENTS, RESOURCE_CLAIMS, RESOURCE_QUOTAS
 from tests.scheduler.world import World
 from tests.support.objects import make_claim_template, make_device_class, make_node, make_pod
 from tests.support.virtual import passes

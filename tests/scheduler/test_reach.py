@@ -77,7 +77,7 @@ def test_a_device_touches_the_node_of_its_pool_when_it_is_allocated_and_freed() 
     reader.devices.upsert_claim(holding("d", "n"))
     reader.devices.upsert_claim(make_claim("c"))
     assert reader.touched() == ["n", "m"]
-    reader.devices.upsert_claim(holding("e", "nobodys"))
+    reader.devices.upsert_claim(holding("e", "unknown"))
     assert reader.touched() == []
 
 

@@ -9,12 +9,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
-from controllers.runtime.kinds import (
-    EVENTS,
-    NODES,
-    PODS,
-    RESOURCE_CLAIMS,
-)
+from controllers.runtime.kinds import EVENTS, NODES, PODS, RESOURCE_CLAIMS
 from controllers.scheduler.writes.pods import PodWriter
 from tests.scheduler.world import World, scheduled
 from tests.support.objects import (

@@ -164,6 +164,17 @@ def make_pod_group(name: str = "g", count: int = 0, **spec: Any) -> Json:
     }
 
 
+def make_annotations(**values: str) -> dict[str, str]:
+    """Build annotations of kubedra: `exit_after__c="2"` becomes `kubedra.dev/exit-after.c: "2"`."""
+    return {f"kubedra.dev/{key.replace('__', '.').replace('_', '-')}": value for key, value in values.items()}
+
+
+def make_emulated_node(name: str, **annotations: str) -> Json:
+    """Build a Node for kubedra to emulate, with further annotations and without a status."""
+    found = make_annotations(emulated="true", **annotations)
+    return {"kind": "Node", "apiVersion": "v1", "metadata": make_metadata(name, annotations=found)}
+
+
 def term(key: str, operator: str, *values: str) -> Json:
     return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
 
