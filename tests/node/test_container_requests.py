@@ -226,6 +226,13 @@ class Exec:
         return status
 
 
+async def execute(node: Node, *command: str, **options: Any) -> Exec:
+    """Start a command."""
+    made = Exec(node, *command, **options)
+    await made.open()
+    return made
+
+
 @asynccontextmanager
 async def make_running_node(place: Path) -> AsyncIterator[Node]:
     async with make_node(place) as node:
@@ -248,8 +255,7 @@ async def test_a_command_runs_in_the_directory_of_the_container(tmp_path: Path) 
 @pytest.mark.parametrize(("script", "code"), [("exit 5", 5), ("kill -9 $$", 128 + signal.SIGKILL)])
 async def test_a_failed_command_reports_its_exit_code(tmp_path: Path, script: str, code: int) -> None:
     async with make_running_node(tmp_path) as node:
-        command = Exec(node, "/bin/sh", "-c", script)
-        await command.open()
+        command = await execute(node, "/bin/sh", "-c", script)
         assert await command.outcome() == {
             "metadata": {}, "status": "Failure", "reason": "NonZeroExitCode",
             "message": f"command terminated with non-zero exit code: exit status {code}",
@@ -263,8 +269,7 @@ async def test_a_command_that_cannot_be_started_reports_why(tmp_path: Path) -> N
             (("/no/such",), "exec: No such file or directory"),
             ((), "exec: you must specify at least one command for the container"),
         ):
-            command = Exec(node, *words)
-            await command.open()
+            command = await execute(node, *words)
             status = await command.outcome()
             expected = ("Failure", "InternalError", 500, why)
             assert tuple(status[key] for key in ("status", "reason", "code", "message")) == expected
@@ -272,8 +277,7 @@ async def test_a_command_that_cannot_be_started_reports_why(tmp_path: Path) -> N
 
 async def test_a_command_reads_its_input_until_it_is_closed(tmp_path: Path) -> None:
     async with make_running_node(tmp_path) as node:
-        command = Exec(node, "/bin/cat", stdin="true")
-        await command.open()
+        command = await execute(node, "/bin/cat", stdin="true")
         command.send(0, b"one\n")
         assert await command.line() == b"one"
         command.send_event(BytesMessage(b"\x00tw", message_finished=False))
@@ -309,8 +313,7 @@ async def test_a_command_without_stdin_reads_nothing(tmp_path: Path) -> None:
 async def test_a_terminal_has_a_size_and_one_stream(tmp_path: Path) -> None:
     async with make_running_node(tmp_path) as node:
         script = "read x; stty size; echo got $x; echo problem >&2; tty"
-        command = Exec(node, "/bin/sh", "-c", script, stdin="true", tty="true")
-        await command.open()
+        command = await execute(node, "/bin/sh", "-c", script, stdin="true", tty="true")
         for broken in (b"no JSON", b"{}"):
             command.send(4, broken)
         command.send(4, json.dumps({"Width": 99, "Height": 33}).encode())
@@ -324,8 +327,7 @@ async def test_a_terminal_has_a_size_and_one_stream(tmp_path: Path) -> None:
 
 async def test_a_ping_is_answered(tmp_path: Path) -> None:
     async with make_running_node(tmp_path) as node:
-        command = Exec(node, "/bin/cat", stdin="true")
-        await command.open()
+        command = await execute(node, "/bin/cat", stdin="true")
         command.send_event(Ping(payload=b"x"))
         assert (await command.until(Pong)).payload == b"x"
         command.send(255, b"\x00")
@@ -335,8 +337,7 @@ async def test_a_ping_is_answered(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["gone", "closed", "broken"])
 async def test_a_command_ends_with_its_client(tmp_path: Path, how: str) -> None:
     async with make_running_node(tmp_path) as node:
-        command = Exec(node, "/bin/sh", "-c", "echo $$; exec sleep 60")
-        await command.open()
+        command = await execute(node, "/bin/sh", "-c", "echo $$; exec sleep 60")
         pid = int(await command.line())
         if how == "closed":
             command.send_event(CloseConnection(1000))

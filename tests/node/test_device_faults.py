@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -28,13 +28,16 @@ DRIVER = "gpu.example.com"
 class Cluster(World):
     """One node with two GPUs."""
 
-    def __init__(self) -> None:
+    def __init__(self, **annotations: str) -> None:
         super().__init__("scheduler", "resourceclaim-controller", "node-lifecycle-controller", "node-agent")
+        self._annotations = annotations
 
-    async def begin(self, **annotations: str) -> None:
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
         await self.add(make_device_class(selectors=[{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]))
-        await self.create(NODES, make_emulated_node("n1", devices="2", **annotations))
+        await self.create(NODES, make_emulated_node("n1", devices="2", **self._annotations))
         await self.until(NODES, "n1", lambda node: not node["spec"].get("taints"))
+        return self
 
     async def annotate(self, **values: Any) -> None:
         """Set annotations of the node; None removes one."""
@@ -70,7 +73,6 @@ def names(devices: list[Json]) -> list[str]:
 
 async def test_a_changed_or_deleted_slice_is_restored() -> None:
     async with Cluster() as world:
-        await world.begin()
         (made,) = await world.slices()
         spec = {**made["spec"], "devices": made["spec"]["devices"][:1]}
         await world.client.update(RESOURCE_SLICES, {**made, "spec": spec})
@@ -84,8 +86,7 @@ async def test_a_changed_or_deleted_slice_is_restored() -> None:
 
 
 async def test_a_taint_of_another_client_stays_while_those_of_the_node_change() -> None:
-    async with Cluster() as world:
-        await world.begin(tainted_devices="gpu-0=own:NoSchedule")
+    async with Cluster(tainted_devices="gpu-0=own:NoSchedule") as world:
         (made,) = await world.slices()
         first, second = made["spec"]["devices"]
         first["taints"].append({"key": "theirs", "effect": "NoSchedule"})
@@ -104,8 +105,7 @@ async def test_a_taint_of_another_client_stays_while_those_of_the_node_change() 
 
 
 async def test_devices_are_lost_and_tainted_and_restored() -> None:
-    async with Cluster() as world:
-        await world.begin(lost_devices="gpu-0")
+    async with Cluster(lost_devices="gpu-0") as world:
         await world.until_devices(lambda devices: names(devices) == ["gpu-1"])
         await world.annotate(lost_devices=None, tainted_devices=f"{DRIVER}/gpu-1=hot=very:NoExecute, gpu-0=odd")
 
@@ -126,8 +126,7 @@ async def test_devices_are_lost_and_tainted_and_restored() -> None:
     ],
 )
 async def test_a_failed_preparation_is_retried_when_the_fault_is_removed(marks: dict[str, str], text: str) -> None:
-    async with Cluster() as world:
-        await world.begin(**marks)
+    async with Cluster(**marks) as world:
         await world.add_pod()
         assert (await world.failure()).endswith(text)
         await world.annotate(**dict.fromkeys(marks))
@@ -135,8 +134,7 @@ async def test_a_failed_preparation_is_retried_when_the_fault_is_removed(marks: 
 
 
 async def test_a_fault_of_a_device_fails_only_its_claim() -> None:
-    async with Cluster() as world:
-        await world.begin(prepare_error="broken", prepare_error_devices="gpu-1")
+    async with Cluster(prepare_error="broken", prepare_error_devices="gpu-1") as world:
         await world.add_pod("bad", "gpu-1")
         await world.add_pod("good", "gpu-0")
         await world.running("good")
@@ -145,8 +143,7 @@ async def test_a_fault_of_a_device_fails_only_its_claim() -> None:
 
 
 async def test_a_slow_driver_delays_its_pod_and_a_busy_one_keeps_it() -> None:
-    async with Cluster() as world:
-        await world.begin(prepare_takes="20s", unprepare_error="busy")
+    async with Cluster(prepare_takes="20s", unprepare_error="busy") as world:
         await world.add_pod()
         pod = await world.running()
         began = pod["status"]["startTime"][-4:-1], pod["status"]["containerStatuses"][0]["state"]["running"]
@@ -161,7 +158,6 @@ async def test_a_slow_driver_delays_its_pod_and_a_busy_one_keeps_it() -> None:
 
 async def test_the_health_of_devices_is_reported_once_the_annotation_exists() -> None:
     async with Cluster() as world:
-        await world.begin()
         await world.add_pod(device="gpu-1")
         assert "allocatedResourcesStatus" not in (await world.running())["status"]["containerStatuses"][0]
 

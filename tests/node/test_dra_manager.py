@@ -90,6 +90,12 @@ class Node:
         status: Json = {"allocation": {"devices": {"results": results}}, "reservedFor": reserved}
         self.claims[name] = make_claim(name, uid=uid or f"{name}-uid", **status)
 
+    async def prepare(self, name: str, *claims: str) -> None:
+        await self.manager.prepare(pod(name, *claims))
+
+    async def unprepare(self, name: str, *claims: str) -> None:
+        await self.manager.unprepare(pod(name, *claims))
+
     def devices_of(self, pod: Json) -> list[str]:
         return self.manager.container_devices(pod, pod["spec"]["containers"][0])
 
@@ -106,58 +112,58 @@ def pod(name: str, *claims: str) -> Json:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
+    """Create a node with a claim `c` for the pods p and q."""
+    made = Node(tmp_path)
+    made.claim("c", "p", "q")
+    return made
 
 
 async def test_one_call_prepares_all_claims_of_a_pod_and_one_releases_them(node: Node) -> None:
     node.claim("b", "p")
     node.claim("a", "p")
-    await node.manager.prepare(pod("p", "b", "a"))
+    await node.prepare("p", "b", "a")
     assert node.held() == {"b": {"p-uid"}, "a": {"p-uid"}}
-    await node.manager.unprepare(pod("p", "b", "a"))
+    await node.unprepare("p", "b", "a")
     assert node.get(GPU).calls == [("prepare", ["b", "a"]), ("unprepare", ["b", "a"])]
     assert node.held() == {}
 
 
 async def test_a_prepared_claim_is_prepared_again_only_after_a_restart(node: Node) -> None:
-    node.claim("c", "p", "q")
-    await node.manager.prepare(pod("p", "c"))
-    await node.manager.prepare(pod("q", "c"))
+    await node.prepare("p", "c")
+    await node.prepare("q", "c")
     assert len(node.get(GPU).calls) == 1
     node.restart()
     assert node.devices_of(pod("p", "c")) == ["v/c=c-uid-0"], "the devices are in the file"
-    await node.manager.prepare(pod("p", "c"))
+    await node.prepare("p", "c")
     assert len(node.get(GPU).calls) == 2
     assert node.devices_of(pod("p", "c")) == ["v/c=c-uid-0"]
 
 
 async def test_a_shared_claim_is_released_with_its_last_pod(node: Node) -> None:
-    node.claim("c", "p", "q")
-    await node.manager.prepare(pod("p", "c"))
-    await node.manager.prepare(pod("q", "c"))
-    await node.manager.unprepare(pod("p", "c"))
+    await node.prepare("p", "c")
+    await node.prepare("q", "c")
+    await node.unprepare("p", "c")
     assert node.held() == {"c": {"q-uid"}}
     assert not node.manager.might_need_unprepare("p-uid")
-    await node.manager.unprepare(pod("q", "c"))
+    await node.unprepare("q", "c")
     assert [method for method, _ in node.get(GPU).calls] == ["prepare", "unprepare"]
 
 
 async def test_a_claim_held_by_another_pod_is_not_released(node: Node) -> None:
     node.claim("own", "p")
     node.claim("shared", "p", "q")
-    await node.manager.prepare(pod("p", "shared", "own"))
-    await node.manager.prepare(pod("q", "shared"))
-    await node.manager.unprepare(pod("stranger", "shared"))
+    await node.prepare("p", "shared", "own")
+    await node.prepare("q", "shared")
+    await node.unprepare("stranger", "shared")
     node.get(GPU).next = [{"own": "busy"}, {}]
     with pytest.raises(DraError, match="failed for ResourceClaim own: busy"):
-        await node.manager.unprepare(pod("p", "shared", "own"))
-    await node.manager.unprepare(pod("p", "shared", "own"))
+        await node.unprepare("p", "shared", "own")
+    await node.unprepare("p", "shared", "own")
     assert [claims for method, claims in node.get(GPU).calls if method == "unprepare"] == [["own"], ["own"]]
     assert node.held() == {"shared": {"q-uid"}}
 
 
 async def test_a_claim_that_a_pod_names_twice_is_prepared_once(node: Node) -> None:
-    node.claim("c", "p")
     twice = pod("p", "c")
     twice["spec"]["resourceClaims"].append({"name": "again", "resourceClaimName": "c"})
     await node.manager.prepare(twice)
@@ -166,12 +172,11 @@ async def test_a_claim_that_a_pod_names_twice_is_prepared_once(node: Node) -> No
 
 
 async def test_a_claim_that_is_being_released_is_prepared_again_for_the_next_pod(node: Node) -> None:
-    node.claim("c", "p", "q")
-    await node.manager.prepare(pod("p", "c"))
+    await node.prepare("p", "c")
     gate = node.get(GPU).gate = asyncio.Event()
-    releasing = asyncio.create_task(node.manager.unprepare(pod("p", "c")))
+    releasing = asyncio.create_task(node.unprepare("p", "c"))
     await asyncio.sleep(0)
-    preparing = asyncio.create_task(node.manager.prepare(pod("q", "c")))
+    preparing = asyncio.create_task(node.prepare("q", "c"))
     await asyncio.sleep(0)
     assert not preparing.done()
     gate.set()
@@ -192,14 +197,13 @@ async def test_a_claim_that_is_being_released_is_prepared_again_for_the_next_pod
 async def test_a_failed_preparation_says_why_is_tried_again_and_has_to_be_released(
     node: Node, answer: Any, text: str
 ) -> None:
-    node.claim("c", "p")
     node.get(GPU).next = [answer]
     with pytest.raises(DraError) as caught:
-        await node.manager.prepare(pod("p", "c"))
+        await node.prepare("p", "c")
     assert str(caught.value) == f"prepare dynamic resources: {text}"
     assert node.manager.might_need_unprepare("p-uid")
     assert node.held() == {"c": {"p-uid"}}
-    await node.manager.prepare(pod("p", "c"))
+    await node.prepare("p", "c")
     assert len(node.get(GPU).calls) == 2
 
 
@@ -213,14 +217,13 @@ async def test_a_failed_preparation_says_why_is_tried_again_and_has_to_be_releas
     ],
 )
 async def test_a_failed_release_keeps_the_claim_until_it_succeeds(node: Node, answer: Any, text: str) -> None:
-    node.claim("c", "p")
-    await node.manager.prepare(pod("p", "c"))
+    await node.prepare("p", "c")
     node.get(GPU).next = [answer]
     with pytest.raises(DraError) as caught:
-        await node.manager.unprepare(pod("p", "c"))
+        await node.unprepare("p", "c")
     assert str(caught.value) == f"unprepare dynamic resources: {text}"
     assert node.held() == {"c": {"p-uid"}}
-    await node.manager.unprepare(pod("p", "c"))
+    await node.unprepare("p", "c")
     assert node.held() == {}
 
 
@@ -228,7 +231,7 @@ async def test_nothing_is_remembered_of_a_pod_whose_driver_never_was_there(node:
     node.claim("a", "p")
     node.claim("b", "p", drivers=(NIC,))
     with pytest.raises(DraError, match=r"^prepare dynamic resources: DRA driver nic.example.com is not registered$"):
-        await node.manager.prepare(pod("p", "a", "b"))
+        await node.prepare("p", "a", "b")
     assert node.get(GPU).calls == []
     assert not node.manager.might_need_unprepare("p-uid")
 
@@ -236,14 +239,14 @@ async def test_nothing_is_remembered_of_a_pod_whose_driver_never_was_there(node:
 async def test_a_driver_that_went_is_waited_for_before_its_claim_is_released(tmp_path: Path) -> None:
     node = Node(tmp_path, GPU, NIC)
     node.claim("c", "p", drivers=(GPU, NIC))
-    await node.manager.prepare(pod("p", "c"))
+    await node.prepare("p", "c")
     gone = node.drivers.pop(NIC)
     node.restart()
     with pytest.raises(DraError, match="DRA driver nic"):
-        await node.manager.unprepare(pod("p", "c"))
+        await node.unprepare("p", "c")
     assert node.held() == {"c": {"p-uid"}}
     node.drivers[NIC] = gone
-    await node.manager.unprepare(pod("p", "c"))
+    await node.unprepare("p", "c")
     assert [method for method, _ in gone.calls] == ["prepare", "unprepare"]
     assert node.held() == {}
 
@@ -253,11 +256,11 @@ async def test_of_two_drivers_one_failing_both_are_asked_again_and_both_released
     node.claim("c", "p", drivers=(GPU, NIC))
     node.get(NIC).next = [DriverCallError("Internal", "boom")]
     with pytest.raises(DraError):
-        await node.manager.prepare(pod("p", "c"))
-    await node.manager.prepare(pod("p", "c"))
+        await node.prepare("p", "c")
+    await node.prepare("p", "c")
     assert [m for m, _ in node.get(GPU).calls] == [m for m, _ in node.get(NIC).calls] == ["prepare", "prepare"]
     assert len(node.devices_of(pod("p", "c"))) == 2
-    await node.manager.unprepare(pod("p", "c"))
+    await node.unprepare("p", "c")
     assert [node.get(name).calls[-1][0] for name in (GPU, NIC)] == ["unprepare", "unprepare"]
 
 
@@ -270,23 +273,21 @@ async def test_of_two_drivers_one_failing_both_are_asked_again_and_both_released
     ],
 )
 async def test_a_claim_that_the_pod_may_not_use_is_not_prepared(node: Node, change: Any, text: str) -> None:
-    node.claim("c", "p")
     change(node.claims["c"])
     node.claims = {name: claim for name, claim in node.claims.items() if claim}
     with pytest.raises(DraError) as caught:
-        await node.manager.prepare(pod("p", "c"))
+        await node.prepare("p", "c")
     assert str(caught.value) == f"prepare dynamic resources: {text}"
     assert node.get(GPU).calls == []
 
 
 async def test_a_claim_of_the_same_name_waits_until_the_old_one_is_released(node: Node) -> None:
-    node.claim("c", "p")
-    await node.manager.prepare(pod("p", "c"))
+    await node.prepare("p", "c")
     node.claim("c", "q", uid="new-uid")
     with pytest.raises(DraError, match="old ResourceClaim with same name c and different UID c-uid still exists"):
-        await node.manager.prepare(pod("q", "c"))
+        await node.prepare("q", "c")
     await node.manager.release_lost(set())
-    await node.manager.prepare(pod("q", "c"))
+    await node.prepare("q", "c")
     assert node.held() == {"c": {"q-uid"}}
 
 
@@ -300,20 +301,18 @@ async def test_lost_claims_are_released_and_others_kept(node: Node) -> None:
 
 
 async def test_no_call_is_made_before_the_file_says_for_whom(node: Node, tmp_path: Path) -> None:
-    node.claim("c", "p")
     (tmp_path / "dra_manager_state").unlink()
     tmp_path.rmdir()
     tmp_path.write_text("in the way")
     with pytest.raises(DraError, match="checkpoint ResourceClaim cache: could not save checkpoint dra_manager_state"):
-        await node.manager.prepare(pod("p", "c"))
+        await node.prepare("p", "c")
     assert node.get(GPU).calls == []
 
 
 async def test_a_container_gets_only_the_devices_of_its_request(node: Node) -> None:
-    node.claim("c", "p")
     answer = PreparedClaim((device("c", "a", 0), device("c", "b", 1), PreparedDevice("n1", "all", (), ("v/c=all",))))
     node.get(GPU).next = [{"c": answer}]
-    await node.manager.prepare(pod("p", "c"))
+    await node.prepare("p", "c")
     for request, devices in (("a", ["v/c=c-0", "v/c=all"]), ("b", ["v/c=c-1", "v/c=all"])):
         using = pod("p", "c")
         using["spec"]["containers"][0]["resources"]["claims"][0]["request"] = request

@@ -59,6 +59,13 @@ class Life:
         return {c["type"]: c["status"] for c in self.pod["status"]["conditions"]}
 
 
+def start_pod(*args: Any, **kwargs: Any) -> Life:
+    """Start a pod of `make_emulated_pod`."""
+    life = Life(make_emulated_pod(*args, **kwargs))
+    life.at(0)
+    return life
+
+
 def test_a_container_runs_on_without_a_next_step() -> None:
     life = Life(make_emulated_pod())
     assert life.at(0)["phase"] == "Running"
@@ -73,8 +80,7 @@ def test_a_container_runs_on_without_a_next_step() -> None:
     [("Never", "0", "Succeeded"), ("Never", "3", "Failed"), ("OnFailure", "0", "Succeeded")],
 )
 def test_a_pod_ends_when_no_container_is_restarted(policy: str, code: str, phase: str) -> None:
-    life = Life(make_emulated_pod(policy, exit_after="2", exit_code=code))
-    life.at(0)
+    life = start_pod(policy, exit_after="2", exit_code=code)
     assert life.again == timedelta(seconds=2)
     assert life.at(1)["phase"] == "Running"
     status = life.at(5)
@@ -85,8 +91,7 @@ def test_a_pod_ends_when_no_container_is_restarted(policy: str, code: str, phase
 
 
 def test_a_container_is_restarted_immediately_and_then_with_doubling_backoff() -> None:
-    life = Life(make_emulated_pod("Always", exit_after="1", exit_code="1"))
-    life.at(0)
+    life = start_pod("Always", exit_after="1", exit_code="1")
     life.at(1)
     assert (life.kind(), life.state()["restartCount"]) == ("running", 1)
     life.at(2)
@@ -106,8 +111,7 @@ def test_a_container_is_restarted_immediately_and_then_with_doubling_backoff() -
 
 
 def test_the_backoff_is_at_most_five_minutes() -> None:
-    life = Life(make_emulated_pod("Always", exit_after="1"))
-    life.at(0)
+    life = start_pod("Always", exit_after="1")
     life.pod["status"]["containerStatuses"][0]["restartCount"] = 30
     life.at(1)
     assert life.again == timedelta(minutes=5)
@@ -115,15 +119,13 @@ def test_the_backoff_is_at_most_five_minutes() -> None:
 
 
 def test_on_failure_restarts_only_failed_containers() -> None:
-    life = Life(make_emulated_pod("OnFailure", names=("good", "bad"), exit_after="1", exit_code__bad="2"))
-    life.at(0)
+    life = start_pod("OnFailure", names=("good", "bad"), exit_after="1", exit_code__bad="2")
     life.at(1)
     assert (life.kind("good"), life.kind("bad"), life.over) == ("terminated", "running", False)
 
 
 def test_a_container_is_ready_after_the_annotated_time() -> None:
-    life = Life(make_emulated_pod(ready_after="3"))
-    life.at(0)
+    life = start_pod(ready_after="3")
     assert life.conditions()["ContainersReady"] == "False"
     assert life.again == timedelta(seconds=3)
     message = next(c["message"] for c in life.pod["status"]["conditions"] if c["type"] == "Ready")
@@ -154,8 +156,7 @@ def test_a_failed_init_container_ends_a_pod_that_is_never_restarted() -> None:
 
 
 def test_a_failed_init_container_is_restarted_in_other_pods() -> None:
-    life = Life(make_emulated_pod("Always", init=({"name": "first"},), exit_code__first="5", exit_after__first="1"))
-    life.at(0)
+    life = start_pod("Always", init=({"name": "first"},), exit_code__first="5", exit_after__first="1")
     life.at(1)
     assert (life.kind("first"), life.state("first")["restartCount"], life.over) == ("running", 1, False)
     assert life.pod["status"]["phase"] == "Pending"
@@ -184,8 +185,7 @@ def test_the_restart_policy_of_a_container_overrides_that_of_its_pod(
 
 def test_a_sidecar_runs_beside_the_others_and_stops_with_them() -> None:
     init = ({"name": "side", "restartPolicy": "Always"}, {"name": "then"})
-    life = Life(make_emulated_pod("Never", init=init, exit_after="2"))
-    life.at(0)
+    life = start_pod("Never", init=init, exit_after="2")
     assert [life.kind(name) for name in ("side", "then", "c")] == ["running", "terminated", "running"]
     status = life.at(2)
     assert (status["phase"], life.over) == ("Succeeded", True)
@@ -216,16 +216,14 @@ def test_a_container_that_waits_for_its_restart_does_not_wait_for_a_sidecar() ->
 
 
 def test_annotations_for_all_containers_do_not_apply_to_init_containers() -> None:
-    life = Life(make_emulated_pod("Never", init=({"name": "first"},), exit_after="10", exit_code="1"))
-    life.at(0)
+    life = start_pod("Never", init=({"name": "first"},), exit_after="10", exit_code="1")
     assert life.state("first")["state"]["terminated"]["exitCode"] == 0
     assert life.kind("c") == "running"
 
 
 @pytest.mark.parametrize("value", ["soon", "nan", "1e999"])
 def test_an_invalid_time_is_ignored(value: str) -> None:
-    life = Life(make_emulated_pod(exit_after=value))
-    life.at(0)
+    life = start_pod(exit_after=value)
     assert (life.kind(), life.again) == ("running", None)
 
 
@@ -302,8 +300,7 @@ def test_init_containers_are_not_probed_and_not_ready_while_they_run() -> None:
 
 
 def test_a_killed_pod_has_only_terminated_containers() -> None:
-    life = Life(make_emulated_pod(init=({"name": "side", "restartPolicy": "Always"},), names=("a", "b")))
-    life.at(0)
+    life = start_pod(init=({"name": "side", "restartPolicy": "Always"},), names=("a", "b"))
     status = podstatus.build_killed(life.pod, "2026-01-01T00:00:09Z")
     assert status["phase"] == "Succeeded"
     assert all("terminated" in s["state"] for s in (*status["containerStatuses"], *status["initContainerStatuses"]))
@@ -326,8 +323,7 @@ def test_a_container_waits_until_its_image_can_be_pulled() -> None:
 
 
 def test_a_pod_keeps_running_while_one_of_its_containers_cannot_be_restarted() -> None:
-    life = Life(make_emulated_pod(exit_after="2", exit_code="1"))
-    life.at(0)
+    life = start_pod(exit_after="2", exit_code="1")
     life.missing = {"i"}
     assert life.at(2)["phase"] == "Running"
     assert life.state()["state"]["waiting"]["reason"] == "ErrImagePull"
@@ -344,8 +340,7 @@ def test_a_pod_with_a_failed_init_container_is_not_initialized() -> None:
 
 
 def test_an_ephemeral_container_runs_once_beside_the_others_and_ends_with_them() -> None:
-    life = Life(make_emulated_pod("Never", exit_after="9", exit_after__debug="2", exit_code__debug="1"))
-    life.at(0)
+    life = start_pod("Never", exit_after="9", exit_after__debug="2", exit_code__debug="1")
     life.pod["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "i"}, {"name": "shell", "image": "i"}]
 
     def kinds() -> list[str]:

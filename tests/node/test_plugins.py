@@ -79,6 +79,13 @@ async def running(root: Path, **options: Any) -> AsyncIterator[RunningHost]:
         await asyncio.gather(task, return_exceptions=True)
 
 
+@asynccontextmanager
+async def connected(root: Path, **options: Any) -> AsyncIterator[tuple[RunningHost, DriverProcess]]:
+    """Run a host with a connected driver."""
+    async with connected(root, **options) as (node, driver):
+        yield node, driver
+
+
 @pytest.fixture
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a directory with a short path, since the path of a socket has at most 107 bytes."""
@@ -113,31 +120,27 @@ async def test_a_driver_of_unknown_services_is_rejected_with_the_reason(root: Pa
 
 
 async def test_a_driver_that_dies_in_a_call_fails_it_and_is_called_again_when_it_is_back(root: Path) -> None:
-    async with running(root) as node:
-        with DriverProcess(root, node.registry) as driver:
-            await node.connected()
-            driver.script(block=True)
-            preparing = asyncio.create_task(node.host.claims.prepare(pod("p", "c")))
-            await become(lambda: driver.calls("prepare"), "asked")
-            driver.kill()
-            with pytest.raises(DraError, match="code = Unavailable desc = "):
-                await preparing
-            assert node.host.claims.might_need_unprepare("p-uid")
-            driver.script()
-            driver.start()
-            await node.connected()
-            await node.host.claims.prepare(pod("p", "c"))
+    async with connected(root) as (node, driver):
+        driver.script(block=True)
+        preparing = asyncio.create_task(node.host.claims.prepare(pod("p", "c")))
+        await become(lambda: driver.calls("prepare"), "asked")
+        driver.kill()
+        with pytest.raises(DraError, match="code = Unavailable desc = "):
+            await preparing
+        assert node.host.claims.might_need_unprepare("p-uid")
+        driver.script()
+        driver.start()
+        await node.connected()
+        await node.host.claims.prepare(pod("p", "c"))
 
 
 async def test_a_late_answer_is_not_waited_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with running(root) as node:
-        with DriverProcess(root, node.registry) as driver:
-            await node.connected()
-            monkeypatch.setattr(node.host.plugins.get(DRIVER), "_timeout", 0.2)
-            driver.script(block=True)
-            with pytest.raises(DraError, match="code = DeadlineExceeded desc = context deadline exceeded"):
-                await node.host.claims.prepare(pod("p", "c"))
-            driver.script()
+    async with connected(root) as (node, driver):
+        monkeypatch.setattr(node.host.plugins.get(DRIVER), "_timeout", 0.2)
+        driver.script(block=True)
+        with pytest.raises(DraError, match="code = DeadlineExceeded desc = context deadline exceeded"):
+            await node.host.claims.prepare(pod("p", "c"))
+        driver.script()
 
 
 async def test_the_newest_of_two_instances_is_called_and_the_old_one_when_it_is_gone(root: Path) -> None:
@@ -166,48 +169,42 @@ async def test_slices_go_at_start_and_when_a_driver_stays_away(root: Path) -> No
 
 
 async def test_slices_stay_when_a_driver_is_back_in_time(root: Path) -> None:
-    async with running(root, wiping_delay=3600) as node:
-        with DriverProcess(root, node.registry) as driver:
-            await node.connected()
-            driver.kill()
-            await become(lambda: node.host.wiper._pending, "its time runs")
-            task = node.host.wiper._pending[DRIVER]
-            driver.start()
-            await node.connected()
-            await become(task.cancelled, "its time is over")
+    async with connected(root, wiping_delay=3600) as (node, driver):
+        driver.kill()
+        await become(lambda: node.host.wiper._pending, "its time runs")
+        task = node.host.wiper._pending[DRIVER]
+        driver.start()
+        await node.connected()
+        await become(task.cancelled, "its time is over")
 
 
 async def test_health_is_watched_and_unknown_without_the_driver(root: Path) -> None:
-    async with running(root) as node:
-        with DriverProcess(root, node.registry) as driver:
-            await node.connected()
-            await node.host.claims.prepare(pod("p", "c"))
-            driver.script(health="UNHEALTHY", text="too hot")
-            await become(lambda: node.changed, "the pod is named")
-            assert node.changed[0] == {"p-uid"}
-            (shown,) = node.host.with_health(pod("p", "c"), [{"name": "c"}])
-            resource = {"resourceID": f"{DRIVER}/test=claim-c-uid", "health": "Unhealthy", "message": "too hot"}
-            assert shown["allocatedResourcesStatus"] == [{"name": "claim:c", "resources": [resource]}]
-            driver.kill()
+    async with connected(root) as (node, driver):
+        await node.host.claims.prepare(pod("p", "c"))
+        driver.script(health="UNHEALTHY", text="too hot")
+        await become(lambda: node.changed, "the pod is named")
+        assert node.changed[0] == {"p-uid"}
+        (shown,) = node.host.with_health(pod("p", "c"), [{"name": "c"}])
+        resource = {"resourceID": f"{DRIVER}/test=claim-c-uid", "health": "Unhealthy", "message": "too hot"}
+        assert shown["allocatedResourcesStatus"] == [{"name": "claim:c", "resources": [resource]}]
+        driver.kill()
 
-            def known() -> str:
-                (status,) = node.host.with_health(pod("p", "c"), [{"name": "c"}])
-                return str(status["allocatedResourcesStatus"][0]["resources"][0]["health"])
+        def known() -> str:
+            (status,) = node.host.with_health(pod("p", "c"), [{"name": "c"}])
+            return str(status["allocatedResourcesStatus"][0]["resources"][0]["health"])
 
-            await become(lambda: known() == "Unknown", "nothing is known")
+        await become(lambda: known() == "Unknown", "nothing is known")
 
 
 async def test_calls_and_sockets_are_counted(root: Path) -> None:
-    async with running(root) as node:
-        with DriverProcess(root, node.registry):
-            await node.connected()
-            await node.host.claims.prepare(pod("p", "c"))
-            lines = [line for family in (*node.metrics.families, *node.host.metrics) for line in family.lines()]
-            path = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources"
-            labels = f'{{driver_name="{DRIVER}",method_name="{path}",grpc_status_code="OK"}}'
-            assert f"dra_grpc_operations_duration_seconds_count{labels} 1" in lines
-            assert 'dra_resource_claims_in_use{driver_name="<any>"} 1' in lines
-            assert sum("plugin_manager_total_plugins" in line for line in lines) == 2
+    async with connected(root) as (node, _):
+        await node.host.claims.prepare(pod("p", "c"))
+        lines = [line for family in (*node.metrics.families, *node.host.metrics) for line in family.lines()]
+        path = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources"
+        labels = f'{{driver_name="{DRIVER}",method_name="{path}",grpc_status_code="OK"}}'
+        assert f"dra_grpc_operations_duration_seconds_count{labels} 1" in lines
+        assert 'dra_resource_claims_in_use{driver_name="<any>"} 1' in lines
+        assert sum("plugin_manager_total_plugins" in line for line in lines) == 2
 
 
 async def test_a_driver_can_be_deregistered_although_its_health_stream_swallows_a_cancellation(root: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +18,6 @@ from apiserver.api.objects import Json
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
 from controllers.kubelet.__main__ import main
-from controllers.kubelet.pods.containers import ContainerError
-from controllers.kubelet.pods.environment import environment, expand
-from controllers.kubelet.run.cdi import edits_of
 from kubedra import ControlPlane
 from kubedra.client.client import ApiError, Client
 from kubedra.driver import Driver
@@ -282,30 +278,3 @@ def test_processes_need_a_loopback_address_and_real_time(flags: tuple[str, ...],
 def test_a_node_runs_no_processes_for_a_remote_server(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["n1", "--run", "--plugin-dir=/tmp/x", "--server=http://192.0.2.1:80"]) == 2
     assert "--run with the server http://192.0.2.1:80" in capsys.readouterr().err
-
-
-def test_variables_are_expanded_as_a_kubelet_does() -> None:
-    assert expand("$(A) $(B) $$(A) $A", {"A": "1"}) == "1 $(B) $(A) $A"
-    resources = {"limits": {"cpu": "1500m", "memory": "1Gi"}}
-    container = {
-        "name": "c",
-        "resources": resources,
-        "env": [
-            {"name": "A", "value": "x"},
-            {"name": "B", "value": "$(A)y"},
-            {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
-            {"name": "MEMORY", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
-            {"name": "LABEL", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}},
-        ],
-        "envFrom": [{"prefix": "P_", "configMapRef": {"name": "m"}}, {"secretRef": {"name": "s", "optional": True}}],
-    }
-    meta = {"name": "p", "namespace": "ns", "uid": "u", "labels": {"app": "web"}}
-    pod = {"metadata": meta, "spec": {"containers": [container]}}
-    found = environment(pod, container, lambda kind, name: {"data": {"k": "v"}} if name == "m" else None)
-    assert found == {"P_k": "v", "A": "x", "B": "xy", "CPU": "2", "MEMORY": "1024", "LABEL": "web"}
-
-
-def test_a_device_without_a_cdi_file_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "torn.json").write_text("{")
-    with pytest.raises(ContainerError, match=r"unresolvable CDI devices example\.com/gpu=9"):
-        edits_of(["example.com/gpu=9"], [tmp_path, Path(os.devnull)])

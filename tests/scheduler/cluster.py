@@ -82,6 +82,11 @@ class Cluster:
         """Let pods with equal values of a label belong to one service."""
         self._label = label
 
+    def publish(self, *slices: Json) -> None:
+        for item in slices:
+            self.allocator.inventory.upsert_slice(item)
+            self.reach.set_slice(item)
+
     def on(self, node: str, *pods: Json) -> Cluster:
         for pod in pods:
             self.cache.set_pod(PodInfo(pod), node)

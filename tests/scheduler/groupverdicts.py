@@ -10,8 +10,8 @@ from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import POD_GROUPS, PODS
 from tests.scheduler.situations import Situation
-from tests.scheduler.verdicts import bare, items, prepare
-from tests.scheduler.world import scheduled
+from tests.scheduler.verdicts import items, prepare
+from tests.scheduler.world import bare, kind_of, scheduled
 from tests.support.patience import Deadline
 
 #: kube-scheduler binds two members that share a claim at the same time, and one of them fails
@@ -33,7 +33,7 @@ async def played_groups(client: Client, situation: Situation, *, preempting: boo
     await prepare(client, situation)
     verdicts = []
     for obj in situation.pods:
-        await client.create(POD_GROUPS if obj["kind"] == "PodGroup" else PODS, bare(obj))
+        await client.create(kind_of(obj), bare(obj))
         if obj["kind"] == "PodGroup":
             verdicts.append(await _verdict(client, obj, preempting))
     return verdicts

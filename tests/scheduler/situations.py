@@ -6,29 +6,9 @@ import random
 from dataclasses import dataclass, field
 
 from apiserver.api.objects import Json
-from controllers.runtime.kinds import (
-    CSI_DRIVERS,
-    CSI_NODES,
-    DISRUPTION_BUDGETS,
-    POD_GROUPS,
-    PODS,
-    PRIORITY_CLASSES,
-    REPLICA_SETS,
-    REPLICATION_CONTROLLERS,
-    SERVICES,
-    STATEFUL_SETS,
-    STORAGE_CAPACITIES,
-    STORAGE_CLASSES,
-    VOLUME_CLAIMS,
-    VOLUMES,
-)
-from tests.support.objects import make_claim, make_node, make_pod, make_slice
+from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice
 
 GPU, NIC = "example.com/gpu", "example.com/nic"
-OTHERS = (
-    PRIORITY_CLASSES, POD_GROUPS, PODS, DISRUPTION_BUDGETS, REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, SERVICES,
-    STORAGE_CLASSES, CSI_NODES, CSI_DRIVERS, STORAGE_CAPACITIES, VOLUMES, VOLUME_CLAIMS,
-)  # fmt: skip
 DRIVERS = {"gpu": "gpu.example.com", "nic": "nic.example.com"}
 
 
@@ -46,10 +26,8 @@ class Situation:
 
 
 def device_class(name: str, resource: str | None) -> Json:
-    expression = {"cel": {"expression": f"device.driver == '{DRIVERS[name]}'"}}
-    named = {"extendedResourceName": resource} if resource else {}
-    return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name},
-            "spec": {"selectors": [expression], **named}}  # fmt: skip
+    selector = {"cel": {"expression": f"device.driver == '{DRIVERS[name]}'"}}
+    return make_device_class(name, selectors=[selector], **({"extendedResourceName": resource} if resource else {}))
 
 
 def cluster(rng: random.Random) -> Situation:

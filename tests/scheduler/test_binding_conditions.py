@@ -11,7 +11,7 @@ from controllers.runtime.kinds import EVENTS, RESOURCE_CLAIMS
 from controllers.scheduler.config.configuration import parse
 from tests.scheduler.situations import priority_class
 from tests.scheduler.test_configuration import document, profile
-from tests.scheduler.world import World, scheduled
+from tests.scheduler.world import World, scheduled, scheduler_world
 from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice
 
 CONDITIONS: Json = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
@@ -79,8 +79,7 @@ async def test_the_binding_timeout_can_be_configured(seconds: int) -> None:
 
 
 async def test_a_pod_waiting_for_its_device_is_preempted_without_being_deleted() -> None:
-    async with World("scheduler") as world:
-        await world.add(priority_class("high", 100))
+    async with scheduler_world(priority_class("high", 100)) as world:
         claim = await prepare(world)
         await world.add(make_pod("high", requests={"cpu": "4"}, priorityClassName="high", **ON_FIRST))
         assert await world.node_of("high") == "n1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import RESOURCE_CLAIMS
-from tests.scheduler.world import World
+from tests.scheduler.world import scheduler_world
 from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_pod_group, make_slice
 
 GATES = "GenericWorkload=true,DRAWorkloadResourceClaims=true"
@@ -20,8 +20,8 @@ def a_member(name: str) -> Json:
     return make_pod(name, schedulingGroup={"podGroupName": "g"}, resourceClaims=[ENTRY])
 
 
-async def with_one_device(world: World) -> None:
-    await world.add(make_device_class(), make_node("n1"), make_slice("n1", 1), make_claim("c"))
+def one_device() -> tuple[Json, ...]:
+    return make_device_class(), make_node("n1"), make_slice("n1", 1), make_claim("c")
 
 
 def users(claim: Json) -> list[tuple[str, str]]:
@@ -29,35 +29,27 @@ def users(claim: Json) -> list[tuple[str, str]]:
 
 
 async def test_a_claim_of_a_group_is_reserved_for_the_group_and_for_each_other_pod() -> None:
-    async with World("scheduler", gates=GATES) as world:
-        await with_one_device(world)
+    async with scheduler_world(*one_device(), gates=GATES) as world:
         await world.add(a_group(), a_member("a"), a_member("b"), make_pod("foreign", resourceClaims=[ENTRY]))
-        for name in ("a", "b", "foreign"):
-            await world.bound(name)
+        await world.bound("a", "b", "foreign")
         assert sorted(users(await world.claim("c"))) == [("podgroups", "g"), ("pods", "foreign")]
 
 
 async def test_without_the_gate_the_claim_is_reserved_for_each_pod() -> None:
-    async with World("scheduler", gates="GenericWorkload=true") as world:
-        await with_one_device(world)
-        await world.add(a_member("a"), a_member("b"))
-        for name in "ab":
-            await world.bound(name)
+    async with scheduler_world(*one_device(), a_member("a"), a_member("b"), gates="GenericWorkload=true") as world:
+        await world.bound(*"ab")
         assert sorted(users(await world.claim("c"))) == [("pods", "a"), ("pods", "b")]
 
 
 async def test_a_member_waits_for_its_group() -> None:
-    async with World("scheduler", gates=GATES) as world:
-        await with_one_device(world)
-        await world.add(a_member("a"))
+    async with scheduler_world(*one_device(), a_member("a"), gates=GATES) as world:
         assert 'podgroup.scheduling.k8s.io "g" not found' in await world.unschedulable("a")
         await world.add(a_group())
         await world.bound("a")
 
 
 async def test_an_unused_allocation_that_keeps_a_group_off_every_node_is_released() -> None:
-    async with World("scheduler", gates=GATES) as world:
-        await with_one_device(world)
+    async with scheduler_world(*one_device(), gates=GATES) as world:
         group = await world.add(a_group())
         uid = group["metadata"]["uid"]
         user = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": uid}

@@ -52,8 +52,7 @@ async def test_without_the_gate_and_with_listed_pods_further_pods_are_listed() -
     async with World("scheduler", gates=GATE, component_gates={"DRAReservedForWorkloads": False}) as world:
         await prepare(world)
         await world.add(make_user("a"), make_user("b"))
-        for name in "ab":
-            await world.bound(name)
+        await world.bound(*"ab")
         listed = await world.claim("c")
         assert (users(listed), is_for_any_pod(listed)) == ([("pods", "a"), ("pods", "b")], False)
     async with World("scheduler", gates=GATE) as world:

@@ -8,7 +8,7 @@ import pytest
 
 from controllers.allocator.selectors import CelEvaluator
 from controllers.runtime.kinds import DEVICE_CLASSES
-from tests.scheduler.world import World
+from tests.scheduler.world import scheduler_world
 from tests.support.objects import make_device_class
 from tests.support.virtual import passes
 
@@ -25,8 +25,7 @@ async def test_new_selectors_are_compiled_when_a_class_is_added_or_updated(monke
 
     monkeypatch.setattr(CelEvaluator, "compile", compile_one)
 
-    async with World("scheduler") as world:
-        await world.add(make_device_class(selectors=[{"cel": {"expression": FIRST}}]))
+    async with scheduler_world(make_device_class(selectors=[{"cel": {"expression": FIRST}}])) as world:
         await passes()
         assert compiled == [FIRST]
         known = await world.client.get(DEVICE_CLASSES, "gpu")

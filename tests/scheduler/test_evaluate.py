@@ -196,10 +196,7 @@ def test_a_node_with_the_image_scores_higher() -> None:
 def devices(*free: int) -> Cluster:
     cluster = Cluster(*(make_node(f"n{number}") for number in range(len(free))))
     cluster.allocator.inventory.upsert_class(make_device_class())
-    for number, count in enumerate(free):
-        item = make_slice(f"n{number}", count)
-        cluster.allocator.inventory.upsert_slice(item)
-        cluster.reach.set_slice(item)
+    cluster.publish(*(make_slice(f"n{number}", count) for number, count in enumerate(free)))
     return cluster
 
 
@@ -316,8 +313,7 @@ async def test_cached_verdicts_stay_right_however_nodes_change(seed: int) -> Non
             case 3 if running:
                 cluster.cache.forget(running.pop(choice.randrange(len(running))).uid)
             case 4:
-                cluster.allocator.inventory.upsert_slice(item := make_slice(node, choice.randrange(3)))
-                cluster.reach.set_slice(item)
+                cluster.publish(make_slice(node, choice.randrange(3)))
                 if choice.random() < 0.2:
                     cluster.reach.touch_all()
 

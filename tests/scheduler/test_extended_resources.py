@@ -16,7 +16,7 @@ from controllers.scheduler.framework.framework import Plugin
 from controllers.scheduler.plugins.resources import node_resources_fit
 from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.cluster import Cluster
-from tests.scheduler.world import World
+from tests.scheduler.world import World, scheduler_world
 from tests.support.objects import (
     info,
     make_claim,
@@ -54,10 +54,7 @@ def with_class(*nodes: Json, devices: int = 1, device_class: Json | None = None)
     chosen = device_class or named_class()
     cluster.allocator.inventory.upsert_class(chosen)
     cluster.classes.upsert(chosen)
-    for node in nodes:
-        item = make_slice(node["metadata"]["name"], devices)
-        cluster.allocator.inventory.upsert_slice(item)
-        cluster.reach.set_slice(item)
+    cluster.publish(*(make_slice(node["metadata"]["name"], devices) for node in nodes))
     return cluster
 
 
@@ -156,9 +153,7 @@ def test_resources_that_the_node_lists_are_counted_and_use_no_devices() -> None:
 
 
 async def test_with_the_gate_off_only_nodes_serve_extended_resources() -> None:
-    async with World("scheduler", component_gates={"DRAExtendedResource": False}) as world:
-        await cluster_with_devices(world)
-        await world.add(asking(name="p"))
+    async with scheduler_world(*gpu_node(), asking(name="p"), component_gates={"DRAExtendedResource": False}) as world:
         assert f"1 Insufficient {GPU}" in await world.unschedulable("p")
 
 
@@ -203,14 +198,12 @@ def test_classes_wake_pods_that_request_their_resources(old: Json | None, new: J
     assert hint(pod, Event(ClusterEvent.CLASS_ADD, old, new)) == wakes
 
 
-async def cluster_with_devices(world: World, devices: int = 1, **node: Any) -> None:
-    await world.add(named_class(), make_node("n", **node), make_slice("n", devices))
+def gpu_node(devices: int = 1, **node: Any) -> tuple[Json, ...]:
+    return named_class(), make_node("n", **node), make_slice("n", devices)
 
 
 async def test_the_claim_is_created_when_the_pod_is_bound_and_the_status_maps_containers_to_requests() -> None:
-    async with World("scheduler") as world:
-        await cluster_with_devices(world, 2)
-        await world.add(asking(2, name="p"))
+    async with scheduler_world(*gpu_node(2), asking(2, name="p")) as world:
         pod = await world.bound("p")
         (claim,) = await world.items(RESOURCE_CLAIMS)
         metadata, uid = claim["metadata"], pod["metadata"]["uid"]
@@ -229,8 +222,7 @@ async def test_the_claim_is_created_when_the_pod_is_bound_and_the_status_maps_co
 
 async def test_a_pod_gets_the_devices_of_a_finished_pod_whose_claim_the_controller_deletes() -> None:
     async with World("scheduler", "resourceclaim-controller", "garbage-collector-controller") as world:
-        await cluster_with_devices(world)
-        await world.add(asking(name="first"))
+        await world.add(*gpu_node(), asking(name="first"))
         first = await world.bound("first")
         await world.add(asking(name="second"))
         assert await world.unschedulable("second") == NO_DEVICES
@@ -241,16 +233,14 @@ async def test_a_pod_gets_the_devices_of_a_finished_pod_whose_claim_the_controll
 
 
 async def test_a_class_that_gets_the_name_later_wakes_the_pod() -> None:
-    async with World("scheduler") as world:
-        await world.add(make_node("n"), make_slice("n", 1), asking(name="p"))
+    async with scheduler_world(make_node("n"), make_slice("n", 1), asking(name="p")) as world:
         assert f"1 Insufficient {GPU}. no new claims to deallocate, preemption" in await world.unschedulable("p")
         await world.add(named_class())
         await world.bound("p")
 
 
 async def test_a_pod_on_a_node_that_lists_the_resource_gets_no_claim_for_it() -> None:
-    async with World("scheduler") as world:
-        await cluster_with_devices(world, extra={GPU: "4"})
+    async with scheduler_world(*gpu_node(extra={GPU: "4"})) as world:
         await world.add(make_claim("own"), asking(name="p", resourceClaims=[{"name": "g", "resourceClaimName": "own"}]))
         pod = await world.bound("p")
         assert [claim["metadata"]["name"] for claim in await world.items(RESOURCE_CLAIMS)] == ["own"]
@@ -261,8 +251,7 @@ async def test_a_failed_binding_deletes_the_claim_and_frees_its_devices(monkeypa
     async def refuse(*_: Any) -> None:
         raise StatusError(403, "Forbidden", "not here")
 
-    async with World("scheduler") as world:
-        await cluster_with_devices(world)
+    async with scheduler_world(*gpu_node()) as world:
         with monkeypatch.context() as patched:
             patched.setattr(Client, "bind", refuse)
             await world.add(asking(name="p"))
@@ -280,8 +269,7 @@ async def test_a_failed_creation_of_the_claim_is_reported_in_upstreams_words(mon
             raise StatusError(403, "Forbidden", "no claims today")
         return await create(self, kind, obj, **more)
 
-    async with World("scheduler") as world:
-        await cluster_with_devices(world)
+    async with scheduler_world(*gpu_node()) as world:
         monkeypatch.setattr(Client, "create", refuse)
         await world.add(asking(name="p"))
         text = 'running PreBind plugin "DynamicResources": create claim for extended resources ns/: no claims today'
@@ -289,8 +277,7 @@ async def test_a_failed_creation_of_the_claim_is_reported_in_upstreams_words(mon
 
 
 async def test_a_claim_left_from_an_earlier_attempt_is_replaced() -> None:
-    async with World("scheduler") as world:
-        await cluster_with_devices(world)
+    async with scheduler_world(*gpu_node()) as world:
         pod = await world.add(asking(name="p", schedulingGates=[{"name": "g"}]))
         left = special_claim(pod, "")
         del left["metadata"]["name"], left["metadata"]["uid"]

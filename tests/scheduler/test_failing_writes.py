@@ -17,7 +17,7 @@ from controllers.scheduler.framework.status import Rejection
 from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
 from controllers.scheduler.writes.pods import PodWriter
-from tests.scheduler.world import World, scheduled
+from tests.scheduler.world import World, scheduled, scheduler_world
 from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice
 from tests.support.virtual import passes
 
@@ -44,8 +44,9 @@ def with_claim(name: str, claim: str, **more: Any) -> Json:
     return make_pod(name, claims={"g": claim}, **more)
 
 
-async def one_gpu(world: World, *claims: str, **node: Any) -> None:
-    await world.add(make_device_class(), make_node("n1", **node), make_slice("n1", 1), *map(make_claim, claims))
+def gpu_node(**node: Any) -> tuple[Json, ...]:
+    """Build a node with a device, and a claim."""
+    return make_device_class(), make_node("n1", **node), make_slice("n1"), make_claim("c")
 
 
 @pytest.mark.parametrize("resource", ["resourceclaims", "resourceclaims/status"])
@@ -53,8 +54,7 @@ async def one_gpu(world: World, *claims: str, **node: Any) -> None:
 async def test_a_conflicting_write_of_a_claim_is_retried_four_times_with_the_latest_claim(
     resource: str, conflicts: int, works: bool
 ) -> None:
-    async with World("scheduler") as world:
-        await one_gpu(world, "c")
+    async with scheduler_world(*gpu_node()) as world:
         rules = faults(world, fails("update", resource, 409, conflicts))
         await world.add(with_claim("p", "c"))
         await world.bound("p")
@@ -79,8 +79,7 @@ async def test_a_failed_write_is_reported_and_the_pod_is_retried_with_the_releas
     verb: str, resource: str, text: str
 ) -> None:
     """The node has room for one pod and one device. Neither may stay reserved."""
-    async with World("scheduler") as world:
-        await one_gpu(world, "c", cpu="1")
+    async with scheduler_world(*gpu_node(cpu="1")) as world:
         faults(world, fails(verb, resource))
         await world.add(with_claim("p", "c", requests={"cpu": "1"}))
         pod = await world.until(PODS, "ns/p", lambda p: scheduled(p).get("status") == "False")
@@ -92,8 +91,7 @@ async def test_a_failed_write_is_reported_and_the_pod_is_retried_with_the_releas
 
 
 async def test_a_pod_gets_the_node_of_one_whose_binding_failed() -> None:
-    async with World("scheduler") as world:
-        await world.add(make_node("n1", cpu="1"))
+    async with scheduler_world(make_node("n1", cpu="1")) as world:
         # The binding of the first pod is slow, so that the second pod finds the node full meanwhile.
         faults(world, Rule(id="slow", match=Match(resource="pods/binding", name="a"), status=500, latency=20, count=1))
         await world.add(make_pod("a", requests={"cpu": "1"}))
@@ -114,8 +112,7 @@ async def test_a_pod_gets_the_node_of_one_whose_binding_failed() -> None:
     ],
 )
 async def test_a_claim_that_another_client_changed_meanwhile_is_not_written(change: str, text: str) -> None:
-    async with World("scheduler") as world:
-        await one_gpu(world, "c")
+    async with scheduler_world(*gpu_node()) as world:
         # The first write of the scheduler fails with a conflict a second later. By then the claim has changed.
         faults(world, Rule(id="slow", match=Match(verb="update", resource="resourceclaims/status"), status=409,
                            latency=1, count=1))  # fmt: skip
@@ -139,8 +136,7 @@ async def test_a_claim_that_another_client_changed_meanwhile_is_not_written(chan
 
 
 async def test_a_reservation_whose_release_fails_is_used_by_the_next_attempt() -> None:
-    async with World("scheduler") as world:
-        await one_gpu(world, "c")
+    async with scheduler_world(*gpu_node()) as world:
         faults(world, fails("create", "pods/binding"),
                Rule(id="g", match=Match(verb="patch", resource="resourceclaims/status"), status=500, count=1))  # fmt: skip
         await world.add(with_claim("p", "c"))
@@ -209,8 +205,7 @@ async def test_reservations_are_released_when_a_later_plugin_rejects_the_pod(
     # A plugin need not have an unreserve.
     light = Plugin(name="Light", pre_filter=lambda pod: pod.name, reserve=lambda *_: None)
     async with World(plugins=(light, plugin.plugin)) as world:
-        await one_gpu(world, "c", cpu="1")
-        await world.add(with_claim("p", "c", requests={"cpu": "1"}))
+        await world.add(*gpu_node(cpu="1"), with_claim("p", "c", requests={"cpu": "1"}))
         pod = await world.until(PODS, "ns/p", lambda p: scheduled(p).get("status") == "False")
         assert scheduled(pod)["reason"] == reason
         assert scheduled(pod)["message"].startswith(text)

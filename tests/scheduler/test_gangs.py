@@ -6,7 +6,7 @@ from typing import Any
 
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import NODES, POD_GROUPS, PODS
-from tests.scheduler.world import World, scheduled
+from tests.scheduler.world import World, scheduled, scheduler_world
 from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_pod_group, make_slice
 from tests.support.virtual import passes
 
@@ -53,8 +53,7 @@ async def test_no_pod_of_a_gang_is_bound_until_all_fit() -> None:
         await world.bound("other")
         await world.client.delete(PODS, "other", "ns", grace_period=0)
         await world.add(make_node("n2", cpu="1"))
-        for name in "abc":
-            await world.bound(name)
+        await world.bound(*"abc")
         assert (await condition(world))["status"] == "True"
 
 
@@ -69,8 +68,7 @@ async def test_without_the_gate_pods_of_a_gang_are_bound_one_by_one() -> None:
 
 
 async def test_pods_of_a_gang_wait_for_their_group_and_for_each_other() -> None:
-    async with World("scheduler", gates=GATES) as world:
-        await world.add(make_node("n1"), member("a"))
+    async with scheduler_world(make_node("n1"), member("a"), gates=GATES) as world:
         await passes(30)
         await world.add(make_pod_group(count=2))
         await passes(30)
@@ -103,8 +101,7 @@ async def test_members_share_a_claim_that_their_placement_allocates() -> None:
 
 
 async def test_a_failed_attempt_of_a_gang_leaves_its_devices_to_other_pods() -> None:
-    async with World("scheduler", gates=GATES) as world:
-        await world.add(make_device_class(), make_node("n1"), make_slice("n1", 1))
+    async with scheduler_world(make_device_class(), make_node("n1"), make_slice("n1", 1), gates=GATES) as world:
         await world.add(make_claim("a"), make_claim("b"), make_claim("other"))
         await world.add(make_pod_group(count=2), *(member(name, claims={"d": name}) for name in "ab"))
         await passes(20)

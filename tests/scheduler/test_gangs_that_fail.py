@@ -11,7 +11,7 @@ from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
 from tests.scheduler.test_configuration import document, profile
 from tests.scheduler.test_gangs import BY_RACK, GATES, TOPOLOGY, condition, member, nodes, verdict
-from tests.scheduler.world import World, scheduled
+from tests.scheduler.world import World, scheduled, scheduler_world
 from tests.support.objects import make_node, make_pod_group
 from tests.support.virtual import passes
 
@@ -109,8 +109,7 @@ async def test_a_group_without_feasible_placements_waits_for_a_node_label() -> N
 
 
 async def test_a_member_that_is_being_deleted_is_not_tried_with_the_others() -> None:
-    async with World("scheduler", gates=GATES) as world:
-        await world.add(*(member(name, finalizers=["example.com/held"]) for name in "ab"))
+    async with scheduler_world(*(member(name, finalizers=["example.com/held"]) for name in "ab"), gates=GATES) as world:
         await world.client.delete(PODS, "a", "ns")
         await world.add(make_pod_group(count=1), make_node("n1"))
         assert await world.node_of("b") == "n1"

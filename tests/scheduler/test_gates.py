@@ -19,7 +19,7 @@ from controllers.scheduler.state.pod_info import PodInfo
 from controllers.workloads.daemonset.nodes import Eligibility
 from tests.scheduler.cluster import Cluster
 from tests.scheduler.situations import priority_class
-from tests.scheduler.world import World
+from tests.scheduler.world import World, scheduler_world
 from tests.support.objects import info, make_claim, make_device_class, make_node, make_pod, make_request, make_slice
 from tests.support.virtual import passes
 
@@ -78,8 +78,7 @@ def test_a_node_must_declare_the_features_that_a_pod_needs_if_the_gate_is_on() -
 @pytest.mark.parametrize("on", [True, False])
 async def test_pod_level_requests_count_if_the_gate_is_on(on: bool) -> None:
     gates = {"PodLevelResources": on, "InPlacePodLevelResourcesVerticalScaling": on}
-    async with World("scheduler", component_gates=gates) as world:
-        await world.add(make_node("n", cpu="2"))
+    async with scheduler_world(make_node("n", cpu="2"), component_gates=gates) as world:
         await world.add(make_pod("p", requests={"cpu": "1"}, resources={"requests": {"cpu": "2"}}))
         await world.bound("p")
         await world.add(make_pod("q", requests={"cpu": "500m"}, resources={"requests": {"cpu": "3"}}))
@@ -107,18 +106,14 @@ def prioritized(cluster: Cluster) -> PodInfo:
     """Build a pod that prefers a big device. Only n1 has one."""
     cluster.allocator.inventory.upsert_class(make_device_class())
     for name, size in (("n0", "small"), ("n1", "big")):
-        item = make_slice(name, 1, attributes={"size": {"string": size}})
-        cluster.allocator.inventory.upsert_slice(item)
-        cluster.reach.set_slice(item)
+        cluster.publish(make_slice(name, 1, attributes={"size": {"string": size}}))
 
     def alternative(size: str) -> Json:
         selector = {"cel": {"expression": f"device.attributes['gpu.example.com'].size == '{size}'"}}
-        return {"name": size, "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1,
-                "selectors": [selector]}  # fmt: skip
+        return {"name": size, **make_request(selectors=[selector])["exactly"]}
 
-    claim = make_claim("claim")
-    claim["spec"]["devices"]["requests"] = [{"name": "r", "firstAvailable": [alternative("big"), alternative("small")]}]
-    cluster.claims.added(claim)
+    request = {"name": "r", "firstAvailable": [alternative("big"), alternative("small")]}
+    cluster.claims.added(make_claim("claim", requests=[request]))
     return info(claims={"g": "claim"})
 
 

@@ -61,8 +61,7 @@ async def test_the_group_evicts_as_few_pods_as_it_needs_and_is_bound_as_a_whole(
         waiting = [scheduled(await world.pod(f"m{n}"))["message"] for n in range(2)]
         why = f"2 Insufficient cpu. no new claims to deallocate, {NOT_ALONE}"
         assert all(text.endswith(why) for text in waiting)
-        for name in ("m0", "m1"):
-            await world.bound(name)
+        await world.bound("m0", "m1")
         # Three cores of four on each node: beside a member one core is left, which is what the smallest asks for.
         assert await left(world) == ["d"]
         assert (await condition(world))["status"] == "True"
@@ -119,8 +118,7 @@ async def test_pods_protected_by_a_budget_are_evicted_last() -> None:
         await place(world, kept, low("other", "4", priorityClassName="more"))
         await world.add(budget("b", "kept", 0))
         await add_gang(world, "2")
-        for name in ("m0", "m1"):
-            await world.bound(name)
+        await world.bound("m0", "m1")
         assert await left(world) == ["kept"]
 
 

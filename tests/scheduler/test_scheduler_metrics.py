@@ -18,10 +18,10 @@ from controllers.scheduler.queue.queue import SchedulingQueue
 from controllers.scheduler.queue.queued_pod import QueuedPod, SubQueue
 from controllers.scheduler.state.nodes import Cache
 from tests.scheduler.situations import priority_class
-from tests.scheduler.test_extended_resources import asking, cluster_with_devices
+from tests.scheduler.test_extended_resources import asking, gpu_node
 from tests.scheduler.test_gangs import GATES, member
 from tests.scheduler.test_generated_claims import forbid_claims
-from tests.scheduler.world import World
+from tests.scheduler.world import World, scheduler_world
 from tests.support.objects import info, make_node, make_pod, make_pod_group
 from tests.support.virtual import passes
 
@@ -87,8 +87,7 @@ async def test_a_pod_is_counted_in_every_queue_it_enters_and_its_time_starts_wit
 
 
 async def test_preemption_and_the_points_of_attempts_are_counted() -> None:
-    async with World("scheduler") as world:
-        await world.add(make_node("n1", cpu="1"), priority_class("high", 100))
+    async with scheduler_world(make_node("n1", cpu="1"), priority_class("high", 100)) as world:
         await world.add(make_pod("low", requests={"cpu": "1"}, terminationGracePeriodSeconds=0))
         await world.bound("low")
         await world.add(make_pod("high", requests={"cpu": "1"}, priorityClassName="high"))
@@ -105,8 +104,7 @@ async def test_preemption_and_the_points_of_attempts_are_counted() -> None:
 
 
 async def test_the_time_of_plugins_is_measured_in_one_of_ten_attempts() -> None:
-    async with World("scheduler") as world:
-        await world.add(make_node("n1", cpu="16"))
+    async with scheduler_world(make_node("n1", cpu="16")) as world:
         for number in range(19):
             await world.add(make_pod(f"p{number}", requests={"cpu": "100m"}))
             await world.bound(f"p{number}")
@@ -116,8 +114,7 @@ async def test_the_time_of_plugins_is_measured_in_one_of_ten_attempts() -> None:
 
 
 async def test_a_prefilter_that_rejects_a_pod_is_counted_by_its_status() -> None:
-    async with World("scheduler") as world:
-        await world.add(make_node("n1"), make_pod("plain"))
+    async with scheduler_world(make_node("n1"), make_pod("plain")) as world:
         await world.bound("plain")
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}
         await world.add(make_pod("claiming", volumes=[volume]))
@@ -130,8 +127,7 @@ async def test_a_prefilter_that_rejects_a_pod_is_counted_by_its_status() -> None
 
 
 async def test_a_retry_after_the_timeout_is_counted_as_such() -> None:
-    async with World("scheduler") as world:
-        await world.add(make_node("small", cpu="1"), make_pod("large", requests={"cpu": "2"}))
+    async with scheduler_world(make_node("small", cpu="1"), make_pod("large", requests={"cpu": "2"})) as world:
         await world.unschedulable("large")
         await passes(400)
         timeout = 'queue_incoming_pods_total{queue="active",event="UnschedulableTimeout"} 1'
@@ -182,16 +178,13 @@ async def test_attempts_of_groups_are_counted_by_result() -> None:
 
 
 async def test_claims_for_extended_resources_are_counted() -> None:
-    async with World("scheduler") as world:
-        await cluster_with_devices(world)
-        await world.add(asking(name="p"))
+    async with scheduler_world(*gpu_node(), asking(name="p")) as world:
         await world.bound("p")
         assert samples(world, "resourceclaim_creates_total") == ['resourceclaim_creates_total{status="success"} 1']
 
 
 async def test_a_failed_creation_of_a_claim_is_counted() -> None:
-    async with World("scheduler") as world:
-        await cluster_with_devices(world)
+    async with scheduler_world(*gpu_node()) as world:
         await forbid_claims(world)
         await world.add(asking(name="p"))
         assert "create claim for extended resources ns/: " in await world.unschedulable("p")

@@ -11,7 +11,7 @@ import pytest
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import EVENTS, NODES, PODS, RESOURCE_CLAIMS
 from controllers.scheduler.writes.pods import PodWriter
-from tests.scheduler.world import World, scheduled
+from tests.scheduler.world import World, scheduled, scheduler_world
 from tests.support.objects import (
     make_claim,
     make_claim_template,
@@ -43,8 +43,7 @@ async def add_devices(world: World, *nodes: str, devices: int = 1) -> None:
 
 
 async def test_a_pod_is_bound_and_an_event_says_so() -> None:
-    async with World("scheduler") as world:
-        await world.add(make_node("n1"), make_pod("p"))
+    async with scheduler_world(make_node("n1"), make_pod("p")) as world:
         pod = await world.bound("p")
         assert pod["spec"]["nodeName"] == "n1"
         assert scheduled(pod)["status"] == "True"
@@ -60,8 +59,7 @@ async def test_a_pod_is_bound_and_an_event_says_so() -> None:
 
 
 async def test_a_finished_pod_frees_its_node() -> None:
-    async with World("scheduler") as world:
-        await world.add(make_node("n1", cpu="2"))
+    async with scheduler_world(make_node("n1", cpu="2")) as world:
         for name in ("p", "q"):
             await world.add(make_pod(name, requests={"cpu": "2"}))
         pod = await world.bound("p")
@@ -127,8 +125,7 @@ async def test_many_pods_that_share_a_claim_cause_no_conflicts() -> None:
         await world.bound("first")
         names = [f"p{number}" for number in range(40)]
         await asyncio.gather(*(world.add(with_claim(name)) for name in names))
-        for name in names:
-            await world.bound(name)
+        await world.bound(*names)
         events = await world.client.list(EVENTS, "ns")
         assert [event["note"] for event in events["items"] if event["reason"] == "FailedScheduling"] == []
         assert len((await world.claim("c"))["status"]["reservedFor"]) == 41
@@ -171,8 +168,7 @@ async def test_pods_with_templates_wait_for_claims_of_their_own() -> None:
     async with World("scheduler", "resourceclaim-controller") as world:
         await add_devices(world, "n1", devices=2)
         entry = {"name": "g", "resourceClaimTemplateName": "t"}
-        await world.add(*(make_pod(name, resourceClaims=[entry]) for name in "ab"))
-        await world.add(make_claim_template("t"))
+        await world.add(*(make_pod(name, resourceClaims=[entry]) for name in "ab"), make_claim_template("t"))
         for name in ("a", "b"):
             pod = await world.bound(name)
             [status] = pod["status"]["resourceClaimStatuses"]
@@ -182,8 +178,7 @@ async def test_pods_with_templates_wait_for_claims_of_their_own() -> None:
 
 
 async def test_a_pod_with_gates_is_not_tried_until_they_are_removed() -> None:
-    async with World("scheduler") as world:
-        await world.add(make_node("n1"), make_pod("gated", schedulingGates=[GATE]), make_pod("free"))
+    async with scheduler_world(make_node("n1"), make_pod("gated", schedulingGates=[GATE]), make_pod("free")) as world:
         await world.bound("free")
         gated = await world.pod("gated")
         assert not gated["spec"].get("nodeName")
@@ -192,8 +187,7 @@ async def test_a_pod_with_gates_is_not_tried_until_they_are_removed() -> None:
 
 
 async def test_pods_of_higher_priority_preempt_others() -> None:
-    async with World("scheduler") as world:
-        await world.add(make_node("n1", cpu="2"))
+    async with scheduler_world(make_node("n1", cpu="2")) as world:
         await world.add(make_pod("low", requests={"cpu": "2"}, priority=0, terminationGracePeriodSeconds=0))
         await world.bound("low")
         await world.add(make_pod("equal", requests={"cpu": "2"}, priority=0))
@@ -216,8 +210,7 @@ async def test_a_nomination_is_removed_where_preemption_does_not_help() -> None:
 
 
 async def test_a_label_of_a_pod_wakes_pods_with_affinity_to_it() -> None:
-    async with World("scheduler") as world:
-        await world.add(make_node("n1", labels={"zone": "a"}), make_pod("a"))
+    async with scheduler_world(make_node("n1", labels={"zone": "a"}), make_pod("a")) as world:
         await world.bound("a")
         await world.add(make_pod("p", affinity=near("x")))
         assert "didn't match pod affinity rules" in await world.unschedulable("p")
@@ -226,8 +219,7 @@ async def test_a_label_of_a_pod_wakes_pods_with_affinity_to_it() -> None:
 
 
 async def test_a_new_node_wakes_a_pod_that_fits_there() -> None:
-    async with World("scheduler") as world:
-        await world.add(make_node("small", cpu="1"))
+    async with scheduler_world(make_node("small", cpu="1")) as world:
         await world.add(make_pod("p", requests={"cpu": "2"}, tolerations=[{"operator": "Exists"}]))
         await world.unschedulable("p")
         await world.create(NODES, make_node("large"))
@@ -235,16 +227,14 @@ async def test_a_new_node_wakes_a_pod_that_fits_there() -> None:
 
 
 async def test_a_pod_is_bound_to_a_node_that_comes_later() -> None:
-    async with World("scheduler") as world:
-        await world.add(make_node("small", cpu="1"), make_pod("p", requests={"cpu": "2"}))
+    async with scheduler_world(make_node("small", cpu="1"), make_pod("p", requests={"cpu": "2"})) as world:
         assert await world.unschedulable("p") == f"{FULL}1 Preemption is not helpful for scheduling."
         await world.add(make_node("big", cpu="4"))
         assert await world.node_of("p") == "big"
 
 
 async def test_a_pod_of_another_scheduler_is_not_tried_but_counts_on_its_node() -> None:
-    async with World("scheduler") as world:
-        await world.add(make_node("n1", cpu="1"))
+    async with scheduler_world(make_node("n1", cpu="1")) as world:
         await world.add(make_pod("theirs", requests={"cpu": "1"}, schedulerName="other", nodeName="n1"))
         await world.add(make_pod("not-ours", schedulerName="other"), make_pod("ours", requests={"cpu": "1"}))
         assert "Insufficient cpu" in await world.unschedulable("ours")
@@ -252,8 +242,7 @@ async def test_a_pod_of_another_scheduler_is_not_tried_but_counts_on_its_node() 
 
 
 async def test_without_nodes_a_pod_is_unschedulable_and_retried_when_one_comes() -> None:
-    async with World("scheduler") as world:
-        await world.add(make_pod("p"))
+    async with scheduler_world(make_pod("p")) as world:
         assert await world.unschedulable("p") == "no nodes available to schedule pods"
         assert scheduled(await world.pod("p"))["reason"] == "Unschedulable"
         await world.add(make_node("n1"))
@@ -264,8 +253,7 @@ async def test_without_nodes_a_pod_is_unschedulable_and_retried_when_one_comes()
     ("release", "gates"), [("1.33", ""), ("1.33", "DynamicResourceAllocation=true"), ("1.34", ""), ("1.35", "")]
 )
 async def test_the_scheduler_works_with_the_api_of_older_releases(release: str, gates: str) -> None:
-    async with World("scheduler", release=release, gates=gates) as world:
-        await world.add(make_node("n1"), make_pod("plain"))
+    async with scheduler_world(make_node("n1"), make_pod("plain"), release=release, gates=gates) as world:
         await world.bound("plain")
         if release == "1.33" and not gates:
             return

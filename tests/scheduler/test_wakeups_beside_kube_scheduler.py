@@ -24,7 +24,8 @@ from controllers.runtime.client import Client
 from controllers.runtime.kinds import PODS
 from tests.scheduler.changesituations import Change, Changing, changes
 from tests.scheduler.test_beside_kube_scheduler import CONTROLLERS, KUBE_SCHEDULER, ROUNDS, SEEDS, client_of, ours
-from tests.scheduler.verdicts import bare, items, pod_verdict, prepare
+from tests.scheduler.verdicts import items, pod_verdict, prepare
+from tests.scheduler.world import bare
 from tests.support.patience import Deadline, ended
 from tests.support.ports import free_port
 from tests.support.wire import Child

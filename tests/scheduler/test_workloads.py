@@ -7,7 +7,7 @@ import pytest
 from apiserver.api.objects import Json
 from controllers.scheduler.preemption.default import Candidate, best_candidate
 from tests.scheduler.situations import controlled, priority_class, service
-from tests.scheduler.world import World
+from tests.scheduler.world import World, scheduler_world
 from tests.support.objects import info, make_node, make_pod
 
 KINDS = ("ReplicaSet", "StatefulSet", "ReplicationController", "Service")
@@ -39,8 +39,7 @@ def test_a_candidate_without_violations_of_budgets_is_better_than_one_with_less_
 
 
 async def test_a_preemptor_counts_once_and_leaves_the_rest_of_the_room_to_others() -> None:
-    async with World("scheduler") as world:
-        await world.add(priority_class("low", 1), priority_class("high", 2), make_node("n", cpu="2"))
+    async with scheduler_world(priority_class("low", 1), priority_class("high", 2), make_node("n", cpu="2")) as world:
         sizes = {"victim": ("low", "1250m"), "other": ("high", "750m"), "waiting": ("low", "750m"),
                  "preemptor": ("high", "500m")}  # fmt: skip
         for name, (priority, cpu) in sizes.items():

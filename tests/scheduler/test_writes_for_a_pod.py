@@ -13,7 +13,7 @@ from apiserver.api.objects import Json
 from controllers.runtime.kinds import NODES
 from tests.scheduler.groupsituations import GATES
 from tests.scheduler.situations import device_class
-from tests.scheduler.world import World
+from tests.scheduler.world import World, scheduler_world
 from tests.support.objects import make_claim_template, make_node, make_pod, make_pod_group, make_slice
 from tests.support.virtual import passes
 
@@ -62,8 +62,7 @@ async def test_a_pod_costs_as_many_writes_as_upstream(spec: Json, expected: dict
 
 
 async def test_pods_of_a_gang_cost_as_much_as_single_pods_and_one_status_of_the_group() -> None:
-    async with World("scheduler", gates=GATES) as world:
-        await world.add(make_node("n1"), make_pod_group("g", COUNT))
+    async with scheduler_world(make_node("n1"), make_pod_group("g", COUNT), gates=GATES) as world:
         await passes(1)
         before = count_writes(world)
         for number in range(COUNT):
@@ -75,8 +74,7 @@ async def test_pods_of_a_gang_cost_as_much_as_single_pods_and_one_status_of_the_
 
 async def test_a_failed_attempt_costs_a_condition_and_an_event() -> None:
     """A node change that may let the pod fit causes an attempt. Time causes none for five minutes."""
-    async with World("scheduler") as world:
-        await world.add(*(make_node(f"n{number}", cpu="1") for number in range(COUNT)))
+    async with scheduler_world(*(make_node(f"n{number}", cpu="1") for number in range(COUNT))) as world:
         before = count_writes(world)
         await world.add(make_pod("p", requests={"cpu": "2"}, nodeSelector={"fits": "yes"}))
         for number in range(COUNT):

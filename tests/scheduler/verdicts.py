@@ -12,20 +12,17 @@ from typing import NamedTuple
 from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import (
-    DEVICE_CLASSES,
     NAMESPACES,
-    NODES,
     PODS,
     RESOURCE_CLAIMS,
-    RESOURCE_SLICES,
     VOLUME_CLAIMS,
     VOLUMES,
     Kind,
     key_of,
 )
 from controllers.scheduler.dra.claim_state import results_of
-from tests.scheduler.situations import OTHERS, Situation
-from tests.scheduler.world import scheduled
+from tests.scheduler.situations import Situation
+from tests.scheduler.world import bare, create_node, kind_of, scheduled
 from tests.support.patience import patience
 
 #: Verdicts of kube-scheduler 1.36.2 by kind of situation. The seed of a situation is its position.
@@ -74,35 +71,22 @@ def same(found: Verdicts, expected: Verdicts, what: str) -> int:
     return compared
 
 
-def bare(obj: Json) -> Json:
-    metadata = {k: v for k, v in obj["metadata"].items() if k not in ("uid", "resourceVersion", "generation")}
-    return {**obj, "metadata": metadata}
-
-
 async def prepare(client: Client, situation: Situation) -> dict[str, str]:
     """Create everything but the pods. Return the uids of workload objects by name."""
     labels = {"resource.kubernetes.io/admin-access": "true"}
     await client.create(
         NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns", "labels": labels}}
     )
-    for kind, objects in (
-        (DEVICE_CLASSES, situation.classes),
-        (RESOURCE_SLICES, situation.slices),
-        (RESOURCE_CLAIMS, situation.claims),
-    ):
-        for obj in objects:
-            await client.create(kind, bare(obj))
+    for obj in (*situation.classes, *situation.slices, *situation.claims):
+        await client.create(kind_of(obj), bare(obj))
     for node in situation.nodes:
-        made = await client.create(NODES, bare(node))
-        made = await client.update(NODES, {**made, "spec": {**made.get("spec", {}), "taints": node["spec"]["taints"]}})
-        await client.update_status(NODES, {**made, "status": node["status"]})
+        await create_node(client, node)
     uids = {}
     for obj in situation.others:
-        kind = next(kind for kind in OTHERS if kind.kind == obj["kind"])
-        made = await client.create(kind, bare(obj))
+        made = await client.create(kind_of(obj), bare(obj))
         uids[made["metadata"]["name"]] = made["metadata"]["uid"]
         if "status" in obj:
-            await client.update_status(kind, {**made, "status": obj["status"]})
+            await client.update_status(kind_of(obj), {**made, "status": obj["status"]})
     await wait_for_storage(client)
     return uids
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -27,6 +27,24 @@ from tests.support.virtual import passes
 #: pod, so that a missed wake-up fails a test.
 _PATIENCE = 200
 _KINDS = {(kind.api_version, kind.kind): kind for kind in vars(kinds).values() if isinstance(kind, Kind)}
+
+
+def kind_of(obj: Json) -> Kind:
+    return _KINDS[obj["apiVersion"], obj["kind"]]
+
+
+def bare(obj: Json) -> Json:
+    """Return the object as a user would write it: without fields that the server sets."""
+    metadata = {k: v for k, v in obj["metadata"].items() if k not in ("uid", "resourceVersion", "generation")}
+    return {**obj, "metadata": metadata}
+
+
+async def create_node(client: Client, node: Json) -> None:
+    """Create a node and remove the taint that new nodes have."""
+    made = await client.create(NODES, bare(node))
+    spec = {**made.get("spec", {}), "taints": node["spec"].get("taints")}
+    made = await client.update(NODES, {**made, "spec": spec})
+    await client.update_status(NODES, {**made, "status": node["status"]})
 
 
 class World:
@@ -114,29 +132,23 @@ class World:
     async def create(self, kind: Kind, *objects: Json) -> Json:
         """Create objects of a kind as a user would write them. Return the last one as the server has it."""
         for obj in objects:
-            metadata = {k: v for k, v in obj["metadata"].items() if k not in ("uid", "resourceVersion", "generation")}
-            created = await self.client.create(kind, {**obj, "metadata": metadata})
+            created = await self.client.create(kind, bare(obj))
         return created
 
     async def add(self, *objects: Json) -> Json:
         """Create objects of any kind, nodes without the taint of new ones. Return the last one as the server has it."""
         added: Json = {}
         for obj in objects:
-            kind = _KINDS[obj["apiVersion"], obj["kind"]]
-            if kind == NODES:
-                await self.add_nodes(obj)
+            if obj["kind"] == "Node":
+                await create_node(self.client, obj)
             else:
-                added = await self.create(kind, obj)
+                added = await self.create(kind_of(obj), obj)
         return added
 
     async def add_nodes(self, *nodes: Json) -> None:
         """Create nodes and take off the taint that new nodes have."""
         for node in nodes:
-            made = await self.create(NODES, node)
-            made = await self.client.update(
-                NODES, {**made, "spec": {**made.get("spec", {}), "taints": node["spec"].get("taints")}}
-            )
-            await self.client.update_status(NODES, {**made, "status": node["status"]})
+            await create_node(self.client, node)
 
     async def until(self, kind: Kind, key: str, holds: Callable[[Json], object], within: float = _PATIENCE) -> Json:
         """Return the object with this key as soon as the condition holds for it. Raise AssertionError on timeout."""
@@ -153,8 +165,11 @@ class World:
             raise AssertionError(f"{kind} {key} did not become as expected; last seen: {seen[-1:]}") from None
         raise AssertionError("the watch ended")
 
-    async def bound(self, pod: str) -> Json:
-        return await self.until(PODS, f"ns/{pod}", lambda obj: obj["spec"].get("nodeName"))
+    async def bound(self, *names: str) -> Json:
+        """Wait until these pods are bound. Return the last one."""
+        for name in names:
+            pod = await self.until(PODS, f"ns/{name}", lambda obj: obj["spec"].get("nodeName"))
+        return pod
 
     async def node_of(self, pod: str) -> str:
         """Return the name of the node as soon as the pod is bound."""
@@ -176,6 +191,14 @@ class World:
     async def items(self, kind: Kind, namespace: str = "ns") -> list[Json]:
         found: list[Json] = (await self.client.list(kind, namespace))["items"]
         return found
+
+
+@asynccontextmanager
+async def scheduler_world(*objects: Json, **options: Any) -> AsyncIterator[World]:
+    """Run a cluster with a scheduler and these objects. The options are those of `World`."""
+    async with World("scheduler", **options) as world:
+        await world.add(*objects)
+        yield world
 
 
 def scheduled(pod: Json) -> Json:
