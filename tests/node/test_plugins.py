@@ -82,8 +82,10 @@ async def running(root: Path, **options: Any) -> AsyncIterator[RunningHost]:
 @asynccontextmanager
 async def connected(root: Path, **options: Any) -> AsyncIterator[tuple[RunningHost, DriverProcess]]:
     """Run a host with a connected driver."""
-    async with connected(root, **options) as (node, driver):
-        yield node, driver
+    async with running(root, **options) as node:
+        with DriverProcess(root, node.registry) as driver:
+            await node.connected()
+            yield node, driver
 
 
 @pytest.fixture
