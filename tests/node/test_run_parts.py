@@ -60,12 +60,12 @@ def of(kind: str, name: str, key: str = "", **more: Any) -> Json:
         ({"name": "V", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}, "u"),
         ({"name": "V", "valueFrom": {"fieldRef": {"fieldPath": "no"}}}, "unsupported fieldPath: no"),
         ({"name": "V"}, ""),
-        ({"name": "V", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}, "0"),
+        ({"name": "V", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}, "2"),
         ({"name": "V", "value": "$$(V)$(V)$"}, "$(V)$(V)$"),
     ],
 )
 def test_a_variable_comes_from_its_source(entry: Json, value: str | None) -> None:
-    container = {"name": "c", "env": [entry]}
+    container = {"name": "c", "env": [entry], "resources": {"limits": {"cpu": "1500m"}}}
     if value is not None and " " in value:
         with pytest.raises(ContainerError) as caught:
             environment(pod(), container, lookup)
