@@ -54,13 +54,13 @@ class BruteForce:
     def __init__(self, world: World, limit: int) -> None:
         self.world = world
         self.limit = limit
-        self.devices = self._ordered()
+        self.devices = self._sort_devices()
         self.picks: list[_Pick] = []
         self.backtracked = False
         self.alone = {use.device for use in world.uses if not use.share}
         self.everything: dict[int, list[_Candidate]] = {}
 
-    def _ordered(self) -> list[_Candidate]:
+    def _sort_devices(self) -> list[_Candidate]:
         pools: dict[DeviceID | tuple[str, str], list[Raw]] = {}
         for item in self.world.slices:
             spec = item["spec"]
@@ -107,7 +107,7 @@ class BruteForce:
     def _need(self, claim: Raw, exact: Raw) -> int:
         if exact["allocationMode"] == "ExactCount":
             return int(exact["count"])
-        found = [d for d in self.devices if self._selected(claim, exact, d) and self._room(exact, d)]
+        found = [d for d in self.devices if self._is_selected(claim, exact, d) and self._room(exact, d)]
         self.everything[id(exact)] = found
         return len(found)
 
@@ -176,7 +176,7 @@ class BruteForce:
             device = self.devices[i]
             if self._in_use(claim, exact, device):
                 continue
-            if not self._selected(self.world.claims[claim], exact, device) or not self._room(exact, device):
+            if not self._is_selected(self.world.claims[claim], exact, device) or not self._room(exact, device):
                 continue
             if not self._take(claim, name, parent, exact, device, must=False):
                 continue
@@ -201,7 +201,7 @@ class BruteForce:
             return claim in takers
         return device.id in self.alone or bool(takers)
 
-    def _selected(self, claim: Raw, exact: Raw, device: _Candidate) -> bool:
+    def _is_selected(self, claim: Raw, exact: Raw, device: _Candidate) -> bool:
         for selector in exact["selectors"]:
             found = verdict(selector["cel"]["expression"], device.raw)
             if isinstance(found, SelectorError):
@@ -256,7 +256,7 @@ class BruteForce:
         full_name = name if parent is None else f"{parent}/{name}"
         pick = _Pick(claim, full_name, parent, exact, device)
         for constraint in self.world.claims[claim]["spec"]["devices"]["constraints"]:
-            if not self._satisfied(constraint, pick):
+            if not self._is_satisfied(constraint, pick):
                 if must:
                     label = f"claim ns/{self.world.claims[claim]['metadata']['name']}, request {name}"
                     text = f"cannot add device {'/'.join(device.id)} because a claim constraint would not be satisfied"
@@ -267,7 +267,7 @@ class BruteForce:
         self.picks.append(pick)
         return True
 
-    def _satisfied(self, constraint: Raw, pick: _Pick) -> bool:
+    def _is_satisfied(self, constraint: Raw, pick: _Pick) -> bool:
         def counts(item: _Pick) -> bool:
             wanted = constraint["requests"]
             return item.claim == pick.claim and (not wanted or item.request in wanted or item.parent in wanted)

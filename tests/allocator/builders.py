@@ -80,7 +80,7 @@ def allocate(*slices: Json, requests: Sequence[Json] = (), **features: Any) -> A
     return pod_with(make_allocator(*slices, features=Features(**features)), *requests).allocate(NODE)
 
 
-def picked(allocations: list[Json] | None) -> list[str] | None:
+def devices_of(allocations: list[Json] | None) -> list[str] | None:
     """Return the devices of all claims as `pool/device`."""
     if allocations is None:
         return None

@@ -14,10 +14,10 @@ from controllers.allocator.selectors import Path, SelectorError, Selectors, Verd
 from tests.allocator.builders import (
     NODE,
     device,
+    devices_of,
     make_allocator,
     make_claim,
     occupy,
-    picked,
     pod_with,
     record_calls,
     request,
@@ -84,10 +84,10 @@ def test_the_caches_of_a_view_are_bounded(name: str, monkeypatch: pytest.MonkeyP
     for number in range(6):
         tolerations = [{"key": f"k{number}", "operator": "Exists"}]
         plain = request("r", 1, "kind in a", *["any"] * number, tolerations=tolerations)
-        assert picked(pod_with(made, plain).allocate(NODE)) == [f"s/t{number}"]
+        assert devices_of(pod_with(made, plain).allocate(NODE)) == [f"s/t{number}"]
         sizes.append(len(table(made)))
         large = request("r", capacity={"requests": {"memory": str(14 + number)}})
-        assert picked(pod_with(made, large).allocate(NODE)) == ["s/z"]
+        assert devices_of(pod_with(made, large).allocate(NODE)) == ["s/z"]
         sizes.append(len(table(made)))
     assert max(sizes) == 4
 
@@ -102,7 +102,7 @@ def test_views_and_parsed_selectors_of_nodes_are_bounded(monkeypatch: pytest.Mon
     for number, zone in enumerate(zones * 2):
         node = {"metadata": {"name": f"node-{number}", "labels": {"zone": zone}}}
         got = pod_with(made, request("r", 2)).allocate(node)
-        assert picked(got) == ["everywhere/d", f"s-{zone}/d"]
+        assert devices_of(got) == ["everywhere/d", f"s-{zone}/d"]
         known = made.inventory
         sizes.append((len(known._shared_views), len(known._parsed_by_identity), len(known._parsed)))
     assert [max(column) for column in zip(*sizes, strict=True)] == [2, 2, 1]
@@ -209,4 +209,4 @@ def _hard_search(
     searches = record_calls(monkeypatch, "controllers.allocator.search.Search.run")
     monkeypatch.setattr(search, "EASY_STEPS", -1)
     found = pod_with(make_allocator(*slices), *requests, constraints=constraints).allocate(NODE, lambda: None)
-    return picked(found), searches[0][0].steps
+    return devices_of(found), searches[0][0].steps

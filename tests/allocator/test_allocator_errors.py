@@ -12,8 +12,8 @@ from tests.allocator.builders import (
     allocate,
     device,
     device_class,
+    devices_of,
     make_allocator,
-    picked,
     pod_with,
     request,
     slice_of,
@@ -59,7 +59,7 @@ def test_an_empty_constraint_is_an_error_after_those_of_the_requests() -> None:
 
 def test_an_error_counts_only_if_the_search_reaches_the_device() -> None:
     slices = slice_of("s", device("a", kind="a"), device("b", kind="b"))
-    assert picked(allocate(slices, requests=[request("r", 1, "fails b")])) == ["s/a"]
+    assert devices_of(allocate(slices, requests=[request("r", 1, "fails b")])) == ["s/a"]
     with pytest.raises(AllocationError, match=r"claim ns/c: selector #0: CEL runtime error: no such key: b"):
         allocate(slices, requests=[request("r", 2, "fails b")])
 

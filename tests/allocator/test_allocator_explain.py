@@ -14,10 +14,10 @@ from tests.allocator.builders import (
     NODE,
     device,
     device_class,
+    devices_of,
     make_allocator,
     make_claim,
     occupy,
-    picked,
     pod_with,
     request,
     slice_of,
@@ -241,7 +241,7 @@ def test_a_shared_device_of_a_pool_with_overdrawn_counters_is_unusable() -> None
     devices, _ = pool_of(hungry("a", 3), shared)
     allocator = make_allocator(devices, slice_of("z", pool="p", count=2, sharedCounters=counters))
     pod = pod_with(allocator)
-    assert picked(pod.allocate(NODE)) == ["p/b"]
+    assert devices_of(pod.allocate(NODE)) == ["p/b"]
     use(allocator, {"driver": "driver", "pool": "p", "device": "a"})
     assert pod.allocate(NODE) is None
     assert "1 is in a pool with overdrawn counters" in pod.explain(NODE).text

@@ -16,9 +16,9 @@ from tests.allocator.builders import (
     allocate,
     device,
     device_class,
+    devices_of,
     make_allocator,
     make_claim,
-    picked,
     pod_with,
     request,
     slice_of,
@@ -36,36 +36,36 @@ def test_pools_are_sorted_by_driver_and_name_and_those_with_binding_conditions_c
     other = slice_of("y", device("y"))
     bound = slice_of("a", device("a1"), device("a2", bindingConditions=["ready"]))
     got = allocate(plain, bound, other, requests=[request("r", 4)])
-    assert picked(got) == ["y/y", "z/z", "a/a1", "a/a2"]
+    assert devices_of(got) == ["y/y", "z/z", "a/a1", "a/a2"]
 
 
 def test_slices_of_a_pool_are_sorted_by_name() -> None:
     first, second = (slice_of(name, device(name), pool="p", count=2) for name in ("s1", "s2"))
-    assert picked(allocate(second, first)) == ["p/s1"]
+    assert devices_of(allocate(second, first)) == ["p/s1"]
 
 
 def test_an_older_generation_is_ignored_and_an_incomplete_newer_one_hides_the_pool() -> None:
     old = slice_of("old", device("old"), pool="p", generation=1)
-    assert picked(allocate(old, slice_of("new", device("new"), pool="p", generation=2))) == ["p/new"]
+    assert devices_of(allocate(old, slice_of("new", device("new"), pool="p", generation=2))) == ["p/new"]
     assert allocate(old, slice_of("new", device("new"), pool="p", generation=2, count=2)) is None
 
 
 def test_a_newer_generation_for_another_node_only_counts_when_the_older_one_is_incomplete() -> None:
     newer = slice_of("new", device("new"), pool="p", generation=2, count=2, nodeName="node-2")
-    assert picked(allocate(slice_of("old", device("old"), pool="p"), newer)) == ["p/old"]
+    assert devices_of(allocate(slice_of("old", device("old"), pool="p"), newer)) == ["p/old"]
     assert allocate(slice_of("old", device("old"), pool="p", count=2), newer) is None
 
 
 def test_slices_for_other_nodes_complete_a_pool() -> None:
     here = slice_of("here", device("here"), pool="p", count=2)
     there = slice_of("there", device("there"), pool="p", count=2, nodeName="node-2")
-    assert picked(allocate(here, there)) == ["p/here"]
+    assert devices_of(allocate(here, there)) == ["p/here"]
     assert allocate(here) is None
 
 
 def test_an_invalid_pool_is_an_error_only_without_a_result() -> None:
     broken = slice_of("broken", device("twice"), device("twice"))
-    assert picked(allocate(broken, slice_of("fine", device("d")))) == ["fine/d"]
+    assert devices_of(allocate(broken, slice_of("fine", device("d")))) == ["fine/d"]
     with pytest.raises(AllocationError, match="invalid resource pools were encountered") as caught:
         allocate(broken)
     assert caught.value.scope == "node"
@@ -76,13 +76,13 @@ def test_all_devices_needs_toleration_of_the_taints_of_each() -> None:
     everything = request("r", 0, allocationMode="All")
     assert allocate(tainted, requests=[everything]) is None
     everything["exactly"]["tolerations"] = [{"key": "k", "operator": "Exists"}]
-    assert picked(allocate(tainted, requests=[everything])) == ["s/d", "s/e"]
+    assert devices_of(allocate(tainted, requests=[everything])) == ["s/d", "s/e"]
 
 
 def test_all_devices_needs_every_pool_to_be_complete() -> None:
     everything = request("r", 0, allocationMode="All")
     good, partial = slice_of("good", device("d")), slice_of("part", device("e"), count=2)
-    assert picked(allocate(good, requests=[everything])) == ["good/d"]
+    assert devices_of(allocate(good, requests=[everything])) == ["good/d"]
     text = "claim ns/c, request r: asks for all devices, but resource pool driver/part is currently being updated"
     with pytest.raises(AllocationError) as caught:
         allocate(good, partial, requests=[everything])
@@ -170,19 +170,19 @@ def wants(*amounts: str) -> list[Json]:
 )
 def test_the_shares_of_a_device_do_not_exceed_its_capacity(amounts: list[str], devices: list[str] | None) -> None:
     shared = slice_of("s", memory("d", "4Gi"), memory("e", "4Gi"))
-    assert picked(allocate(shared, requests=wants(*amounts))) == devices
+    assert devices_of(allocate(shared, requests=wants(*amounts))) == devices
 
 
 def test_a_device_that_is_too_small_is_skipped() -> None:
     shared = slice_of("s", memory("small", "4Gi"), memory("large", "8Gi"))
-    assert picked(allocate(shared, requests=wants("6Gi"))) == ["s/large"]
+    assert devices_of(allocate(shared, requests=wants("6Gi"))) == ["s/large"]
 
 
 def test_all_devices_are_all_with_enough_capacity() -> None:
     shared = slice_of("s", memory("small", "4Gi"), memory("large", "8Gi"), memory("larger", "16Gi"))
     [wanted] = wants("6Gi")
     wanted["exactly"] |= {"allocationMode": "All", "count": 0}
-    assert picked(allocate(shared, requests=[wanted])) == ["s/large", "s/larger"]
+    assert devices_of(allocate(shared, requests=[wanted])) == ["s/large", "s/larger"]
 
 
 RANGE = {"min": "1Gi", "max": "4Gi", "step": "1Gi"}
@@ -236,11 +236,11 @@ def test_devices_of_other_nodes_consume_counters_of_the_pool() -> None:
     shared = slice_of("z", pool="p", count=3, sharedCounters=counters, allNodes=True)
     allocator = make_allocator(part("here", "node-1"), part("there", "node-2"), shared)
     pod = pod_with(allocator)
-    assert picked(pod.allocate(NODE)) == ["p/here"]
+    assert devices_of(pod.allocate(NODE)) == ["p/here"]
     allocator.allocated.put("another", [DeviceUse(("driver", "p", "there"))])
     assert pod.allocate(NODE) is None
     allocator.allocated.put("another", [])
-    assert picked(pod.allocate(NODE)) == ["p/here"]
+    assert devices_of(pod.allocate(NODE)) == ["p/here"]
 
 
 def test_a_selector_distinguishes_nodes_while_one_slice_has_it() -> None:
@@ -249,7 +249,7 @@ def test_a_selector_distinguishes_nodes_while_one_slice_has_it() -> None:
     found = {}
     for number in ("1", "2"):
         node = {"metadata": {"name": f"node-{number}", "labels": {"zone": number}}}
-        found[number] = picked(pod_with(allocator).allocate(node))
+        found[number] = devices_of(pod_with(allocator).allocate(node))
     assert found == {"1": ["t/d"], "2": None}
 
 
@@ -277,7 +277,7 @@ def test_values_are_compared_with_their_types(
     row = slice_of("s", *({"name": f"d{number}", **item} for number, item in enumerate(found)))
     allocator = make_allocator(row, features=Features(list_type_attributes=lists))
     pod = pod_with(allocator, request("r", 2), constraints=[{f"{constraint}Attribute": "driver/numa"}])
-    assert picked(pod.allocate(NODE)) == devices
+    assert devices_of(pod.allocate(NODE)) == devices
 
 
 @pytest.mark.parametrize(
@@ -337,24 +337,24 @@ def test_an_allocation_without_requests_succeeds() -> None:
 def test_an_alternative_without_devices_is_skipped() -> None:
     none = {"name": "n", "firstAvailable": [{**request("s", 0)["exactly"], "name": "s"}]}
     row = slice_of("s", device("a"), device("b"))
-    assert picked(allocate(row, requests=[request("r0"), none, request("r1")])) == ["s/a", "s/b"]
+    assert devices_of(allocate(row, requests=[request("r0"), none, request("r1")])) == ["s/a", "s/b"]
 
 
 def test_a_disabled_gate_removes_its_devices_or_its_rule() -> None:
     tainted = slice_of("s", device("d", taints=[{"key": "k", "effect": "NoSchedule"}]))
     assert allocate(tainted) is None
-    assert picked(allocate(tainted, device_taints=False)) == ["s/d"]
+    assert devices_of(allocate(tainted, device_taints=False)) == ["s/d"]
     bound = slice_of("s", device("d", bindingConditions=["ready"]))
     assert allocate(bound)[0]["devices"]["results"][0]["bindingConditions"] == ["ready"]
     assert allocate(bound, binding_conditions=False) is None
     shared = slice_of("s", device("d", allowMultipleAllocations=True))
-    assert picked(allocate(shared, requests=[request("a"), request("b")])) == ["s/d", "s/d"]
+    assert devices_of(allocate(shared, requests=[request("a"), request("b")])) == ["s/d", "s/d"]
     assert allocate(shared, requests=[request("a"), request("b")], consumable_capacity=False) is None
     counting = device("d", consumesCounters=[{"counterSet": "s", "counters": {"x": {"value": "1"}}}])
     parts = slice_of("s", counting, pool="p"), slice_of("t", device("e"), pool="q")
-    assert picked(allocate(*parts, partitionable_devices=False)) == ["q/e"]
+    assert devices_of(allocate(*parts, partitionable_devices=False)) == ["q/e"]
     apart = slice_of("s", device("d", nodeName="node-1"), perDeviceNodeSelection=True)
-    assert picked(allocate(apart)) == ["s/d"]
+    assert devices_of(allocate(apart)) == ["s/d"]
     assert allocate(apart, partitionable_devices=False) is None
 
 

@@ -27,7 +27,7 @@ class Answer:
     error: str = ""
 
 
-def expected(world: World, limit: int) -> tuple[Answer, Outcome | None]:
+def search_all(world: World, limit: int) -> tuple[Answer, Outcome | None]:
     try:
         outcome = BruteForce(world, limit).run()
     except Failure as failure:
@@ -65,7 +65,7 @@ def test_every_result_is_the_first_one_in_order(features: frozenset[str], monkey
     monkeypatch.setattr(view, "_CHUNK", 1)
     for seed in range(SEEDS):
         world = make_world(random.Random(f"{sorted(features)} {seed}"), features)
-        want, _ = expected(world, limit)
+        want, _ = search_all(world, limit)
         for search_is, steps in (("plain", 10**9), ("pruned", -1)):
             monkeypatch.setattr(search, "EASY_STEPS", steps)
             assert answer(world) == want, f"seed {seed}, {search_is}"
@@ -77,7 +77,7 @@ def test_every_result_is_the_first_one_with_many_features(
     rng: random.Random, features: frozenset[str], hard: bool
 ) -> None:
     world = make_world(rng, features - {"limit"})
-    want, _ = expected(world, RESULTS_LIMIT)
+    want, _ = search_all(world, RESULTS_LIMIT)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "EASY_STEPS", -1 if hard else 10**9)
         assert answer(world) == want
@@ -88,7 +88,7 @@ def test_at_least_30_percent_of_the_worlds_need_backtracking() -> None:
     for features in SETS:
         for seed in range(5):
             world = make_world(random.Random(f"{sorted(features)} {seed}"), features)
-            _, outcome = expected(world, 4 if "limit" in features else 32)
+            _, outcome = search_all(world, 4 if "limit" in features else 32)
             if outcome is not None:
                 total += 1
                 backtracked += outcome.backtracked

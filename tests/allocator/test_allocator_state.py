@@ -19,10 +19,10 @@ from tests.allocator.builders import (
     NODE,
     device,
     device_class,
+    devices_of,
     make_allocator,
     make_claim,
     occupy,
-    picked,
     pod_with,
     record_calls,
     request,
@@ -69,11 +69,11 @@ def test_events_lead_to_the_results_of_a_fresh_allocator(seed: int) -> None:
         if isinstance(got[0], list) and rng.random() < 0.7:
             for claim, allocation in zip(wanted, got[0], strict=True):
                 name = f"taken-{rng.randint(0, 6)}"
-                claims[name] = _allocated(claim, name, allocation)
+                claims[name] = _with_allocation(claim, name, allocation)
                 kept.allocated.upsert_claim(claims[name])
 
 
-def _allocated(claim: Json, name: str, allocation: Json) -> Json:
+def _with_allocation(claim: Json, name: str, allocation: Json) -> Json:
     metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}"}
     return {**claim, "metadata": metadata, "status": {"allocation": allocation}}
 
@@ -96,12 +96,12 @@ def test_an_assumed_allocation_counts_until_the_claim_is_observed_without_it() -
     first, second = (make_claim(name, [request("r")]) for name in ("first", "second"))
     [result] = allocator.for_pod([first]).allocate(NODE) or []
     allocator.allocated.assume(first, result)
-    assert picked(allocator.for_pod([second]).allocate(NODE)) == ["s/b"]
+    assert devices_of(allocator.for_pod([second]).allocate(NODE)) == ["s/b"]
     allocator.allocated.upsert_claim({**first, "status": {"allocation": result}})
     allocator.allocated.forget(first)
-    assert picked(allocator.for_pod([second]).allocate(NODE)) == ["s/b"]
+    assert devices_of(allocator.for_pod([second]).allocate(NODE)) == ["s/b"]
     allocator.allocated.upsert_claim(first)
-    assert picked(allocator.for_pod([second]).allocate(NODE)) == ["s/a"]
+    assert devices_of(allocator.for_pod([second]).allocate(NODE)) == ["s/a"]
 
 
 def test_the_share_of_an_assumed_claim_is_not_counted_again_when_it_is_observed() -> None:
@@ -138,7 +138,7 @@ def test_a_reader_behind_the_log_reads_everything_again() -> None:
     allocator = make_allocator(slice_of("s", device("a"), device("b")))
     claim = make_claim("c", [request("r")])
     pod = allocator.for_pod([make_claim("next", [request("r")])])
-    assert picked(pod.allocate(NODE)) == ["s/a"]
+    assert devices_of(pod.allocate(NODE)) == ["s/a"]
     used = {"devices": {"results": [{"driver": "driver", "pool": "s", "device": "a"}]}}
     for _ in range(15_000):
         allocator.allocated.assume(claim, used)
@@ -146,7 +146,7 @@ def test_a_reader_behind_the_log_reads_everything_again() -> None:
     allocator.allocated.assume(claim, used)
     assert allocator.allocated.log_start > 0
     assert allocator.allocated.position == 30_001
-    assert picked(pod.allocate(NODE)) == ["s/b"]
+    assert devices_of(pod.allocate(NODE)) == ["s/b"]
 
 
 def test_a_change_of_one_node_keeps_the_views_of_others() -> None:
@@ -170,15 +170,15 @@ def test_a_change_of_labels_changes_the_slices_of_a_node() -> None:
     allocator = make_allocator(slice_of("s", device("d"), nodeSelector=selector))
     pod = pod_with(allocator)
     assert pod.allocate(NODE) is None
-    assert picked(pod.allocate({"metadata": {"name": "node-1", "labels": {"zone": "b"}}})) == ["s/d"]
+    assert devices_of(pod.allocate({"metadata": {"name": "node-1", "labels": {"zone": "b"}}})) == ["s/d"]
 
 
 def test_a_changed_class_changes_the_result_for_a_pod() -> None:
     allocator = make_allocator(slice_of("s", device("a", kind="a"), device("b", kind="b")))
     pod = pod_with(allocator)
-    assert picked(pod.allocate(NODE)) == ["s/a"]
+    assert devices_of(pod.allocate(NODE)) == ["s/a"]
     allocator.inventory.upsert_class(device_class("all", "kind in b"))
-    assert picked(pod.allocate(NODE)) == ["s/b"]
+    assert devices_of(pod.allocate(NODE)) == ["s/b"]
     allocator.inventory.remove_class("all")
     assert pod.prefilter() is not None
     with pytest.raises(AllocationError, match="could not retrieve device class all"):
@@ -191,7 +191,7 @@ def test_claims_are_planned_once_for_all_nodes_and_again_after_a_change_of_class
     plans = record_calls(monkeypatch, "controllers.allocator.allocator.make_plan")
     allocator = make_allocator(slice_of("s", device("a")))
     pod = pod_with(allocator)
-    assert picked(pod.allocate(NODE)) == ["s/a"]
+    assert devices_of(pod.allocate(NODE)) == ["s/a"]
     assert pod.allocate(OTHER) is None
     assert len(plans) == 1
     allocator.inventory.upsert_class(device_class("all", "kind in b"))
@@ -244,10 +244,10 @@ def test_the_other_slices_of_a_node_and_of_a_pool_stay_when_one_is_removed() -> 
     allocator = make_allocator(*two, slice_of("c", device("c")))
     pod = pod_with(allocator)
     allocator.inventory.remove_slice("a")
-    assert picked(pod.allocate(NODE)) == ["c/c"]
+    assert devices_of(pod.allocate(NODE)) == ["c/c"]
     allocator.inventory.upsert_slice(two[0])
     all_three = pod_with(allocator, request("r", 3))
-    assert sorted(picked(all_three.allocate(NODE)) or []) == ["c/c", "p/a", "p/b"]
+    assert sorted(devices_of(all_three.allocate(NODE)) or []) == ["c/c", "p/a", "p/b"]
 
 
 def test_all_devices_are_those_with_capacity_left_at_each_allocation() -> None:
@@ -255,33 +255,33 @@ def test_all_devices_are_those_with_capacity_left_at_each_allocation() -> None:
     allocator = make_allocator(slice_of("s", *shared, device("without")))
     every = request("r", 0, allocationMode="All", capacity={"requests": {"memory": "3"}})
     pod = allocator.for_pod([make_claim("every", [every])])
-    assert picked(pod.allocate(NODE)) == ["s/a", "s/b"]
+    assert devices_of(pod.allocate(NODE)) == ["s/a", "s/b"]
     one = make_claim("one", [request("r", capacity={"requests": {"memory": "2"}})])
     occupy(allocator, one)
-    assert picked(pod.allocate(NODE)) == ["s/b"]
+    assert devices_of(pod.allocate(NODE)) == ["s/b"]
 
 
 def test_nodes_share_a_view_while_no_selector_distinguishes_them() -> None:
     allocator = make_allocator(slice_of("s", device("d"), allNodes=True))
     inventory, nodes = allocator.inventory, [{"metadata": {"name": n, "labels": {"zone": n}}} for n in ("a", "b")]
 
-    def shared() -> bool:
+    def share_view() -> bool:
         first, second = (inventory.view(node) for node in nodes)
         return first is second
 
     zones = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
-    assert shared()
+    assert share_view()
     for name in ("t", "u"):
         inventory.upsert_slice(slice_of(name, device("d"), nodeSelector=zones))
-        assert not shared()
+        assert not share_view()
     inventory.upsert_slice(slice_of("t", device("d"), allNodes=True))
-    assert not shared()
+    assert not share_view()
     inventory.remove_slice("u")
-    assert shared()
+    assert share_view()
     inventory.upsert_slice(slice_of("u", device("d"), nodeSelector=zones))
-    assert not shared()
+    assert not share_view()
     inventory.upsert_slice(slice_of("u", device("d"), nodeName="elsewhere"))
-    assert shared()
+    assert share_view()
 
 
 def test_a_slice_can_move_to_other_nodes_and_pools() -> None:
@@ -296,7 +296,7 @@ def test_a_slice_can_move_to_other_nodes_and_pools() -> None:
     )
     for fields, here, there in moves:
         allocator.inventory.upsert_slice(slice_of("s", device("d"), **fields))
-        assert (picked(pod.allocate(NODE)), picked(pod.allocate(OTHER))) == (here, there)
+        assert (devices_of(pod.allocate(NODE)), devices_of(pod.allocate(OTHER))) == (here, there)
     allocator.inventory.remove_slice("s")
     allocator.inventory.remove_slice("never there")
     assert (pod.allocate(NODE), pod.allocate(OTHER)) == (None, None)
@@ -332,5 +332,5 @@ def test_many_changes_of_capacity_keep_the_cache_right(monkeypatch: pytest.Monke
     for number in range(20):
         used, free = ("a", "b") if number % 2 else ("b", "a")
         allocator.allocated.put("another", [DeviceUse(("driver", "s", used), "1", (("memory", 2 * 10**9),))])
-        assert picked(pod.allocate(NODE)) == [f"s/{free}"]
+        assert devices_of(pod.allocate(NODE)) == [f"s/{free}"]
         assert len(allocator.inventory.view(NODE)._capacity_changes) <= 2 * 2 + 1

@@ -13,9 +13,9 @@ from tests.allocator.builders import (
     allocate,
     device,
     device_class,
+    devices_of,
     make_allocator,
     make_claim,
-    picked,
     pod_with,
     request,
     slice_of,
@@ -107,7 +107,7 @@ def test_an_invalid_node_selector_of_a_device_is_reported_without_its_owner() ->
     """The slice has a device for the node, so that it counts, and one with an invalid selector."""
     devices = [device("a", nodeName="node-1"), device("b", nodeSelector=NEAR)]
     made = make_allocator(slice_of("s", *devices, nodeName=None, perDeviceNodeSelection=True))
-    assert picked(pod_with(made).allocate(NODE)) == ["s/a"]
+    assert devices_of(pod_with(made).allocate(NODE)) == ["s/a"]
     with pytest.raises(AllocationError) as caught:
         pod_with(made, request("r", 2)).allocate(NODE)
     assert caught.value.text.startswith("failed to parse node selector ")
@@ -133,7 +133,7 @@ def test_all_devices_excludes_those_without_their_gate_or_with_too_little(
     slices = [slice_of("y", mine, pool="p")]
     if "consumesCounters" in mine and not features:
         slices = [slice_of("y", mine, pool="p", count=2), counters("x")]
-    assert picked(allocate(*slices, requests=[wanted], **features)) == found
+    assert devices_of(allocate(*slices, requests=[wanted], **features)) == found
 
 
 def in_cel(*slices: Json) -> Allocator:
@@ -150,7 +150,7 @@ def select(expression: str, *devices: Json) -> list[str] | str | None:
         got = in_cel(slice_of("s", *devices)).for_pod([make_claim("c", [request("r", 1, expression)])]).allocate(NODE)
     except AllocationError as error:
         return error.text
-    return picked(got)
+    return devices_of(got)
 
 
 def test_expressions_read_attributes_capacity_and_allow_multiple_allocations() -> None:

@@ -101,14 +101,14 @@ def test_a_captured_node_is_a_profile_for_others(
     assert main(["profiles", "capture", "n1", "-o", str(file), f"--kubeconfig={kube.kubeconfig}"]) == 0
     kube.add_node("n2", profile=str(file))
 
-    def published(node: str) -> list[Json]:
+    def list_published(node: str) -> list[Json]:
         slices = [item["spec"] for item in kube.list("resourceslices") if item["spec"].get("nodeName") == node]
         return sorted((d for spec in slices for d in spec.get("devices") or ()), key=lambda d: str(d["name"]))
 
-    wait_until(lambda: len(published("n2")) == len(published("n1")), "the devices of the second node")
-    odd, *others = reversed(published("n2"))
+    wait_until(lambda: len(list_published("n2")) == len(list_published("n1")), "the devices of the second node")
+    odd, *others = reversed(list_published("n2"))
     assert odd["attributes"] == {"text": {"string": "{i} of n2"}}
-    assert others == list(reversed(published("n1")[:-1]))
+    assert others == list(reversed(list_published("n1")[:-1]))
     assert main(["profiles", "capture", "n3", f"--kubeconfig={kube.kubeconfig}"]) == 2
     assert "no ResourceSlice of node n3: nothing to capture" in capsys.readouterr().err
 

@@ -42,7 +42,7 @@ def claims_of(pod: Json) -> list[str]:
     return [name for name in found if name]
 
 
-def runs(pod: Json | None) -> bool:
+def is_running(pod: Json | None) -> bool:
     """Return whether a pod is bound and not finished."""
     return pod is not None and "nodeName" in pod["spec"] and (pod.get("status") or {}).get("phase") not in _OVER
 
@@ -52,7 +52,7 @@ def users(claim: Json) -> set[str]:
     return {user["uid"] for user in (claim.get("status") or {}).get("reservedFor") or ()}
 
 
-def protected(claim: Json) -> bool:
+def is_protected(claim: Json) -> bool:
     """Return whether a claim has its finalizer."""
     return FINALIZER in (claim["metadata"].get("finalizers") or ())
 
@@ -91,13 +91,13 @@ class Books:
     def _pod(self, key: str, pod: Json, record: Record) -> list[str]:
         before = self._pods.get(key)
         _set(self._pods, key, pod, record)
-        if record.deleted or not runs(pod) or runs(before):
+        if record.deleted or not is_running(pod) or is_running(before):
             return []
         uid, namespace = pod["metadata"]["uid"], pod["metadata"]["namespace"]
         problems = []
         for name in claims_of(pod):
             claim = self._claims.get(f"{namespace}/{name}")
-            if claim is None or uid not in users(claim) or not protected(claim):
+            if claim is None or uid not in users(claim) or not is_protected(claim):
                 problems.append(f"bound without claim {name}")
         return problems + self._room(pod["spec"]["nodeName"])
 
@@ -105,7 +105,7 @@ class Books:
         node = self._nodes.get(name)
         if node is None:
             return [f"node {name} is not there"]
-        held = [pod for pod in self._pods.values() if runs(pod) and pod["spec"]["nodeName"] == name]
+        held = [pod for pod in self._pods.values() if is_running(pod) and pod["spec"]["nodeName"] == name]
         used = sum(pod_requests(pod).get("cpu", 0) for pod in held)
         room = pod_requests({"spec": {"containers": [{"resources": {"requests": node["status"]["allocatable"]}}]}})
         problems = [f"node {name} has {room['cpu']}m of cpu, and {used}m are in use"] if used > room["cpu"] else []
@@ -120,8 +120,8 @@ class Books:
         else:
             self._cache.added(claim)
             mine = users(claim)
-            if not protected(claim) and any(
-                runs(pod) and pod["metadata"]["uid"] in mine for pod in self._pods.values()
+            if not is_protected(claim) and any(
+                is_running(pod) and pod["metadata"]["uid"] in mine for pod in self._pods.values()
             ):
                 problems.append("in use, and without its finalizer")
         held: dict[DeviceID, list[str]] = {}
@@ -141,7 +141,9 @@ class Books:
         if before is None or not (lost := users(before) - (users(now) if now and devices_of(now) else set())):
             return []
         mine = {pod["metadata"]["uid"]: pod for key, pod in self._pods.items() if key.startswith(f"{namespace}/")}
-        return [f"taken from pod {mine[uid]['metadata']['name']}, which runs" for uid in lost if runs(mine.get(uid))]
+        return [
+            f"taken from pod {mine[uid]['metadata']['name']}, which runs" for uid in lost if is_running(mine.get(uid))
+        ]
 
     def leaks(self) -> list[str]:
         """Return problems at the end, when all pods have been deleted."""

@@ -36,7 +36,7 @@ class Change:
 
 
 @dataclass
-class Changing:
+class ChangingSituation:
     """The initial situation, and the changes in their order."""
 
     situation: Situation = field(default_factory=Situation)
@@ -169,9 +169,9 @@ def _volume_change(rng: random.Random) -> Change:
     return Change("delete", VOLUME_CLAIMS, name)
 
 
-def changes(rng: random.Random) -> Changing:
+def changes(rng: random.Random) -> ChangingSituation:
     """Generate two nodes, some devices and five pods, then ten changes. The server rejects a few of them."""
-    found = Changing()
+    found = ChangingSituation()
     there = found.situation
     there.classes = [device_class("gpu", GPU)]
     there.nodes = [_node(rng, number) for number in range(2)]

@@ -42,7 +42,7 @@ def _device(rng: random.Random, name: str, *, plain: bool, conditions: bool) -> 
 def _slices(rng: random.Random, node: str, *, parts: bool, conditions: bool) -> list[Json]:
     """Build the pool of a node. With `parts` its devices may share counters."""
 
-    def published(number: int, slices: int, **fields: Any) -> Json:
+    def make_item(number: int, slices: int, **fields: Any) -> Json:
         pool = {"name": node, "generation": 1, "resourceSliceCount": slices}
         metadata = {"name": f"slice-{node}-{number}"}
         spec = {"driver": DRIVER, "nodeName": node, "pool": pool, **fields}
@@ -50,13 +50,13 @@ def _slices(rng: random.Random, node: str, *, parts: bool, conditions: bool) -> 
 
     devices = [_device(rng, f"gpu-{number}", plain=parts, conditions=conditions) for number in range(rng.randint(1, 4))]
     if not parts or rng.random() < 0.3:
-        return [published(0, 1, devices=devices)]
+        return [make_item(0, 1, devices=devices)]
     for device in devices:
         if not device.get("allowMultipleAllocations"):
             value = {"value": str(rng.randint(1, 2))}
             device["consumesCounters"] = [{"counterSet": "card", "counters": {"parts": value}}]
     counters = [{"name": "card", "counters": {"parts": {"value": str(rng.randint(1, 3))}}}]
-    return [published(0, 2, devices=devices), published(1, 2, sharedCounters=counters)]
+    return [make_item(0, 2, devices=devices), make_item(1, 2, sharedCounters=counters)]
 
 
 def _exactly(rng: random.Random) -> Json:

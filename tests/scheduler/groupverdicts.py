@@ -47,7 +47,7 @@ async def _verdict(client: Client, group: Json, preempting: bool) -> Json:
         pods = await items(client, PODS, "ns")
         return [pod for pod in pods if (pod["spec"].get("schedulingGroup") or {}).get("podGroupName") == of]
 
-    async def settled() -> tuple[Json, list[Json]] | None:
+    async def find_verdict() -> tuple[Json, list[Json]] | None:
         condition = await _condition(client, name)
         pods = await members()
         if len(pods) < minimum:
@@ -61,7 +61,7 @@ async def _verdict(client: Client, group: Json, preempting: bool) -> Json:
         return (condition, pods) if condition and decided else None
 
     deadline, late = Deadline(), Deadline(_LEFT_BEHIND)
-    while (found := await settled()) is None:
+    while (found := await find_verdict()) is None:
         assert not deadline.passed, f"group {name} is not decided"
         await asyncio.sleep(0.02)
     condition, pods = found

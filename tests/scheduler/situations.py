@@ -132,7 +132,7 @@ def priorities_and_budgets(rng: random.Random) -> Situation:
     return found
 
 
-def controlled(kind: str, name: str, app: str) -> Json:
+def make_controller(kind: str, name: str, app: str) -> Json:
     template = {"metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     if kind == "ReplicationController":
         spec: Json = {"replicas": 0, "selector": {"app": app}, "template": template}
@@ -161,7 +161,7 @@ def spread_by_default(rng: random.Random) -> Situation:
     for app in "xy":
         kind = rng.choice(kinds)
         if kind:
-            found.others.append(service("s" + app, app) if kind == "Service" else controlled(kind, "o" + app, app))
+            found.others.append(service("s" + app, app) if kind == "Service" else make_controller(kind, "o" + app, app))
     owners = {item["metadata"]["name"][1]: item for item in found.others if item["kind"] != "Service"}
     for number in range(rng.randint(3, 7)):
         app = rng.choice("xy")

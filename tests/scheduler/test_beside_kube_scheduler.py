@@ -49,14 +49,14 @@ pytestmark = [
 ]
 
 
-def served(gates: str) -> list[str]:
+def server_flags(gates: str) -> list[str]:
     """Return the flags of a server with these gates."""
     return [f"--feature-gates={gates}", "--runtime-config=api/all=true"] if gates else []
 
 
 @asynccontextmanager
 async def ours(directory: Path, configuration: Json | None = None, gates: str = "") -> AsyncIterator[Client]:
-    flags = [f"--controllers=scheduler,{CONTROLLERS}", f"--kubeconfig={directory}/ours.conf", *served(gates)]
+    flags = [f"--controllers=scheduler,{CONTROLLERS}", f"--kubeconfig={directory}/ours.conf", *server_flags(gates)]
     if configuration is not None:
         (directory / "ours.yaml").write_text(yaml.safe_dump(configuration))
         flags.append(f"--config={directory}/ours.yaml")
@@ -70,7 +70,7 @@ async def theirs(directory: Path, configuration: Json | None = None, gates: str 
     assert KUBE_SCHEDULER is not None
     config = directory / "theirs.conf"
     with (
-        Child(directory / "theirs", f"--controllers={CONTROLLERS}", f"--kubeconfig={config}", *served(gates)),
+        Child(directory / "theirs", f"--controllers={CONTROLLERS}", f"--kubeconfig={config}", *server_flags(gates)),
         (directory / "kube-scheduler.log").open("w") as log,
     ):
         flags = ["--leader-elect=false", "--kube-api-qps=5000", "--kube-api-burst=5000", f"--kubeconfig={config}"]
@@ -130,7 +130,7 @@ async def test_both_schedulers_score_the_capacity_for_volumes(tmp_path: Path) ->
 
 
 async def test_both_schedulers_call_an_extender(tmp_path: Path) -> None:
-    def labelled(rng: random.Random) -> Situation:
+    def with_labels(rng: random.Random) -> Situation:
         found = devices_and_resources(rng)
         for pod in found.pods:
             refused = {key: f"n{rng.randint(0, 2)}" for key in ("off", "never") if rng.random() < 0.5}
@@ -139,7 +139,7 @@ async def test_both_schedulers_call_an_extender(tmp_path: Path) -> None:
 
     with extender() as served:
         asked = {"urlPrefix": served.url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 2}
-        situations = [labelled(random.Random(seed)) for seed in SEEDS]
+        situations = [with_labels(random.Random(seed)) for seed in SEEDS]
         await compare(tmp_path, situations, document(extenders=[asked]))
 
 

@@ -34,7 +34,7 @@ def result(device: str = "gpu-0", *conditions: str, fails: tuple[str, ...] = (),
     return made
 
 
-def allocated(*results: Json, **more: Any) -> Json:
+def allocation(*results: Json, **more: Any) -> Json:
     return {"allocation": {"devices": {"results": list(results)}, **more}}
 
 
@@ -52,21 +52,21 @@ FAILED = 'device binding failed: claim=c, reason=R, message="M"'
     ("status", "expected"),
     [
         ({}, (False, "")),
-        (allocated(), (True, "")),
-        (allocated(result()), (True, "")),
-        (allocated(NEEDS), (False, "")),
-        ({**allocated(NEEDS), "devices": [device_status(one="True", two="True")]}, (True, "")),
-        ({**allocated(NEEDS), "devices": [device_status(one="True")]}, (False, "")),
-        ({**allocated(NEEDS), "devices": [device_status(one="True", two="False")]}, (False, "")),
-        ({**allocated(NEEDS), "devices": [device_status(one="True", two="True", broken="False")]}, (True, "")),
-        ({**allocated(NEEDS), "devices": [device_status(one="True", two="True", burnt="True")]}, (False, FAILED)),
-        ({**allocated(NEEDS), "devices": [device_status(broken="True")]}, (False, FAILED)),
-        ({**allocated(NEEDS), "devices": [device_status("gpu-1", one="True", two="True")]}, (False, "")),
-        ({**allocated(NEEDS), "devices": [device_status(pool="n1", one="True", two="True")]}, (False, "")),
-        ({**allocated(result(), NEEDS), "devices": [device_status(one="True", two="True")]}, (True, "")),
-        ({**allocated(result(), NEEDS)}, (False, "")),
-        ({**allocated(NEEDS, result("gpu-1", "up")), "devices": [device_status(one="True", two="True")]}, (False, "")),
-        ({**allocated(NEEDS, result("gpu-1", "up")), "devices": [device_status(one="True", two="True"), device_status("gpu-1", up="True")]},
+        (allocation(), (True, "")),
+        (allocation(result()), (True, "")),
+        (allocation(NEEDS), (False, "")),
+        ({**allocation(NEEDS), "devices": [device_status(one="True", two="True")]}, (True, "")),
+        ({**allocation(NEEDS), "devices": [device_status(one="True")]}, (False, "")),
+        ({**allocation(NEEDS), "devices": [device_status(one="True", two="False")]}, (False, "")),
+        ({**allocation(NEEDS), "devices": [device_status(one="True", two="True", broken="False")]}, (True, "")),
+        ({**allocation(NEEDS), "devices": [device_status(one="True", two="True", burnt="True")]}, (False, FAILED)),
+        ({**allocation(NEEDS), "devices": [device_status(broken="True")]}, (False, FAILED)),
+        ({**allocation(NEEDS), "devices": [device_status("gpu-1", one="True", two="True")]}, (False, "")),
+        ({**allocation(NEEDS), "devices": [device_status(pool="n1", one="True", two="True")]}, (False, "")),
+        ({**allocation(result(), NEEDS), "devices": [device_status(one="True", two="True")]}, (True, "")),
+        ({**allocation(result(), NEEDS)}, (False, "")),
+        ({**allocation(NEEDS, result("gpu-1", "up")), "devices": [device_status(one="True", two="True")]}, (False, "")),
+        ({**allocation(NEEDS, result("gpu-1", "up")), "devices": [device_status(one="True", two="True"), device_status("gpu-1", up="True")]},
          (True, "")),
     ],
 )  # fmt: skip
@@ -76,7 +76,7 @@ def test_a_claim_is_ready_when_all_its_devices_are(status: Json, expected: tuple
 
 @pytest.mark.parametrize(
     ("status", "has"),
-    [({}, False), (allocated(result()), False), (allocated(result(), NEEDS), True), (allocated(), False)],
+    [({}, False), (allocation(result()), False), (allocation(result(), NEEDS), True), (allocation(), False)],
 )
 def test_a_claim_has_binding_conditions_if_one_of_its_devices_has(status: Json, has: bool) -> None:
     assert has_binding_conditions(make_claim("c", **status)) is has
@@ -84,7 +84,7 @@ def test_a_claim_has_binding_conditions_if_one_of_its_devices_has(status: Json, 
 
 @pytest.mark.parametrize(
     ("before", "after", "freed"),
-    [({}, {}, False), ({}, allocated(), False), (allocated(), {}, True), (allocated(), allocated(), False)],
+    [({}, {}, False), ({}, allocation(), False), (allocation(), {}, True), (allocation(), allocation(), False)],
 )
 def test_devices_are_freed_when_an_allocation_is_removed(before: Json, after: Json, freed: bool) -> None:
     assert is_deallocation(make_claim("c", **before), make_claim("c", **after)) is freed
@@ -93,7 +93,7 @@ def test_devices_are_freed_when_an_allocation_is_removed(before: Json, after: Js
 def test_a_claim_without_a_status_frees_nothing_and_is_not_ready() -> None:
     bare = {key: value for key, value in make_claim("c").items() if key != "status"}
     assert not is_deallocation(bare, bare)
-    assert is_deallocation(make_claim("c", **allocated()), bare)
+    assert is_deallocation(make_claim("c", **allocation()), bare)
     assert readiness(bare) == (False, "")
     assert not has_binding_conditions(bare)
 
@@ -112,11 +112,11 @@ def is_woken(cluster: Cluster, pod: PodInfo, event: Event) -> bool:
     [
         (None, MINE, True),
         (None, OTHERS, False),
-        (MINE, make_claim("claim", **allocated()), True),
+        (MINE, make_claim("claim", **allocation()), True),
         (MINE, MINE, False),
-        (OTHERS, make_claim("other", **allocated()), False),
-        (make_claim("other", **allocated()), OTHERS, True),
-        (make_claim("other", **allocated()), make_claim("other", **allocated(), reservedFor=[]), False),
+        (OTHERS, make_claim("other", **allocation()), False),
+        (make_claim("other", **allocation()), OTHERS, True),
+        (make_claim("other", **allocation()), make_claim("other", **allocation(), reservedFor=[]), False),
         (make_claim("claim", reservedFor=[]), make_claim("claim", reservedFor=[{"uid": "x"}]), True),
         (OTHERS, None, True),
     ],
@@ -179,7 +179,7 @@ def test_a_node_scores_higher_for_earlier_alternatives() -> None:
 @pytest.mark.parametrize(("chosen", "points"), [("r/s3", 8), ("r/s2", 7), ("r/s1", 6), ("r", 0)])
 def test_an_allocated_claim_adds_the_score_of_its_alternative_on_every_node(chosen: str, points: int) -> None:
     cluster = devices(3, 2)
-    cluster.claims.added(first_available("claim", 3, 2, 1, **allocated(result(request=chosen))))
+    cluster.claims.added(first_available("claim", 3, 2, 1, **allocation(result(request=chosen))))
     cluster.claims.added(first_available("other", 2, 1))
     assert scores(cluster, with_claim()) == {"n0": points, "n1": points}
     both = info(resourceClaims=[{"name": n, "resourceClaimName": n} for n in ("claim", "other")])
@@ -193,7 +193,7 @@ def test_pods_with_equal_requests_have_equal_shapes() -> None:
     cluster = devices(3)
     for name, count in (("a", 1), ("b", 1), ("c", 2)):
         cluster.claims.added(make_claim(name, count=count))
-    cluster.claims.added(make_claim("taken", **allocated(result())))
+    cluster.claims.added(make_claim("taken", **allocation(result())))
     shapes = {name: prefilter(cluster, with_claim(name)).shape for name in ("a", "b", "c", "taken")}
     assert shapes["a"] == shapes["b"] != shapes["c"]
     assert shapes["a"] is not None
@@ -204,7 +204,7 @@ def test_pods_with_equal_requests_have_equal_shapes() -> None:
 def test_an_invalid_node_selector_ends_the_attempt() -> None:
     cluster = devices(1)
     broken = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Like", "values": ["b"]}]}]}
-    cluster.claims.added(make_claim("claim", **allocated(result(), nodeSelector=broken)))
+    cluster.claims.added(make_claim("claim", **allocation(result(), nodeSelector=broken)))
     with pytest.raises(PluginError):
         cluster.devices.prefilter(with_claim())
 
@@ -219,14 +219,14 @@ def test_an_unsupported_request_type_ends_the_attempt() -> None:
 @pytest.mark.parametrize(
     ("conditions", "status", "age", "available"),
     [
-        (True, allocated(NEEDS), 0, True),
-        (True, allocated(NEEDS), 599, True),
-        (True, allocated(NEEDS), 601, False),
-        (True, {**allocated(NEEDS), "devices": [device_status(one="True", two="True")]}, 601, True),
-        (True, {**allocated(NEEDS), "devices": [device_status(broken="True")]}, 0, False),
-        (True, allocated(result()), 601, True),
-        (False, allocated(NEEDS), 601, True),
-        (False, {**allocated(NEEDS), "devices": [device_status(broken="True")]}, 0, True),
+        (True, allocation(NEEDS), 0, True),
+        (True, allocation(NEEDS), 599, True),
+        (True, allocation(NEEDS), 601, False),
+        (True, {**allocation(NEEDS), "devices": [device_status(one="True", two="True")]}, 601, True),
+        (True, {**allocation(NEEDS), "devices": [device_status(broken="True")]}, 0, False),
+        (True, allocation(result()), 601, True),
+        (False, allocation(NEEDS), 601, True),
+        (False, {**allocation(NEEDS), "devices": [device_status(broken="True")]}, 0, True),
     ],
 )
 async def test_an_allocation_whose_devices_failed_or_timed_out_is_unavailable(
@@ -244,8 +244,8 @@ async def test_an_allocation_whose_devices_failed_or_timed_out_is_unavailable(
 
 
 def test_an_allocation_without_a_timestamp_does_not_time_out() -> None:
-    assert devices(1).devices.timed_out(make_claim("c", **allocated(NEEDS, allocationTimestamp=LONG_AGO)))
-    assert not devices(1).devices.timed_out(make_claim("c", **allocated(NEEDS)))
+    assert devices(1).devices.timed_out(make_claim("c", **allocation(NEEDS, allocationTimestamp=LONG_AGO)))
+    assert not devices(1).devices.timed_out(make_claim("c", **allocation(NEEDS)))
 
 
 def test_a_search_beyond_its_time_limit_ends_the_attempt() -> None:
@@ -294,7 +294,7 @@ def test_the_verdict_of_a_node_is_cached_for_claims_with_equal_requests(monkeypa
     cluster = devices(1)
     for name, count in (("a", 2), ("b", 2), ("c", 1)):
         cluster.claims.added(make_claim(name, count=count))
-    cluster.claims.added(make_claim("taken", **allocated(result())))
+    cluster.claims.added(make_claim("taken", **allocation(result())))
     for name in ("a", "b", "c", "c", "taken", "taken"):
         cluster.evaluator.rejection(cluster.cycle(with_claim(name), prefiltered=True), cluster.cache.list()[0])
     assert evaluated == ["a", "c", "taken", "taken"]
@@ -305,9 +305,9 @@ def test_an_allocation_counts_until_the_last_pod_that_shares_it_releases_it() ->
     cluster.claims.added(claim)
     changes: list[tuple[bool, ...]] = []
     cluster.claims.on_change(lambda *both: changes.append(tuple(bool((c or {}).get("status")) for c in both)))
-    allocation = allocated(result())["allocation"]
+    written = allocation(result())["allocation"]
     device = (DRIVER, "n0", "gpu-0")
-    cluster.claims.allocate(claim, allocation)
+    cluster.claims.allocate(claim, written)
     cluster.claims.share(claim)
     cluster.claims.release(claim)
     assert cluster.allocator.allocated.is_used(device)
@@ -318,7 +318,7 @@ def test_an_allocation_counts_until_the_last_pod_that_shares_it_releases_it() ->
     cluster.claims.release(claim)
     assert changes == [(True, False)]
     cluster.claims.begin_group()
-    cluster.claims.allocate(claim, allocation)
+    cluster.claims.allocate(claim, written)
     cluster.claims.release(claim)
     assert not cluster.allocator.allocated.is_used(device)
     # A placement that was only tried for a group is no change.

@@ -39,11 +39,11 @@ def profile(plugins: Json | None = None, name: str = "default-scheduler", **args
     return {"schedulerName": name, "plugins": plugins or {}, "pluginConfig": config}
 
 
-def named(*names: str) -> list[Json]:
+def names(*names: str) -> list[Json]:
     return [{"name": name} for name in names]
 
 
-def arranged(plugins: Json) -> tuple[Plugin, ...]:
+def plugins_of(plugins: Json) -> tuple[Plugin, ...]:
     cluster = Cluster()
     settings = parse(document(profile(plugins))).profiles[0]
     return arrange(default_plugins(PluginDependencies(cache=cluster.cache, devices=cluster.devices)), settings)
@@ -53,7 +53,7 @@ def arguments(**args: Any) -> Arguments:
     return read_arguments(parse(document(profile(None, **args))).profiles[0], ENABLED)
 
 
-def configured(*nodes: Json, **args: Any) -> Cluster:
+def cluster_with(*nodes: Json, **args: Any) -> Cluster:
     """Build a cluster whose plugins have these arguments."""
     return Cluster(*nodes, arguments=arguments(**args))
 
@@ -61,7 +61,7 @@ def configured(*nodes: Json, **args: Any) -> Cluster:
 def test_an_empty_configuration_means_the_defaults() -> None:
     assert parse(document()) == Configuration()
     expected = [(plugin.name, plugin.weight) for plugin in Cluster().evaluator.plugins]
-    assert [(plugin.name, plugin.weight) for plugin in arranged({})] == expected
+    assert [(plugin.name, plugin.weight) for plugin in plugins_of({})] == expected
     assert arguments() == arguments(DynamicResources={"filterTimeout": None}) == Arguments()
 
 
@@ -78,15 +78,15 @@ def test_backoffs_and_the_percentage_of_nodes_are_read() -> None:
 
 
 def test_a_plugin_is_disabled_everywhere_or_at_one_point() -> None:
-    assert "TaintToleration" not in [p.name for p in arranged({"multiPoint": {"disabled": named("TaintToleration")}})]
-    no_taints = {"disabled": named("TaintToleration")}
-    (left,) = [p for p in arranged({"score": no_taints, "preScore": no_taints}) if p.name == "TaintToleration"]
+    assert "TaintToleration" not in [p.name for p in plugins_of({"multiPoint": {"disabled": names("TaintToleration")}})]
+    no_taints = {"disabled": names("TaintToleration")}
+    (left,) = [p for p in plugins_of({"score": no_taints, "preScore": no_taints}) if p.name == "TaintToleration"]
     assert left.filter is not None
     assert left.score is None
-    only = {"disabled": named("*"), "enabled": named("NodeResourcesFit", "PrioritySort", "DefaultBinder")}
-    assert [p.name for p in arranged({"multiPoint": only})] == ["NodeResourcesFit"]
-    scoring = {"disabled": named("*"), "enabled": named("ImageLocality")}
-    kept = [p.name for p in arranged({"score": scoring, "preScore": scoring}) if p.has_score]
+    only = {"disabled": names("*"), "enabled": names("NodeResourcesFit", "PrioritySort", "DefaultBinder")}
+    assert [p.name for p in plugins_of({"multiPoint": only})] == ["NodeResourcesFit"]
+    scoring = {"disabled": names("*"), "enabled": names("ImageLocality")}
+    kept = [p.name for p in plugins_of({"score": scoring, "preScore": scoring}) if p.has_score]
     assert kept == ["ImageLocality"]
 
 
@@ -94,40 +94,40 @@ def test_a_plugin_is_disabled_everywhere_or_at_one_point() -> None:
     "name", ["DynamicResources", "ImageLocality", "NodeAffinity", "NodeResourcesBalancedAllocation"]
 )
 def test_these_plugins_score_without_pre_score(name: str) -> None:
-    everything = {"disabled": named("*")}
-    only = {"score": {**everything, "enabled": named(name)}, "preScore": everything}
-    (plugin,) = [p for p in arranged(only) if p.has_score]
-    (whole,) = [p for p in arranged({}) if p.name == name]
+    everything = {"disabled": names("*")}
+    only = {"score": {**everything, "enabled": names(name)}, "preScore": everything}
+    (plugin,) = [p for p in plugins_of(only) if p.has_score]
+    (whole,) = [p for p in plugins_of({}) if p.name == name]
     assert plugin.name == name
     assert plugin.pre_score is not None
     assert whole.pre_score is not None
-    silent = arranged({"score": {"disabled": named(name)}})
+    silent = plugins_of({"score": {"disabled": names(name)}})
     assert not [p for p in silent if p.name == name and (p.has_score or p.pre_score is not None)]
 
 
 def test_taints_do_not_score_without_pre_score() -> None:
     with pytest.raises(ConfigurationError, match="TaintToleration needs preScore for score: disable both"):
-        arranged({"preScore": {"disabled": named("*")}})
+        plugins_of({"preScore": {"disabled": names("*")}})
 
 
 def test_weights_come_from_the_point_then_from_multi_point_then_from_upstream() -> None:
     def weights(plugins: Json) -> dict[str, int]:
-        return {plugin.name: plugin.weight for plugin in arranged(plugins)}
+        return {plugin.name: plugin.weight for plugin in plugins_of(plugins)}
 
     general = {"enabled": [{"name": "NodeAffinity", "weight": 7}, {"name": "ImageLocality", "weight": 4}]}
     found = weights({"multiPoint": general, "score": {"enabled": [{"name": "ImageLocality", "weight": 9}]}})
     assert (found["NodeAffinity"], found["ImageLocality"], found["TaintToleration"]) == (7, 9, 3)
-    again = {"enabled": named("TaintToleration")}
+    again = {"enabled": names("TaintToleration")}
     assert weights({"multiPoint": again})["TaintToleration"] == 3
     assert weights({"score": again})["TaintToleration"] == 3
-    assert weights({"multiPoint": {**again, "disabled": named("TaintToleration")}})["TaintToleration"] == 1
+    assert weights({"multiPoint": {**again, "disabled": names("TaintToleration")}})["TaintToleration"] == 1
 
 
 def test_filters_that_a_profile_names_run_first() -> None:
     node = make_node("n", cpu="0", taints=[{"key": "k", "effect": "NoSchedule"}])
     pod = info(requests={"cpu": "1"})
     assert Cluster(node).refusal(pod) == "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
-    first = {"filter": {"enabled": named("NodeResourcesFit")}}
+    first = {"filter": {"enabled": names("NodeResourcesFit")}}
     assert Cluster(node, plugins=first).refusal(pod) == "0/1 nodes are available: 1 Insufficient cpu."
 
 
@@ -138,7 +138,7 @@ def test_full_nodes_can_be_preferred_and_other_resources_scored() -> None:
 
     def score(strategy: Json) -> dict[str, int]:
         fit = {"scoringStrategy": strategy}
-        return configured(*nodes, NodeResourcesFit=fit).on("busy", busy).totals(pod)
+        return cluster_with(*nodes, NodeResourcesFit=fit).on("busy", busy).totals(pod)
 
     x_alone = {"type": "MostAllocated", "resources": [{"name": "example.com/x", "weight": 5}]}
     assert score(x_alone) == {"busy": 75, "idle": 25}
@@ -157,7 +157,7 @@ def test_nodes_are_scored_by_a_shape_of_their_use() -> None:
     }
     for wanted, score in ((1, 0), (2, 0), (5, 75), (6, 100), (7, 80), (9, 40), (10, 40)):
         node = make_node("n", extra={"example.com/x": "10"})
-        cluster = configured(node, NodeResourcesFit={"scoringStrategy": strategy})
+        cluster = cluster_with(node, NodeResourcesFit={"scoringStrategy": strategy})
         assert cluster.totals(info(requests={"example.com/x": str(wanted)})) == {"n": score}, wanted
 
 
@@ -172,7 +172,7 @@ def test_the_added_affinity_of_a_profile_applies_to_every_pod() -> None:
         make_node("a", labels={"zone": "a", "disk": "s"}), make_node("b1", labels={"zone": "b"}),
         make_node("b2", labels={"zone": "b", "disk": "s"}),
     )  # fmt: skip
-    cluster = configured(*nodes, NodeAffinity={"addedAffinity": added})
+    cluster = cluster_with(*nodes, NodeAffinity={"addedAffinity": added})
     assert cluster.place(info()) == "b2"
     text = cluster.refusal(info(nodeSelector={"zone": "a"}))
     assert text == (
@@ -182,10 +182,10 @@ def test_the_added_affinity_of_a_profile_applies_to_every_pod() -> None:
 
 
 def test_more_than_two_resources_are_balanced_by_their_distance_from_the_mean() -> None:
-    names = ("cpu", "memory", "example.com/x")
-    balanced = {"resources": [{"name": name, "weight": 1} for name in names]}
+    resources = ("cpu", "memory", "example.com/x")
+    balanced = {"resources": [{"name": name, "weight": 1} for name in resources]}
     node = make_node("n", cpu="10", memory="10Gi", extra={"example.com/x": "10"})
-    only = {"score": {"disabled": named("*"), "enabled": named("NodeResourcesBalancedAllocation")}}
+    only = {"score": {"disabled": names("*"), "enabled": names("NodeResourcesBalancedAllocation")}}
     cluster = Cluster(node, arguments=arguments(NodeResourcesBalancedAllocation=balanced), plugins=only)
     # Equal use scores fully. Resources that the pod does not request count only if they are cpu or memory.
     assert cluster.totals(info(requests={"cpu": "3", "memory": "3Gi", "example.com/x": "3"})) == {"n": 75}
@@ -196,7 +196,7 @@ def test_more_than_two_resources_are_balanced_by_their_distance_from_the_mean() 
 
 def test_ignored_resources_are_not_counted() -> None:
     for name, values in (("ignoredResources", ["example.com/x"]), ("ignoredResourceGroups", ["example.com"])):
-        cluster = configured(make_node("n"), NodeResourcesFit={name: values})
+        cluster = cluster_with(make_node("n"), NodeResourcesFit={name: values})
         assert cluster.place(info(requests={"example.com/x": "1"})) == "n"
         assert "Insufficient other.org/x" in cluster.refusal(info(requests={"other.org/x": "1"}))
 
@@ -204,7 +204,7 @@ def test_ignored_resources_are_not_counted() -> None:
 def test_spreading_has_the_constraints_that_are_given() -> None:
     constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
     args = {"defaultingType": "List", "defaultConstraints": [constraint]}
-    cluster = configured(make_node("a", labels={"zone": "1"}), make_node("b", labels={"zone": "2"}, pods="0"),
+    cluster = cluster_with(make_node("a", labels={"zone": "1"}), make_node("b", labels={"zone": "2"}, pods="0"),
                          PodTopologySpread=args)  # fmt: skip
     cluster.belongs_together("app")
     cluster.on("a", make_pod(labels={"app": "x"}))
@@ -233,7 +233,7 @@ async def test_each_profile_serves_the_pods_that_name_it_and_reports_under_its_n
 def test_nodes_without_the_topology_key_of_a_constraint_score_lowest() -> None:
     constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
     args = {"defaultingType": "List", "defaultConstraints": [constraint]}
-    cluster = configured(make_node("in", labels={"zone": "1"}), make_node("out"), PodTopologySpread=args)
+    cluster = cluster_with(make_node("in", labels={"zone": "1"}), make_node("out"), PodTopologySpread=args)
     cluster.belongs_together("app")
     totals = cluster.totals(info(labels={"app": "x"}))
     assert totals["in"] - totals["out"] == 200
@@ -256,10 +256,10 @@ INVALID: list[tuple[Json, str]] = [
     ({"podMaxBackoffSeconds": 1, "podInitialBackoffSeconds": 2}, "podMaxBackoffSeconds: must be greater than or equal"),
     ({"profiles": [{}, {}]}, "profiles: duplicate schedulerName default-scheduler"),
     ({"profiles": [{"plugins": {"filters": {}}}]}, "profiles[0].plugins.filters: unknown field"),
-    ({"profiles": [profile({"filter": {"enabled": named("Mine")}})]}, "plugins.filter.enabled: unknown plugin Mine"),
-    ({"profiles": [profile({"multiPoint": {"enabled": named("TopologyPlacementGenerator")}})]}, "unknown plugin TopologyPlacementGenerator, or its feature gate is off"),
-    ({"profiles": [profile({"bind": {"disabled": named("*")}})]}, "DefaultBinder cannot be disabled"),
-    ({"profiles": [profile({"preFilter": {"disabled": named("NodePorts")}})]}, "NodePorts needs preFilter for filter"),
+    ({"profiles": [profile({"filter": {"enabled": names("Mine")}})]}, "plugins.filter.enabled: unknown plugin Mine"),
+    ({"profiles": [profile({"multiPoint": {"enabled": names("TopologyPlacementGenerator")}})]}, "unknown plugin TopologyPlacementGenerator, or its feature gate is off"),
+    ({"profiles": [profile({"bind": {"disabled": names("*")}})]}, "DefaultBinder cannot be disabled"),
+    ({"profiles": [profile({"preFilter": {"disabled": names("NodePorts")}})]}, "NodePorts needs preFilter for filter"),
     ({"profiles": [profile(None, TopologyPlacementGenerator={})]}, "unknown plugin TopologyPlacementGenerator, or its feature gate is off"),
     ({"profiles": [profile(None, NodeAffinity={"addedAffinity": {"x": {}}})]}, "addedAffinity.x: unknown field"),
     ({"profiles": [profile(None, NodeResourcesBalancedAllocation={"resources": [{"name": "cpu", "weight": 2}]})]},
@@ -282,7 +282,7 @@ INVALID: list[tuple[Json, str]] = [
     ({"profiles": [{"pluginConfig": [{"name": "A", "args": []}]}]}, "pluginConfig[0].args: must be an object"),
     ({"profiles": [profile(None, NodeAffinity={"kind": "X"})]}, "args.kind: must be NodeAffinityArgs"),
     ({"profiles": [profile(None, NodeAffinity={"apiVersion": "v1"})]}, "args.apiVersion: must be kubescheduler.config."),
-    ({"profiles": [profile({"score": {"enabled": named("A", "A")}})]}, "plugins.score.enabled: duplicate plugin name"),
+    ({"profiles": [profile({"score": {"enabled": names("A", "A")}})]}, "plugins.score.enabled: duplicate plugin name"),
     ({"profiles": [profile({"score": {"enabled": [{}]}})]}, "score.enabled[0].name: must be a plugin's name"),
     ({"profiles": [profile({"score": {"enabled": [{"name": "NodeAffinity", "weight": -1}]}})]}, "enabled[0].weight: must"),
     ({"profiles": [profile(None, InterPodAffinity={"ignorePreferredTermsOfExistingPods": 1})]},
@@ -353,13 +353,13 @@ def test_an_invalid_file_at_start_is_a_one_line_error_with_exit_code_2(tmp_path:
 
 
 def test_plugins_for_placements_are_configured_where_their_gate_is_on() -> None:
-    def gated(name: str) -> bool:
+    def is_enabled(name: str) -> bool:
         return name == "TopologyAwareWorkloadScheduling" or ENABLED(name)
 
-    points = {"disabled": named("*")}, {"enabled": named("TopologyPlacementGenerator")}
+    points = {"disabled": names("*")}, {"enabled": names("TopologyPlacementGenerator")}
     given = profile(dict(zip(("placementScore", "placementGenerate"), points, strict=True)))
     cluster = Cluster()
-    parts = PluginDependencies(cache=cluster.cache, devices=cluster.devices, enabled=gated)
+    parts = PluginDependencies(cache=cluster.cache, devices=cluster.devices, enabled=is_enabled)
     found = {plugin.name: plugin for plugin in arrange(default_plugins(parts), parse(document(given)).profiles[0])}
     assert found["TopologyPlacementGenerator"].placements is not None
     assert "PodGroupPodsCount" not in found

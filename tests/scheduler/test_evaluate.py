@@ -284,10 +284,12 @@ def test_a_search_stops_after_enough_nodes_and_the_next_one_continues_behind_the
 
 
 def test_nodes_alternate_by_zone() -> None:
-    def zoned(name: str, zone: str) -> Json:
+    def in_zone(name: str, zone: str) -> Json:
         return make_node(name, labels={"topology.kubernetes.io/zone": zone})
 
-    cluster = Cluster(zoned("a1", "a"), zoned("a2", "a"), zoned("b1", "b"), zoned("a3", "a"), zoned("b2", "b"))
+    cluster = Cluster(
+        in_zone("a1", "a"), in_zone("a2", "a"), in_zone("b1", "b"), in_zone("a3", "a"), in_zone("b2", "b")
+    )
     assert [node.name for node in cluster.cache.list()] == ["a1", "b1", "a2", "b2", "a3"]
 
 

@@ -102,7 +102,7 @@ async def test_an_error_for_a_disabled_gate_is_reported_by_preemption() -> None:
         )
 
 
-def prioritized(cluster: Cluster) -> PodInfo:
+def prefer_big(cluster: Cluster) -> PodInfo:
     """Build a pod that prefers a big device. Only n1 has one."""
     cluster.allocator.inventory.upsert_class(make_device_class())
     for name, size in (("n0", "small"), ("n1", "big")):
@@ -120,9 +120,9 @@ def prioritized(cluster: Cluster) -> PodInfo:
 def test_earlier_alternatives_are_preferred_if_the_gate_is_on() -> None:
     nodes = (make_node("n0"), make_node("n1"))
     with_gate, without = Cluster(*nodes), Cluster(*nodes, gates={"DRAPrioritizedList": False})
-    totals = with_gate.totals(prioritized(with_gate))
+    totals = with_gate.totals(prefer_big(with_gate))
     assert totals["n1"] - totals["n0"] == 2 * (100 - 700 // 8)
-    totals = without.totals(prioritized(without))
+    totals = without.totals(prefer_big(without))
     assert totals["n1"] == totals["n0"]
 
 

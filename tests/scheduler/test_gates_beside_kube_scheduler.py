@@ -18,7 +18,7 @@ import pytest
 from controllers.runtime.client import Client
 from tests.scheduler.featuresituations import features
 from tests.scheduler.situations import priorities_and_budgets
-from tests.scheduler.test_beside_kube_scheduler import CONTROLLERS, KUBE_SCHEDULER, SEEDS, client_of, served
+from tests.scheduler.test_beside_kube_scheduler import CONTROLLERS, KUBE_SCHEDULER, SEEDS, client_of, server_flags
 from tests.scheduler.verdicts import play, same
 from tests.support.patience import ended
 from tests.support.wire import Child, environment
@@ -59,7 +59,7 @@ async def scheduled_by(directory: Path, name: str, *scheduler: str) -> AsyncIter
     """Run a server with all features, and a scheduler beside it."""
     config = directory / f"{name}.conf"
     with (
-        Child(directory / name, f"--controllers={CONTROLLERS}", f"--kubeconfig={config}", *served(ALPHA)),
+        Child(directory / name, f"--controllers={CONTROLLERS}", f"--kubeconfig={config}", *server_flags(ALPHA)),
         (directory / f"{name}-scheduler.log").open("w") as log,
     ):
         command = [*scheduler, "--leader-elect=false", "--kube-api-qps=5000", "--kube-api-burst=5000"]

@@ -35,7 +35,7 @@ def node(**more: Any) -> Json:
     return make_node("n", **more)
 
 
-def labelled(zone: str = "", **more: Any) -> Json:
+def in_zone(zone: str = "", **more: Any) -> Json:
     return make_node("n", labels={"zone": zone} if zone else {}, **more)
 
 
@@ -71,7 +71,7 @@ def csi_node(**limits: int | None) -> Json:
     return thing("n", spec={"drivers": [{"name": name, "allocatable": room} for name, room in rooms.items()]})
 
 
-def migrated(plugins: str) -> Json:
+def migrated_node(plugins: str) -> Json:
     found = csi_node()
     found["metadata"]["annotations"] = {"storage.alpha.kubernetes.io/migrated-plugins": plugins}
     return found
@@ -152,17 +152,17 @@ CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool
     ("InterPodAffinity", {"affinity": in_namespaces(near("x"))}, (ClusterEvent.POD_ADD, None, bound(labels={"app": "y"}, namespace="other")), False),
     ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.POD_ADD, None, bound(labels={"app": "x"}, namespace="other")), False),
     ("InterPodAffinity", {"labels": {"app": "w"}}, (ClusterEvent.POD_DELETE, bound(affinity=in_namespaces(near("w", anti=True))), None), True),
-    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.NODE_ADD, None, labelled()), True),
-    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.NODE_LABEL, labelled("a"), labelled()), True),
-    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.NODE_LABEL, labelled("a"), labelled("b")), True),
-    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.NODE_LABEL, labelled(), labelled("a")), False),
-    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_LABEL, labelled("a"), labelled()), False),
-    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_LABEL, labelled(), labelled("a")), True),
-    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_ADD, None, labelled("a")), True),
-    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_ADD, None, labelled()), False),
-    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_LABEL, labelled("a"), labelled("b")), True),
-    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_LABEL, labelled("a"), labelled("a")), False),
-    ("InterPodAffinity", {}, (ClusterEvent.NODE_ADD, None, labelled()), True),
+    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.NODE_ADD, None, in_zone()), True),
+    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.NODE_LABEL, in_zone("a"), in_zone()), True),
+    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.NODE_LABEL, in_zone("a"), in_zone("b")), True),
+    ("InterPodAffinity", {"affinity": near("x", anti=True)}, (ClusterEvent.NODE_LABEL, in_zone(), in_zone("a")), False),
+    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_LABEL, in_zone("a"), in_zone()), False),
+    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_LABEL, in_zone(), in_zone("a")), True),
+    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_ADD, None, in_zone("a")), True),
+    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_ADD, None, in_zone()), False),
+    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_LABEL, in_zone("a"), in_zone("b")), True),
+    ("InterPodAffinity", {"affinity": near("x")}, (ClusterEvent.NODE_LABEL, in_zone("a"), in_zone("a")), False),
+    ("InterPodAffinity", {}, (ClusterEvent.NODE_ADD, None, in_zone()), True),
     ("PodTopologySpread", spread(), (ClusterEvent.POD_ADD, None, bound(labels={"app": "x"})), True),
     ("PodTopologySpread", spread(), (ClusterEvent.POD_ADD, None, bound(labels={"app": "y"})), False),
     ("PodTopologySpread", spread(), (ClusterEvent.POD_ADD, None, bound(labels={"app": "x"}, namespace="elsewhere")), False),
@@ -176,13 +176,13 @@ CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool
     ("PodTopologySpread", spread(), (ClusterEvent.POD_TOLERATION, make_pod("p", uid="p"), make_pod("p", uid="p", tolerations=TOLERATES)), False),
     ("PodTopologySpread", spread(nodeTaintsPolicy="Honor"), (ClusterEvent.POD_TOLERATION, make_pod("p", uid="p"), make_pod("p", uid="p", tolerations=TOLERATES)), True),
     ("PodTopologySpread", spread(nodeTaintsPolicy="Honor"), (ClusterEvent.POD_TOLERATION, make_pod("q", uid="q"), make_pod("q", uid="q", tolerations=TOLERATES)), False),
-    ("PodTopologySpread", spread(), (ClusterEvent.NODE_ADD, None, labelled("a")), True),
-    ("PodTopologySpread", spread(), (ClusterEvent.NODE_ADD, None, labelled()), False),
-    ("PodTopologySpread", spread(), (ClusterEvent.NODE_DELETE, labelled("a"), None), True),
-    ("PodTopologySpread", spread(), (ClusterEvent.NODE_LABEL, labelled("a"), labelled("b")), True),
-    ("PodTopologySpread", spread(), (ClusterEvent.NODE_LABEL, labelled("a"), labelled("a")), False),
-    ("PodTopologySpread", spread(), (ClusterEvent.NODE_TAINT, labelled("a", taints=NO_SCHEDULE), labelled("a")), True),
-    ("PodTopologySpread", spread(), (ClusterEvent.NODE_TAINT, labelled(taints=NO_SCHEDULE), labelled()), False),
+    ("PodTopologySpread", spread(), (ClusterEvent.NODE_ADD, None, in_zone("a")), True),
+    ("PodTopologySpread", spread(), (ClusterEvent.NODE_ADD, None, in_zone()), False),
+    ("PodTopologySpread", spread(), (ClusterEvent.NODE_DELETE, in_zone("a"), None), True),
+    ("PodTopologySpread", spread(), (ClusterEvent.NODE_LABEL, in_zone("a"), in_zone("b")), True),
+    ("PodTopologySpread", spread(), (ClusterEvent.NODE_LABEL, in_zone("a"), in_zone("a")), False),
+    ("PodTopologySpread", spread(), (ClusterEvent.NODE_TAINT, in_zone("a", taints=NO_SCHEDULE), in_zone("a")), True),
+    ("PodTopologySpread", spread(), (ClusterEvent.NODE_TAINT, in_zone(taints=NO_SCHEDULE), in_zone()), False),
     ("VolumeRestrictions", uses("c"), (ClusterEvent.VOLUME_CLAIM_ADD, None, thing("c", "ns")), True),
     ("VolumeRestrictions", uses("c"), (ClusterEvent.VOLUME_CLAIM_ADD, None, thing("d", "ns")), False),
     ("VolumeRestrictions", uses("c"), (ClusterEvent.VOLUME_CLAIM_ADD, None, thing("c", "elsewhere")), False),
@@ -216,7 +216,7 @@ CASES: list[tuple[str, Json, tuple[ClusterEvent, Json | None, Json | None], bool
     ("VolumeBinding", uses("c"), (ClusterEvent.VOLUME_CLAIM_UPDATE, thing("d", "ns"), thing("d", "ns")), False),
     ("VolumeBinding", uses("c"), (ClusterEvent.CSI_NODE_ADD, None, csi_node(d=1)), True),
     ("VolumeBinding", uses("c"), (ClusterEvent.CSI_NODE_UPDATE, csi_node(d=1), csi_node(d=2)), False),
-    ("VolumeBinding", uses("c"), (ClusterEvent.CSI_NODE_UPDATE, csi_node(), migrated("a")), True),
+    ("VolumeBinding", uses("c"), (ClusterEvent.CSI_NODE_UPDATE, csi_node(), migrated_node("a")), True),
     ("VolumeBinding", uses("c"), (ClusterEvent.CSI_DRIVER_UPDATE, thing(spec={"storageCapacity": True}), thing(spec={})), True),
     ("VolumeBinding", uses("c"), (ClusterEvent.CSI_DRIVER_UPDATE, thing(spec={}), thing(spec={"storageCapacity": True})), False),
     ("VolumeBinding", uses("c"), (ClusterEvent.STORAGE_CAPACITY_UPDATE, thing(capacity="1Gi"), thing(capacity="2Gi")), True),

@@ -16,12 +16,12 @@ def holding(name: str, node: str, device: str = "gpu-0") -> Json:
     return make_claim(name, allocation={"devices": {"results": [result]}})
 
 
-def shared(node: str) -> Json:
+def counter_slice(node: str) -> Json:
     item = make_slice(node, 1)
     return {**item, "spec": {**item["spec"], "sharedCounters": [{"name": "c", "counters": {}}]}}
 
 
-def everywhere(node: str) -> Json:
+def slice_of_all_nodes(node: str) -> Json:
     item = make_slice(node, 1)
     return {**item, "spec": {**{k: v for k, v in item["spec"].items() if k != "nodeName"}, "allNodes": True}}
 
@@ -34,7 +34,7 @@ class Reader:
         self.reach = DeviceReach(self.devices)
         self._read = 0
 
-    def touched(self) -> list[str | None]:
+    def read(self) -> list[str | None]:
         self.reach.sync()
         found = list(self.reach.log.since(self._read))
         self._read = self.reach.log.position
@@ -45,55 +45,55 @@ def test_a_slice_touches_its_node_when_it_is_added_updated_and_deleted() -> None
     reader = Reader()
     for node in ("n", "m"):
         reader.reach.set_slice(make_slice(node, 1))
-    assert reader.touched() == ["n", "m"]
+    assert reader.read() == ["n", "m"]
     reader.reach.set_slice(make_slice("n", 2))
-    assert set(reader.touched()) == {"n"}
+    assert set(reader.read()) == {"n"}
     reader.reach.remove_slice("slice-n")
-    assert reader.touched() == ["n"]
+    assert reader.read() == ["n"]
     reader.reach.remove_slice("slice-n")
     reader.reach.remove_slice("unknown")
-    assert reader.touched() == []
+    assert reader.read() == []
 
 
-@pytest.mark.parametrize("item", [shared("n"), everywhere("n")], ids=["counters", "all nodes"])
+@pytest.mark.parametrize("item", [counter_slice("n"), slice_of_all_nodes("n")], ids=["counters", "all nodes"])
 def test_a_slice_that_more_nodes_reach_touches_all(item: Json) -> None:
     reader = Reader()
     reader.reach.set_slice(item)
-    assert reader.touched() == [None]
+    assert reader.read() == [None]
     reader.devices.upsert_claim(holding("c", "n"))
-    assert reader.touched() == [None]
+    assert reader.read() == [None]
     reader.reach.touch_all()
-    assert reader.touched() == [None]
+    assert reader.read() == [None]
 
 
 def test_a_device_touches_the_node_of_its_pool_when_it_is_allocated_and_freed() -> None:
     reader = Reader()
     for node in ("n", "m"):
         reader.reach.set_slice(make_slice(node, 1))
-    reader.touched()
+    reader.read()
     reader.devices.upsert_claim(holding("c", "m"))
-    assert reader.touched() == ["m"]
-    assert reader.touched() == []
+    assert reader.read() == ["m"]
+    assert reader.read() == []
     reader.devices.upsert_claim(holding("d", "n"))
     reader.devices.upsert_claim(make_claim("c"))
-    assert reader.touched() == ["n", "m"]
+    assert reader.read() == ["n", "m"]
     reader.devices.upsert_claim(holding("e", "unknown"))
-    assert reader.touched() == []
+    assert reader.read() == []
 
 
 def test_a_reader_behind_too_many_changes_rechecks_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(allocated, "_LOG_LIMIT", 4)
     reader = Reader()
     reader.reach.set_slice(make_slice("n", 9))
-    reader.touched()
+    reader.read()
     for number in range(4):
         reader.devices.upsert_claim(holding(f"c{number}", "n", f"gpu-{number}"))
-    assert reader.touched() == ["n"] * 4
+    assert reader.read() == ["n"] * 4
     for number in range(4, 9):
         reader.devices.upsert_claim(holding(f"c{number}", "n", f"gpu-{number}"))
-    assert None in reader.touched()
+    assert None in reader.read()
     reader.devices.upsert_claim(make_claim("c8"))
-    assert reader.touched() == ["n"]
+    assert reader.read() == ["n"]
 
 
 def test_a_full_log_drops_its_older_half(monkeypatch: pytest.MonkeyPatch) -> None:

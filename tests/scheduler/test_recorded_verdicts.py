@@ -10,7 +10,7 @@ import pytest
 
 from tests.scheduler.situationkinds import KINDS
 from tests.scheduler.situations import Situation
-from tests.scheduler.verdicts import Verdicts, play, recorded, same
+from tests.scheduler.verdicts import Verdicts, play, read_verdicts, same
 from tests.scheduler.world import World
 
 COMPONENTS = (
@@ -21,7 +21,7 @@ COMPONENTS = (
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 async def test_pods_go_where_kube_scheduler_put_them(kind: Callable[[random.Random], Situation]) -> None:
-    expected = recorded()[kind.__name__]
+    expected = read_verdicts()[kind.__name__]
     situations = [kind(random.Random(seed)) for seed in range(len(expected))]
     compared = 0
     async with World(*COMPONENTS, namespace=False) as world:

@@ -41,7 +41,7 @@ async def reject_next(queue: SchedulingQueue, plugins: Iterable[str]) -> QueuedP
     return pod
 
 
-def node_added(**node: Any) -> Event:
+def node_event(**node: Any) -> Event:
     return Event(ClusterEvent.NODE_ADD, None, make_node("new", **node))
 
 
@@ -98,7 +98,7 @@ async def test_a_rejected_pod_waits_for_an_event_that_its_plugin_registered(queu
     queue.add(info("p", requests={"cpu": "2"}))
     pod = await reject_next(queue, FIT)
     places = [pod.sub_queue]
-    for event in (Event(ClusterEvent.SLICE_ADD, None, {}), node_added(cpu="1"), node_added(cpu="2")):
+    for event in (Event(ClusterEvent.SLICE_ADD, None, {}), node_event(cpu="1"), node_event(cpu="2")):
         await passes(5)
         queue.notify(event)
         places.append(pod.sub_queue)
@@ -108,7 +108,7 @@ async def test_a_rejected_pod_waits_for_an_event_that_its_plugin_registered(queu
 async def test_an_event_during_the_attempt_is_not_missed(queue: SchedulingQueue) -> None:
     queue.add(info("p", requests={"cpu": "2"}))
     pod = await queue.pop()
-    queue.notify(node_added(cpu="2"))
+    queue.notify(node_event(cpu="2"))
     queue.put_back(pod, FIT)
     assert pod.sub_queue is SubQueue.BACKOFF
     queue.add(info("q", requests={"cpu": "2"}))
@@ -123,7 +123,7 @@ async def test_an_idle_queue_pops_rejected_pods_early_from_backoff_but_not_faile
     assert failed.sub_queue is SubQueue.ERROR_BACKOFF
     queue.add(info("rejected", requests={"cpu": "2"}))
     await reject_next(queue, FIT)
-    queue.notify(node_added(cpu="2"))
+    queue.notify(node_event(cpu="2"))
     assert (await queue.pop()).info.name == "rejected"
     waiting = asyncio.create_task(queue.pop())
     await passes(0.9)
@@ -151,7 +151,7 @@ async def test_a_rejection_resets_the_backoff_of_errors(queue: SchedulingQueue) 
         since = now()
         if plugins:
             await passes(100)
-            queue.notify(node_added(cpu="2"))
+            queue.notify(node_event(cpu="2"))
         pod = await queue.pop()
     assert SECOND <= now() - since <= 2 * SECOND
 
@@ -219,7 +219,7 @@ async def test_nothing_is_due_once_the_pods_in_backoff_are_deleted_or_popped_ear
     assert queue.due is None
     queue.add(info("rejected", uid="rejected"))
     await reject_next(queue, FIT)
-    queue.notify(node_added())
+    queue.notify(node_event())
     assert queue.due is not None
     await reject_next(queue, FIT)
     assert queue.due is None

@@ -217,16 +217,16 @@ def test_a_read_write_once_pod_claim_serves_one_pod_of_the_cluster() -> None:
         make_volume_claim("one", "v", "", "ReadWriteOncePod"), make_volume_claim("many", "v", "", "ReadWriteOnce")
     )
 
-    def refused(pod: PodInfo, *others: PodInfo) -> bool:
+    def is_refused(pod: PodInfo, *others: PodInfo) -> bool:
         found = reasons(lambda cache: volume_restrictions(cache, volumes), pod, make_node("n"), *others)
         assert found is None or "ReadWriteOncePod access mode already in-use by another pod" in found[0]
         return found is not None
 
-    assert refused(using("one"), using("one", name="q"))
-    assert refused(using("many", "one"), using("one", name="q"))
-    assert not refused(using("one"))
-    assert not refused(using("many"), using("many", name="q"))
-    assert not refused(using("one"), using("one", name="q", namespace="elsewhere"))
+    assert is_refused(using("one"), using("one", name="q"))
+    assert is_refused(using("many", "one"), using("one", name="q"))
+    assert not is_refused(using("one"))
+    assert not is_refused(using("many"), using("many", name="q"))
+    assert not is_refused(using("one"), using("one", name="q", namespace="elsewhere"))
     missing = reasons(lambda cache: volume_restrictions(cache, volumes), using("gone"), make_node("n"))
     assert missing == ('persistentvolumeclaim "gone" not found',)
 

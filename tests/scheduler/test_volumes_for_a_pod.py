@@ -77,7 +77,7 @@ def info_of(node: Json) -> Any:
     return cache.nodes[node["metadata"]["name"]]
 
 
-def owned(pod: str) -> Json:
+def owner(pod: str) -> Json:
     return {"ownerReferences": [{"controller": True, "uid": pod}]}
 
 
@@ -94,10 +94,10 @@ EPHEMERAL = [{"name": "e", "ephemeral": {"volumeClaimTemplate": {}}}]
          'persistentvolumeclaim "c" is being deleted'),
         ([make_volume_claim(volume="v")], EPHEMERAL,
          'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-e"'),
-        ([make_volume_claim(volume="v"), make_volume_claim("p-e", "w", metadata=owned("someone"))], EPHEMERAL,
+        ([make_volume_claim(volume="v"), make_volume_claim("p-e", "w", metadata=owner("someone"))], EPHEMERAL,
          "PVC ns/p-e was not created for pod ns/p (pod is not owner)"),
-        ([make_volume_claim(volume="v"), make_volume_claim("p-e", "w", metadata=owned("the-pod"))], EPHEMERAL, None),
-        ([make_volume_claim(volume="v", metadata=owned("someone"))], [], None),
+        ([make_volume_claim(volume="v"), make_volume_claim("p-e", "w", metadata=owner("the-pod"))], EPHEMERAL, None),
+        ([make_volume_claim(volume="v", metadata=owner("someone"))], [], None),
         ([make_volume_claim(volume="v", done=False), WAITS], [], "pod has unbound immediate PersistentVolumeClaims"),
         ([make_volume_claim(), storage_class("s", "Immediate")], [], "pod has unbound immediate PersistentVolumeClaims"),
         ([make_volume_claim(), WAITS], [], None),

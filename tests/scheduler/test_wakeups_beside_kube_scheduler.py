@@ -22,7 +22,7 @@ from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import PODS
-from tests.scheduler.changesituations import Change, Changing, changes
+from tests.scheduler.changesituations import Change, ChangingSituation, changes
 from tests.scheduler.test_beside_kube_scheduler import CONTROLLERS, KUBE_SCHEDULER, ROUNDS, SEEDS, client_of, ours
 from tests.scheduler.verdicts import items, pod_verdict, prepare
 from tests.scheduler.world import bare
@@ -52,7 +52,7 @@ class Step(NamedTuple):
     attempts: int
 
 
-def _counted(text: str) -> int:
+def _count_attempts(text: str) -> int:
     return sum(int(float(value)) for value in _ATTEMPTS.findall(text))
 
 
@@ -62,7 +62,7 @@ async def with_ours(directory: Path) -> AsyncIterator[Beside]:
 
         async def attempts() -> int:
             _, _, body = await client.transport.request("GET", "/metrics", "", {}, b"")
-            return _counted(body.decode())
+            return _count_attempts(body.decode())
 
         yield Beside(client, attempts)
 
@@ -85,7 +85,7 @@ async def with_theirs(directory: Path) -> AsyncIterator[Beside]:
             async with client_of(config) as client, httpx.AsyncClient(verify=unchecked) as reader:
 
                 async def attempts() -> int:
-                    return _counted((await reader.get(f"https://127.0.0.1:{port}/metrics")).text)
+                    return _count_attempts((await reader.get(f"https://127.0.0.1:{port}/metrics")).text)
 
                 deadline = Deadline()
                 while True:
@@ -137,7 +137,7 @@ async def _make(client: Client, change: Change) -> None:
         return
 
 
-async def _play(beside: Beside, changing: Changing) -> list[Step]:
+async def _play(beside: Beside, changing: ChangingSituation) -> list[Step]:
     await prepare(beside.client, changing.situation)
     steps = []
     before = (await _wait_idle(beside)).attempts
@@ -152,7 +152,7 @@ async def _play(beside: Beside, changing: Changing) -> list[Step]:
     return steps
 
 
-def _same(found: list[Step], expected: list[Step], changing: Changing, what: str) -> tuple[int, list[str]]:
+def _same(found: list[Step], expected: list[Step], changing: ChangingSituation, what: str) -> tuple[int, list[str]]:
     """Compare the steps until a pod went to another, equally good node.
 
     Return the number of compared steps, and a description of each with a different number of attempts.

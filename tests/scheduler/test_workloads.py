@@ -6,7 +6,7 @@ import pytest
 
 from apiserver.api.objects import Json
 from controllers.scheduler.preemption.default import Candidate, best_candidate
-from tests.scheduler.situations import controlled, priority_class, service
+from tests.scheduler.situations import make_controller, priority_class, service
 from tests.scheduler.world import World, scheduler_world
 from tests.support.objects import info, make_node, make_pod
 
@@ -23,7 +23,7 @@ async def test_pods_of_one_owner_or_service_are_spread_over_zones(kind: str) -> 
         if kind == "Service":
             await world.add(service("s", "x"))
         else:
-            owner = await world.add(controlled(kind, "o", "x"))
+            owner = await world.add(make_controller(kind, "o", "x"))
         nodes = []
         for number in range(2):
             await world.add(make_pod(f"p{number}", labels={"app": "x"}, owner=owner))

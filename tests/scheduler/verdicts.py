@@ -38,7 +38,7 @@ class Verdicts(NamedTuple):
     claims: list[Json]
 
 
-def recorded() -> dict[str, list[Verdicts]]:
+def read_verdicts() -> dict[str, list[Verdicts]]:
     """Return the recorded verdicts by the name of the kind of situation."""
     found = json.loads(FILE.read_text())
     return {kind: [Verdicts(*each) for each in verdicts] for kind, verdicts in found.items()}
@@ -46,7 +46,7 @@ def recorded() -> dict[str, list[Verdicts]]:
 
 def record(kind: Callable[[random.Random], Situation], verdicts: list[Verdicts]) -> None:
     """Write verdicts of kube-scheduler to the file."""
-    kept = {**(recorded() if FILE.exists() else {}), kind.__name__: verdicts}
+    kept = {**(read_verdicts() if FILE.exists() else {}), kind.__name__: verdicts}
     lines = (
         f'"{name}": [\n' + ",\n".join(json.dumps(each, separators=(",", ":")) for each in found) + "\n]"
         for name, found in sorted(kept.items())
