@@ -80,6 +80,8 @@ def test_a_node_publishes_the_devices_that_it_is_told_to(kube: Kube) -> None:
     assert [d["name"] for d in slice_["spec"]["devices"]] == ["gpu-0", "gpu-1", "gpu-2"]
     assert slice_["spec"]["devices"][1]["attributes"]["index"] == {"int": 1}
     assert slice_["metadata"]["ownerReferences"][0]["kind"] == "Node"
+    (device_class,) = kube.list("deviceclasses")
+    assert device_class["metadata"]["name"] == slice_["spec"]["driver"]
 
 
 def test_a_deleted_nodes_slices_go(kube: Kube) -> None:

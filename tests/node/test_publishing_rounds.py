@@ -43,9 +43,10 @@ class Node:
         return self.made[-1]
 
     async def reconcile(self, found: Json) -> list[str]:
+        """Return the verbs of the writes to slices."""
         self.client.writes = []
         await self.part.reconcile(found)
-        return self.client.verbs
+        return [verb for verb, kind, _ in self.client.writes if kind == "ResourceSlice"]
 
     def observe(self, *slices: Json) -> None:
         for item in slices or self.made:

@@ -17,7 +17,7 @@ from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.kubelet.emulation.annotations import PROFILE, annotation, devices_of
 from controllers.kubelet.emulation.device_faults import device_faults
-from controllers.kubelet.emulation.devices import example_device
+from controllers.kubelet.emulation.devices import example_class, example_device
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import DEVICE_CLASSES, RESOURCE_SLICES
@@ -116,7 +116,7 @@ class EmulatedSlices:
         return replace(pool, slices=slices)
 
     def _desired(self, node: Json) -> tuple[Mapping[str, Pool], list[Json]]:
-        """Return the pools by driver for the node, and the DeviceClasses of its profile."""
+        """Return the pools by driver for the node, and the DeviceClasses of their drivers."""
         name, uid = node["metadata"]["name"], node["metadata"]["uid"]
         pools: dict[str, Pool] = {}
         classes: list[Json] = []
@@ -132,6 +132,7 @@ class EmulatedSlices:
         if (wanted := devices_of(node)) is not None:
             driver, count = wanted
             pools[driver] = Pool.of(example_device(name, index) for index in range(count))
+            classes.append(example_class(driver))
         return pools, classes
 
     async def _create_class(self, item: Json) -> None:
