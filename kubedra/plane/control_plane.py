@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 STOP_TIMEOUT = 5.0
 
 
+#: Seconds. A busy machine needs more than httpx's 5 s for the first reset.
+_RESET_TIMEOUT = 60.0
+
+
 class StartError(RuntimeError):
     """The server ended before it was ready, or did not become ready. The message has the end of its log."""
 
@@ -185,7 +189,7 @@ class ControlPlane:
             token = self._announced.get("token")
             headers = {"Authorization": f"Bearer {token}"} if token else {}
             self._http = httpx.Client(verify=False, trust_env=False, headers=headers)  # noqa: S501 - our own child on loopback
-        self._http.post(f"{self.url}/-/reset").raise_for_status()
+        self._http.post(f"{self.url}/-/reset", timeout=_RESET_TIMEOUT).raise_for_status()
 
     def stop(self) -> None:
         """Stop the child process. Stopping twice is allowed."""
