@@ -1,4 +1,4 @@
-"""Asks one admission plugin, in a world of objects that stands still."""
+"""Run one admission plugin against fixed objects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from apiserver.request.messages import User
 
 @dataclass
 class Situation:
-    """What a plugin may know of a request: who makes it, and what there is (by plural)."""
+    """The context of a request: its user, the existing objects (by plural), and the gates."""
 
     there: Mapping[str, list[Json]] = field(default_factory=dict)
     user: User = field(default_factory=lambda: User("someone"))
@@ -69,9 +69,7 @@ async def _ask(plugin: Plugin, attributes: Attributes) -> None:
 
 
 def refusal(plugin: Plugin, attributes: Attributes) -> str:
-    """What a plugin says against a request, after "…is forbidden: ", or the whole message of another error; "" for
-    nothing.
-    """
+    """Return the refusal after "…is forbidden: ", or the whole message of another error; empty if allowed."""
     try:
         asyncio.run(_ask(plugin, attributes))
     except StatusError as error:

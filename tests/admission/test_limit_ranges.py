@@ -1,4 +1,4 @@
-"""LimitRanger: what containers get that say nothing, and what is too little, too much or too far apart."""
+"""LimitRanger: defaults of containers, minimum, maximum and ratio."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def asks(requests: Json | None = None, limits: Json | None = None) -> Json:
     return {"resources": {"requests": requests or {}, "limits": limits or {}}}
 
 
-def test_containers_that_say_nothing_get_the_defaults_and_the_pod_says_which() -> None:
+def test_containers_without_resources_get_the_defaults_and_an_annotation_lists_them() -> None:
     limit: Json = {
         "type": "Container", "default": {"cpu": "2", "memory": "1Gi"}, "defaultRequest": {"cpu": "1"},
     }  # fmt: skip
@@ -39,7 +39,7 @@ def test_containers_that_say_nothing_get_the_defaults_and_the_pod_says_which() -
         "pods",
         pod({}, asks({"cpu": "500m"}, {"cpu": "1", "memory": "1"}), asks({}, {"cpu": "1"}), init=({},)),
     )
-    assert PLUGIN.admit(request) is None
+    PLUGIN.admit(request)
     assert request.obj is not None
     resources = [each["resources"] for each in request.obj["spec"]["containers"]]
     assert resources == [
@@ -101,7 +101,7 @@ def test_a_container_keeps_to_the_limits_and_equal_is_enough(limit: Json, contai
     assert refusal(PLUGIN, situation.request("CREATE", "pods", plain)) == words
 
 
-def test_of_many_containers_each_problem_is_told_once() -> None:
+def test_each_problem_of_many_containers_is_listed_once() -> None:
     situation = Situation({"limitranges": [there({"type": "Container", "min": {"cpu": "1"}})]})
     small = asks({"cpu": "1m"})
     assert refusal(PLUGIN, situation.request("CREATE", "pods", pod(small, small))) == (
@@ -148,9 +148,10 @@ def test_a_claim_keeps_to_the_limits_of_claims_whenever_it_is_written(asked: Jso
         assert refusal(PLUGIN, situation.request(operation, "persistentvolumeclaims", claim, old)) == words  # type: ignore[arg-type]
 
 
-def test_what_is_looked_at_is_new_or_resized_and_stays() -> None:
+def test_only_new_and_resized_pods_are_checked() -> None:
     situation = Situation({"limitranges": [there({"type": "Container", "min": {"cpu": "1"}})]})
-    small, old = pod(asks({"cpu": "1m"})), {"metadata": {}}
+    small = pod(asks({"cpu": "1m"}))
+    old: Json = {"metadata": {}}
     going = {"metadata": {"deletionTimestamp": "t"}}
 
     def judged(operation: Any, subresource: str, old: Json | None) -> bool:

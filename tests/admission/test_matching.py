@@ -1,4 +1,4 @@
-"""Which requests the rules and selectors of policies and webhooks are about."""
+"""Rules and selectors of policies and webhooks."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def covered(made: Matcher) -> RuleMatches | None:
 
 
 def matched(made: Matcher, name: str = "x", new: Json | None = None, **more: Any) -> str | None:
-    """The version in which a request matches."""
+    """Return the version in which a request matches."""
     about = covered(made)
     if about is None:
         return None
@@ -86,7 +86,7 @@ def matched(made: Matcher, name: str = "x", new: Json | None = None, **more: Any
     return None if scope is None else scope.version
 
 
-def test_a_rule_stands_for_other_versions_where_it_is_to_and_its_own_comes_first() -> None:
+def test_an_equivalent_rule_covers_other_versions_after_its_own() -> None:
     old = {"apiVersions": ["v1beta1"]}
     assert matched(matcher({})) == "v1"
     assert matched(matcher(old)) == "v1beta1"
@@ -96,7 +96,7 @@ def test_a_rule_stands_for_other_versions_where_it_is_to_and_its_own_comes_first
     assert matched(matcher()) == "v1", "without rules everything is meant"
 
 
-def test_what_is_excluded_is_left_out_whole_or_by_its_name() -> None:
+def test_exclusions_hold_for_a_resource_or_for_names() -> None:
     assert covered(matcher({}, exclude=({},))) is None
     assert covered(matcher({}, exclude=({"apiVersions": ["v1beta1"]},))) is None
     assert matched(matcher({}, exclude=({"operations": ["DELETE"]},))) == "v1"
@@ -124,7 +124,9 @@ def test_an_object_is_selected_by_its_labels_before_or_after() -> None:
 
 def test_a_namespace_is_selected_by_its_labels_and_what_is_in_none_always() -> None:
     made = matcher({}, namespace_selector={"matchLabels": {"a": "b"}})
-    there = {"namespaces": [{"metadata": {"name": "n", "labels": {"a": "b"}}}, {"metadata": {"name": "m"}}]}
+    there: dict[str, list[Json]] = {
+        "namespaces": [{"metadata": {"name": "n", "labels": {"a": "b"}}}, {"metadata": {"name": "m"}}]
+    }
     assert matched(made, there=there) == "v1"
     assert matched(made, there=there, namespace="m") is None
     assert matched(made, there=there, namespace="") == "v1"
@@ -151,5 +153,6 @@ def test_the_resources_of_a_policy_match_exactly_unless_it_says_otherwise() -> N
     assert covered(Matcher.of_resources({"resourceRules": old})) is None
     assert covered(Matcher.of_resources({"resourceRules": old, "matchPolicy": "Equivalent"})) is not None
     assert covered(Matcher.of_resources({"resourceRules": [RULE], "excludeResourceRules": [RULE]})) is None
-    for everything in (None, {}, {"resourceRules": []}):
+    several: list[Json | None] = [None, {}, {"resourceRules": []}]
+    for everything in several:
         assert covered(Matcher.of_resources(everything)) == RuleMatches(covered(matcher()).scopes, ())  # type: ignore[union-attr]

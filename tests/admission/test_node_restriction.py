@@ -1,4 +1,4 @@
-"""NodeRestriction: what a node may write, and in which words it may not."""
+"""NodeRestriction: the writes of a node, and the words of its refusals."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PLUGIN = NodeRestriction()
 
 
 def said(operation: Any, plural: str, new: Json | None, old: Json | None = None, **more: Any) -> str:
-    """The answer to a node called `me`."""
+    """Return the refusal of a request of the node `me`."""
     situation = Situation(more.pop("there", {}), NODE, more.pop("gates", {}), more.pop("may", lambda *_: True))
     return refusal(PLUGIN, situation.request(operation, plural, new, old, **more))
 
 
-def test_nodes_alone_are_restricted_and_have_a_name() -> None:
+def test_only_nodes_are_restricted_and_need_a_name() -> None:
     pod: Json = {"metadata": {}, "spec": {}}
     for user, words in (
         (User("someone"), ""),
@@ -117,7 +117,7 @@ _CLAIMED: Json = {"extendedResourceClaimStatus": {"resourceClaimName": "c"}}
         (on("me"), on("me", _CLAIMED), 'node "me" cannot update extended resource claim status'),
     ],
 )  # fmt: skip
-def test_a_node_says_how_its_pods_are_and_nothing_of_what_others_wrote_there(new: Json, old: Json, words: str) -> None:
+def test_a_node_writes_the_status_of_its_pods_but_not_fields_of_other_writers(new: Json, old: Json, words: str) -> None:
     assert said("UPDATE", "pods", new, old, subresource="status") == words
     assert said("CREATE", "pods", new, subresource="status") == 'unexpected operation "CREATE"'
 
@@ -145,7 +145,7 @@ def test_a_node_evicts_its_own_pods() -> None:
         ({"x.node-restriction.kubernetes.io/a": "b"}, "x.node-restriction.kubernetes.io/a"),
     ],
 )
-def test_a_node_sets_labels_of_its_own_alone(labels: Json, wrong: str) -> None:
+def test_a_node_sets_only_its_own_labels(labels: Json, wrong: str) -> None:
     new: Json = {"metadata": {"name": "me", "labels": labels}, "spec": {}}
     bare: Json = {"metadata": {"name": "me"}, "spec": {}}
     created, changed = (
@@ -172,13 +172,13 @@ def test_a_node_sets_labels_of_its_own_alone(labels: Json, wrong: str) -> None:
         ({"metadata": {"ownerReferences": []}}, {"spec": {}}, ""),
     ],
 )
-def test_a_node_does_not_change_what_others_say_of_it(new: Json, old: Json, words: str) -> None:
+def test_a_node_does_not_change_the_fields_of_other_writers(new: Json, old: Json, words: str) -> None:
     new, old = ({"metadata": {}, **obj} for obj in (new, old))
     said_of_it = said("UPDATE", "nodes", new, old, name="me", namespace="")
     assert said_of_it == (f'node "me" is not allowed {words}' if words else "")
 
 
-def test_a_node_makes_and_deletes_itself_alone() -> None:
+def test_a_node_creates_and_deletes_only_itself() -> None:
     bare: Json = {"metadata": {}, "spec": {}}
     for operation in ("CREATE", "UPDATE", "DELETE"):
         assert said(operation, "nodes", bare, bare, name="me", namespace="") == ""
@@ -192,7 +192,7 @@ def test_a_node_makes_and_deletes_itself_alone() -> None:
 
 def test_leases_and_csi_nodes_bear_the_name_of_the_node() -> None:
     group, name = "coordination.k8s.io", {"metadata": {"name": "me"}}
-    lease = {"group": group, "namespace": "kube-node-lease"}
+    lease: Json = {"group": group, "namespace": "kube-node-lease"}
     same = "can only access node lease with the same name as the requesting node"
     assert said("CREATE", "leases", name, name="", **lease) == ""
     assert said("CREATE", "leases", {"metadata": {"name": "you"}}, name="", **lease) == same
@@ -202,7 +202,7 @@ def test_leases_and_csi_nodes_bear_the_name_of_the_node() -> None:
     assert said("CREATE", "leases", name, group=group, namespace="n") == (
         'can only access leases in the "kube-node-lease" system namespace'
     )
-    csi = {"group": "storage.k8s.io", "namespace": ""}
+    csi: Json = {"group": "storage.k8s.io", "namespace": ""}
     assert said("CREATE", "csinodes", name, name="", **csi) == ""
     assert said("UPDATE", "csinodes", name, name, name="you", **csi) == (
         "can only access CSINode with the same name as the requesting node"
@@ -224,7 +224,7 @@ def claim(status: Json, **metadata: Any) -> Json:
     return {"metadata": {"name": "c", **metadata}, "spec": {"a": 1}, "status": status}
 
 
-def test_a_node_says_how_large_a_volume_has_become_and_with_the_gate_how_it_grows() -> None:
+def test_a_node_writes_the_capacity_of_a_volume_and_with_the_gate_its_resize_status() -> None:
     refused = 'node "me" is not allowed to update fields other than status.quantity and status.conditions: '
     plain = claim({"phase": "Bound"})
     for new, words in (
@@ -269,7 +269,7 @@ def test_a_node_gets_tokens_for_its_own_pods(request_: Json, words: str) -> None
     assert said("CREATE", "serviceaccounts", {"spec": {}}) == said("UPDATE", "serviceaccounts", {}, {}) == ""
 
 
-def test_what_nobody_restricts_is_not_asked_about() -> None:
+def test_the_plugin_handles_only_restricted_resources() -> None:
     handled = [
         plural
         for group, plural in (("", "pods"), ("", "nodes"), ("apps", "pods"), ("", "configmaps"), ("storage.k8s.io", "csinodes"))

@@ -1,4 +1,4 @@
-"""What plugins make of other kinds: groups of pods, jobs, claims of volumes, certificates, namespaces, nodes, events."""
+"""Plugins for pod groups, jobs, volumes, certificates, namespaces, nodes and events."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.admission.plugins.certificates import (
-    CertificateApproval,
-    CertificateSigning,
-    ClusterTrustBundleAttest,
-)
+from apiserver.admission.plugins.certificates import CertificateApproval, CertificateSigning, ClusterTrustBundleAttest
 from apiserver.admission.plugins.event_rate_limit import EventRateLimit, read_event_limits
 from apiserver.admission.plugins.job_validation import JobValidation
 from apiserver.admission.plugins.namespace_lifecycle import NamespaceLifecycle
@@ -29,7 +25,7 @@ SCHEDULING, CERTIFICATES = "scheduling.k8s.io", "certificates.k8s.io"
 
 
 def made(plugin: Plugin, situation: Situation, plural: str, new: Json, **more: Any) -> Json:
-    """A new object after a plugin has seen it, which must have nothing against it."""
+    """Admit a new object without a refusal; return it."""
     request = situation.request("CREATE", plural, new, **more)
     assert refusal(plugin, request) == ""
     assert request.obj is not None
@@ -68,7 +64,7 @@ def test_the_workload_of_a_group_is_there_and_has_its_template() -> None:
     assert said(workload(), "v", "t") == 'PodGroup rejected: Workload "v" not found'
     assert said(workload(), "w", "s") == 'PodGroup rejected: PodGroupTemplate "s" not found in Workload "w"'
     assert said(workload(deletionTimestamp="t"), "w", "t") == 'PodGroup rejected: Workload "w" is being deleted'
-    assert said(Situation(), "v", "t") == "", "without the gate nobody looks"
+    assert said(Situation(), "v", "t") == "", "without the gate there is no check"
     alone = workload().request("CREATE", "podgroups", {"metadata": {}, "spec": {}}, group=SCHEDULING)
     assert refusal(PodGroupWorkloadExists(), alone) == ""
 
@@ -168,7 +164,7 @@ def test_a_claim_grows_where_it_is_bound_and_its_class_lets_it() -> None:
 # Certificates
 
 
-def test_who_approves_and_signs_may_do_that_for_the_signer_or_for_all_of_its_domain() -> None:
+def test_approving_and_signing_need_the_right_for_the_signer_or_its_domain() -> None:
     old: Json = {"metadata": {"name": "r"}, "spec": {"signerName": "example.com/s"}, "status": {}}
     new: Json = {**old, "status": {"certificate": "x"}}
     asked: list[tuple[Any, ...]] = []
@@ -205,7 +201,7 @@ def test_who_approves_and_signs_may_do_that_for_the_signer_or_for_all_of_its_dom
         assert refusal(CertificateSigning(), request) == ""
 
 
-def test_who_attests_a_bundle_may_do_that_for_its_signer_unless_the_collector_changes_it() -> None:
+def test_attesting_a_bundle_needs_the_right_unless_only_metadata_changes() -> None:
     bundle: Json = {"metadata": {"name": "b"}, "spec": {"signerName": "s.io/s"}}
     nobody, plugin = Situation(may=lambda *_: False), ClusterTrustBundleAttest()
 
@@ -258,13 +254,13 @@ def test_nothing_is_made_in_a_namespace_that_is_not_there_or_ends() -> None:
     assert said(Situation(), "CREATE", "namespaces", name="default") == ""
 
 
-def test_of_what_is_deleted_namespaces_alone_are_looked_at() -> None:
+def test_only_deletions_of_namespaces_are_checked() -> None:
     plugin = NamespaceLifecycle()
     wanted = [
         (operation, plural)
         for operation in ("CREATE", "UPDATE", "DELETE", "CONNECT")
         for plural in ("pods", "namespaces")
-        if plugin.handles_operation(Situation().request(operation, plural, {}).resource, operation)  # type: ignore[arg-type]
+        if plugin.handles_operation(Situation().request(operation, plural, {}).resource, operation)
     ]
     assert wanted == [
         ("CREATE", "pods"), ("CREATE", "namespaces"), ("UPDATE", "pods"), ("UPDATE", "namespaces"), ("DELETE", "namespaces"),
@@ -324,7 +320,7 @@ def test_a_limit_counts_for_each_of_its_kind(kind: str, others: Json | None, sam
     assert others is None or written(plugin, **others) == ""
 
 
-def test_all_limits_are_asked_and_keys_are_forgotten_that_were_not_used_for_longest() -> None:
+def test_all_limits_are_checked_and_the_least_recently_used_keys_are_dropped() -> None:
     plugin = limits({"type": "User"}, {"type": "Server", "burst": 1})
     assert [written(plugin), written(plugin), written(plugin)] == [
         "",

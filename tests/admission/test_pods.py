@@ -1,4 +1,4 @@
-"""What plugins make of pods: priorities, runtime classes, resizes, accounts, tolerations, labels."""
+"""Plugins for pods: priorities, runtime classes, resizes, tolerations, labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.admission.asking import Situation, refusal
 
 
 def asked(plugin: Plugin, situation: Situation, spec: Json, old: Json | None = None, **more: Any) -> tuple[Json, str]:
-    """The pod's spec afterwards, and what was said against it."""
+    """Run a plugin on a pod; return the pod's spec and the refusal."""
     before = None if old is None else {"metadata": {"name": "x"}, "spec": old}
     operation: Operation = "CREATE" if old is None else "UPDATE"
     attributes = situation.request(operation, "pods", {"metadata": {"name": "x"}, "spec": spec}, before, **more)
@@ -49,12 +49,7 @@ DEFAULTS = {"priorityclasses": [priority_class("b", 4, globalDefault=True), prio
             {"priorityClassName": "meek", "priority": 7, "preemptionPolicy": "Never"},
             "",
         ),
-        (
-            DEFAULTS,
-            {},
-            {"priorityClassName": "a", "priority": 3, "preemptionPolicy": "PreemptLowerPriority"},
-            "",
-        ),
+        (DEFAULTS, {}, {"priorityClassName": "a", "priority": 3, "preemptionPolicy": "PreemptLowerPriority"}, ""),
         (
             CLASSES,
             {"priorityClassName": "high", "priority": 5, "preemptionPolicy": "PreemptLowerPriority"},
@@ -189,7 +184,7 @@ def test_a_pod_goes_where_its_runtime_class_is() -> None:
         ({"key": "u", "operator": "Exists"}, True),
     ],
 )
-def test_a_toleration_that_the_class_covers_is_not_said_twice(own: Json, kept: bool) -> None:
+def test_a_toleration_covered_by_the_class_is_not_repeated(own: Json, kept: bool) -> None:
     wide = {"key": "t", "operator": "Exists"}
     found, _ = asked(RuntimeClass(), runtime(scheduling={"tolerations": [wide]}), R | {"tolerations": [own]})
     assert found["tolerations"] == ([own, wide] if kept else [wide])
@@ -249,7 +244,7 @@ def test_a_resize_fits_a_node_that_runs_linux() -> None:
     )
 
 
-def test_a_resize_that_is_refused_says_why_in_its_cause() -> None:
+def test_a_refused_resize_has_its_reason_as_a_cause() -> None:
     for situation, reason in (
         (node(), "NodeCapacity"),
         (node(labels={"kubernetes.io/os": "windows"}), "UnsupportedPlatform"),

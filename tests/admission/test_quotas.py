@@ -1,4 +1,4 @@
-"""ResourceQuota: what a quota counts, what it refuses, and what is written of it."""
+"""ResourceQuota: counting, refusals, and the written usage."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def charged(
     plugin: ResourceQuota | None = None,
     **more: Any,
 ) -> dict[str, Json] | str:
-    """What is used afterwards of each quota that was written, or why the request was refused."""
+    """Return the usage of each written quota, or the refusal."""
     written: dict[str, Json] = {}
     stored = {each["metadata"]["name"]: each for each in deepcopy(more.pop("stored", quotas))}
 
@@ -73,7 +73,7 @@ def test_a_new_object_is_charged_to_each_quota_that_limits_it() -> None:
     assert charged([], pod()) == {}
 
 
-def test_what_is_too_much_is_refused_with_all_that_is_exceeded() -> None:
+def test_a_request_beyond_a_quota_is_refused_with_all_exceeded_resources() -> None:
     one = quota(
         {"pods": "1", "requests.cpu": "1", "count/pods": "9"}, {"pods": "1", "requests.cpu": "1", "count/pods": "0"}
     )
@@ -83,7 +83,7 @@ def test_what_is_too_much_is_refused_with_all_that_is_exceeded() -> None:
     assert charged([quota({"pods": "1"}, {"pods": "0"})], pod()) == {"q": {"pods": "1"}}
 
 
-def test_who_was_first_is_seen_when_the_quota_is_written() -> None:
+def test_an_earlier_charge_is_seen_when_the_quota_is_written() -> None:
     seen, stored = quota({"pods": "1"}, {"pods": "0"}), quota({"pods": "1"}, {"pods": "1"})
     assert charged([seen], pod(), stored=[stored]) == (
         "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"
@@ -127,7 +127,7 @@ def test_an_update_is_charged_what_it_takes_more() -> None:
 NEEDING: Json = {"resource": "pods", "matchContains": ["cpu"]}
 
 
-def test_what_needs_a_quota_is_refused_where_none_limits_it() -> None:
+def test_a_resource_that_needs_a_quota_is_refused_without_one() -> None:
     plugin = ResourceQuota([NEEDING])
     assert plugin.configured_by is None
     assert ResourceQuota().configured_by == ("", "resourcequotas")
@@ -164,7 +164,7 @@ def test_a_scope_that_needs_a_quota_has_one() -> None:
         ("", "events", True, []),
     ],
 )
-def test_what_takes_room_is_counted_when_it_is_made_and_where_a_change_may_take_more(
+def test_creations_and_growing_updates_are_counted(
     group: str, plural: str, namespaced: bool, operations: list[str]
 ) -> None:
     resource = Situation().request("CREATE", plural, {}, group=group, namespace="n" if namespaced else "").resource

@@ -1,4 +1,4 @@
-"""ServiceAccount: as whom a pod runs, which token its containers have, and which secrets it may use."""
+"""ServiceAccount: the account of a pod, the token of its containers, and its secrets."""
 
 from __future__ import annotations
 
@@ -61,12 +61,13 @@ def test_a_pod_runs_as_an_account_whose_token_its_containers_have() -> None:
     ("pod", "of_account", "mounted"),
     [(None, None, True), (None, False, False), (True, False, True), (False, True, False), (False, None, False)],
 )
-def test_the_pod_and_then_its_account_say_whether_there_is_a_token(
+def test_the_pod_and_then_its_account_decide_about_the_token(
     pod: bool | None, of_account: bool | None, mounted: bool
 ) -> None:
     name = "automountServiceAccountToken"
     spec = {"containers": [{"name": "c"}], **({} if pod is None else {name: pod})}
-    found, _ = with_account(spec, account(**({} if of_account is None else {name: of_account})))
+    of: Json = {} if of_account is None else {name: of_account}
+    found, _ = with_account(spec, account(**of))
     assert ("volumes" in found) is mounted
 
 
@@ -78,7 +79,7 @@ def test_a_pod_pulls_with_the_secrets_of_its_account_unless_it_has_its_own() -> 
     assert "imagePullSecrets" not in with_account({"containers": []}, account())[0]
 
 
-def test_an_account_that_is_not_there_is_told() -> None:
+def test_a_missing_account_is_named() -> None:
     assert with_account({"serviceAccountName": "a", "containers": []})[1] == (
         'error looking up service account n/a: serviceaccount "a" not found'
     )
@@ -160,7 +161,7 @@ def test_the_default_account_is_waited_for_a_while_as_a_controller_makes_it(monk
             looks.append(1)
             return account() if len(looks) > number else None
 
-        request.ctx.lookup = lookup  # type: ignore[method-assign]
+        request.ctx.lookup = lookup  # type: ignore[assignment]
         waiting = ServiceAccount().admit(request)
         assert waiting is not None
         try:

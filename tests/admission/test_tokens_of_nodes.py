@@ -1,4 +1,4 @@
-"""Tokens and certificates that a node asks for in the name of its pods."""
+"""Tokens and certificates that a node requests for its pods."""
 
 from __future__ import annotations
 
@@ -54,9 +54,14 @@ def test_a_token_is_for_one_audience_that_a_volume_of_the_pod_names() -> None:
     assert token(["x", "y"], projected("x", "y")) == "node may only request 0 or 1 audiences"
 
 
-def test_who_is_allowed_an_audience_gets_it_for_any_pod() -> None:
+def test_a_right_to_an_audience_holds_for_any_pod() -> None:
     asked: list[tuple[Any, ...]] = []
-    assert token(["x"], may=lambda *request: asked.append(request) or True) == ""
+
+    def may(*request: Any) -> bool:
+        asked.append(request)
+        return True
+
+    assert token(["x"], may=may) == ""
     assert asked == [("request-serviceaccounts-token-audience", "", "x", "", "n", "a")]
 
 
@@ -96,7 +101,7 @@ def test_the_driver_of_a_volume_names_audiences_too(volume: Json, audience: str,
     assert token([audience] if audience else [], {"name": "v", **volume}, **there) == words
 
 
-def test_what_cannot_be_found_is_told_once_unless_another_volume_names_the_audience() -> None:
+def test_each_missing_driver_is_named_once_unless_another_volume_has_the_audience() -> None:
     gone, other = ({"name": "v", "csi": {"driver": driver}} for driver in ("gone.io", "other.io"))
     assert token(["x"], gone, projected("x"), **DRIVERS) == ""
     assert token(["x"], gone, other, gone, **DRIVERS) == (

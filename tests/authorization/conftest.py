@@ -1,4 +1,4 @@
-"""One server with Node, RBAC and NodeRestriction for all tests here; each test has a namespace of its own."""
+"""One server with Node, RBAC and NodeRestriction for all tests here; each test has its own namespace."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.reviewers import Decider, decider
 from tests.support.server import Running, serve
+from tests.support.tokens import token_flag
 from tests.support.wire import Answer, Wire
 
 TOKENS = """root,root,1,"system:masters"
@@ -26,18 +27,17 @@ _numbers = count(1)
 
 @pytest.fixture(scope="session")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    tokens = tmp_path_factory.mktemp("authorization") / "tokens.csv"
-    tokens.write_text(TOKENS)
+    tokens = token_flag(tmp_path_factory.mktemp("authorization"), TOKENS)
     # No controller makes accounts for pods here.
     plugins = ("--enable-admission-plugins=NodeRestriction", "--disable-admission-plugins=ServiceAccount")
     pods = ("--feature-gates=PodCertificateRequest=true", "--runtime-config=certificates.k8s.io/v1beta1=true")
-    with serve(f"--token-auth-file={tokens}", "--authorization-mode=Node,RBAC", *plugins, *pods) as server:
+    with serve(tokens, "--authorization-mode=Node,RBAC", *plugins, *pods) as server:
         yield server
 
 
 @pytest.fixture
 def webhook(tmp_path: Path) -> Iterator[Decider]:
-    """A webhook that authorizes."""
+    """Yield a webhook that authorizes."""
     with decider(tmp_path, "SubjectAccessReview", "authorization.k8s.io/v1") as found:
         yield found
 
@@ -65,13 +65,13 @@ def node(running: Running) -> Wire:
 @pytest.fixture
 def namespace(root: Wire) -> str:
     name = f"n{next(_numbers)}"
-    assert root.post("/api/v1/namespaces", {"metadata": {"name": name}}).status == 201
+    root.create("/api/v1/namespaces", {"metadata": {"name": name}})
     return name
 
 
 @pytest.fixture
 def make(root: Wire) -> Callable[[str, Any], Any]:
-    """Create as the administrator; the object."""
+    """Return a function that creates an object as the administrator."""
 
     def create(path: str, body: Any) -> Any:
         made: Answer = root.post(path, body)
@@ -83,7 +83,7 @@ def make(root: Wire) -> Callable[[str, Any], Any]:
 
 @pytest.fixture
 def grant(make: Callable[[str, Any], Any], namespace: str) -> Callable[..., None]:
-    """A role with rules, bound to a subject (by default alice), in the test's namespace."""
+    """Return a function that binds a role with rules to a subject, by default alice, in the test's namespace."""
 
     def bind(*rules: dict[str, Any], subject: dict[str, str] | None = None, name: str = "r") -> None:
         make(f"{RBAC}/namespaces/{namespace}/roles", {"metadata": {"name": name}, "rules": list(rules)})

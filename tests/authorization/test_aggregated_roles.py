@@ -1,4 +1,4 @@
-"""Roles that are put together from others."""
+"""Aggregated cluster roles."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from controllers.cluster.cluster_roles import aggregate_rules
 from tests.support.patience import wait_until
+from tests.support.tokens import token_flag
 from tests.support.wire import Child, Wire
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
@@ -21,10 +22,7 @@ def test_rules_are_gathered_by_label_in_order_of_names_and_each_once() -> None:
     whole = {**role("all", a="b"), "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}}
     assert aggregate_rules(
         whole, [whole, role("z", one, a="b"), role("b", two, one, a="b"), role("c", two, a="c")]
-    ) == [
-        two,
-        one,
-    ]
+    ) == [two, one]
 
 
 def rules(wire: Wire, name: str) -> list[dict[str, Any]]:
@@ -33,13 +31,8 @@ def rules(wire: Wire, name: str) -> list[dict[str, Any]]:
 
 
 def test_the_controller_fills_edit_and_view_and_follows_new_roles(tmp_path: Path) -> None:
-    tokens = tmp_path / "tokens.csv"
-    tokens.write_text('root,root,1,"system:masters"\n')
-    flags = (
-        f"--token-auth-file={tokens}",
-        "--authorization-mode=RBAC",
-        "--controllers=clusterrole-aggregation-controller",
-    )
+    tokens = token_flag(tmp_path)
+    flags = (tokens, "--authorization-mode=RBAC", "--controllers=clusterrole-aggregation-controller")
     with Child(tmp_path / "data", *flags) as child:
         wire = child.wire("root")
         claims = {"verbs": ["get", "list", "watch"], "apiGroups": ["resource.k8s.io"]}
@@ -48,5 +41,5 @@ def test_the_controller_fills_edit_and_view_and_follows_new_roles(tmp_path: Path
         wait_until(lambda: read in rules(wire, "admin"), "admin has what view has")
         mine = {"verbs": ["get"], "apiGroups": ["example.com"], "resources": ["gpus"]}
         body = role("gpus", mine, **{"rbac.authorization.k8s.io/aggregate-to-view": "true"})
-        assert wire.post(ROLES, body).status == 201
+        wire.create(ROLES, body)
         wait_until(lambda: mine in rules(wire, "edit"), "edit has what was added to view")

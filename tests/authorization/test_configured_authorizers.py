@@ -1,4 +1,4 @@
-"""Authorizers of files: webhooks, policies, and the configuration that lists authorizers."""
+"""Configured authorizers: webhooks, policy files, and the configuration file."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ def test_a_webhook_allows_denies_or_leaves_it_to_others(tmp_path: Path, webhook:
         groups = ["devs", "qa", "system:authenticated"]
         assert asked["spec"] == {"resourceAttributes": attributes, "user": "ann", "uid": "2", "groups": groups}
         webhook.says({"allowed": False, "denied": True, "reason": "not you"})
-        assert ann.get(MAPS).json["message"].endswith(": not you")
-        assert len(webhook.calls) == 1, "what one request asked for is asked once"
+        assert ann.get(MAPS).message.endswith(": not you")
+        assert len(webhook.calls) == 1, "one call per request"
         webhook.says({"allowed": False, "reason": "who knows"})
-        assert ann.get("/version").json["message"].endswith(": who knows\nEverything is forbidden.")
+        assert ann.get("/version").message.endswith(": who knows\nEverything is forbidden.")
         assert webhook.calls[0]["spec"]["nonResourceAttributes"] == {"path": "/version", "verb": "get"}
         webhook.says({"allowed": False, "denied": True, "reason": "no"})
         review = {"spec": {"user": "bob", "nonResourceAttributes": {"path": "/a", "verb": "get"}}}
         outcome = root.post(REVIEWS, review).json["status"]
         assert outcome == {"allowed": False, "denied": True, "reason": "no"}
-        assert len(webhook.calls) == 1, "who is a master is not asked about"
+        assert len(webhook.calls) == 1, "masters are always allowed"
 
 
-def test_what_a_webhook_said_is_remembered_for_a_while(tmp_path: Path, webhook: Decider) -> None:
+def test_decisions_of_a_webhook_are_cached(tmp_path: Path, webhook: Decider) -> None:
     with serve(
         *authorized_by(tmp_path, configuration(webhook, authorizedTTL="10s", unauthorizedTTL="5s")), time=HeldTime()
     ) as running:
@@ -70,7 +70,7 @@ def test_what_a_webhook_said_is_remembered_for_a_while(tmp_path: Path, webhook: 
 def test_a_denial_is_remembered_as_a_denial_and_each_decision_is_counted_once(tmp_path: Path, webhook: Decider) -> None:
     with serve(*authorized_by(tmp_path, configuration(webhook, "AlwaysAllow"))) as running:
         ann, root = running.wire("ann"), running.wire("root")
-        assert root.post(MAPS, {"metadata": {"name": "m"}}).status == 201
+        root.create(MAPS, {"metadata": {"name": "m"}})
         webhook.says({"allowed": False, "denied": True}, {"allowed": True}, {"allowed": False})
         assert [ann.get(path).status for path in (f"{MAPS}/m",) * 2 + (MAPS,) * 3 + (f"{MAPS}/n",) * 2] == [
             403, 403, 200, 200, 200, 404, 404,
@@ -95,7 +95,7 @@ def test_a_webhook_that_fails_denies_or_has_no_opinion(
             assert answer.text == f'Internal Server Error: "{MAPS}": {rejected}\n'
 
 
-def test_a_webhook_is_asked_where_its_conditions_hold(tmp_path: Path, webhook: Decider) -> None:
+def test_a_webhook_is_called_if_its_conditions_hold(tmp_path: Path, webhook: Decider) -> None:
     conditions = [
         {"expression": "has(request.resourceAttributes) && request.resourceAttributes.resource == 'configmaps'"},
         {"expression": "!('qa' in request.groups) || request.resourceAttributes.verb != 'list'"},
@@ -114,7 +114,7 @@ def test_a_webhook_is_asked_where_its_conditions_hold(tmp_path: Path, webhook: D
 
 
 def test_a_webhook_decides_in_the_middle_of_a_write(tmp_path: Path, webhook: Decider) -> None:
-    """Whoever grants a role has to have its rights: the write asks for the verb escalate after it was let in."""
+    """A grant needs the rights of the role: the write checks the verb escalate after its own authorization."""
     with serve(*authorized_by(tmp_path, configuration(webhook)), time=HeldTime()) as running:
         roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
         role = {"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}
@@ -123,7 +123,7 @@ def test_a_webhook_decides_in_the_middle_of_a_write(tmp_path: Path, webhook: Dec
         assert [call["spec"]["resourceAttributes"]["verb"] for call in webhook.calls] == ["create", "escalate"]
         running.time.advance(31)
         webhook.says({"allowed": True})
-        assert running.wire("ann").post(roles, role).status == 201
+        running.wire("ann").create(roles, role)
 
 
 def bad(**said: Any) -> str:
@@ -154,7 +154,7 @@ HOOK: Json = {
          + "authorizers[0].connectionInfo.type: Required value]"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_configuration_is_told(text: str, says: str) -> None:
+def test_errors_of_a_configuration_are_named(text: str, says: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         read_authorizers(text.encode(), Features())
     assert str(error.value) == says
@@ -223,7 +223,7 @@ def test_a_line_allows_what_it_names(
     assert [*asked, policies.path_opinion(ANN, "get", "/version")[0]] == [reads, writes, path]
 
 
-def test_a_line_that_is_no_policy_is_told(tmp_path: Path) -> None:
+def test_the_error_names_a_line_that_is_not_a_policy(tmp_path: Path) -> None:
     (tmp_path / "p").write_text("{}\n{")
     with pytest.raises(PolicyFileError, match=r"error reading policy file .*/p, line 2: {: "):
         read_policies(tmp_path / "p")
@@ -236,28 +236,28 @@ def test_policies_let_users_in_and_list_their_rules(tmp_path: Path) -> None:
     ) as it:
         ann = it.wire("ann")
         assert (ann.get(MAPS).status, ann.post(MAPS, {"metadata": {"name": "m"}}).status) == (200, 403)
-        assert ann.get("/api/v1/nodes").json["message"].endswith(": No policy matched.")
+        assert ann.get("/api/v1/nodes").message.endswith(": No policy matched.")
 
 
 @pytest.mark.parametrize("padding", [0, 40_000], ids=["short", "long"])
-def test_a_deletion_of_many_answers_all_of_them_though_a_webhook_is_asked_about_each(
+def test_a_collection_deletion_answers_all_objects_although_a_webhook_decides_about_each(
     tmp_path: Path, webhook: Decider, padding: int
 ) -> None:
-    """What a request lacks is asked for without deleting anew, which would find fewer."""
+    """Missing decisions are requested without repeating the deletion, which would find fewer objects."""
     policies, name = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic", "ask"
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["configmaps"]}
     asks = "authorizer.group('').resource('configmaps').name(oldObject.metadata.name).check('retire').allowed()"
     spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": asks}]}
     with serve(*authorized_by(tmp_path, configuration(webhook))) as running:
         root = running.wire("root")
-        assert root.post(f"{policies}ies", {"metadata": {"name": name}, "spec": spec}).status == 201
+        root.create(f"{policies}ies", {"metadata": {"name": name}, "spec": spec})
         binding = {"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}}
-        assert root.post(f"{policies}ybindings", binding).status == 201
+        root.create(f"{policies}ybindings", binding)
         names = [f"m{number}" for number in range(5)]
         for each in names:
-            assert root.post(MAPS, {"metadata": {"name": each, "labels": {"a": "b"}}}).status == 201
+            root.create(MAPS, {"metadata": {"name": each, "labels": {"a": "b"}}})
         webhook.says({"allowed": True})
-        answer = running.wire("ann").request("DELETE", f"{MAPS}?labelSelector=a%3Db", {"x": "x" * padding})
+        answer = running.wire("ann").delete(f"{MAPS}?labelSelector=a%3Db", {"x": "x" * padding})
         assert answer.status == 200, answer.text
         assert [item["metadata"]["name"] for item in answer.json["items"]] == names
         asked = [call["spec"]["resourceAttributes"] for call in webhook.calls]

@@ -1,4 +1,4 @@
-"""What a node may see and change: what belongs to its pods, and itself."""
+"""Rights of nodes: the objects of their pods, and themselves."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from tests.support.server import Running
+from tests.support.tokens import token_flag
 from tests.support.wire import Wire
 
 Make = Callable[[str, Any], Any]
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
-MERGE = {"Content-Type": "application/merge-patch+json"}
 CLAIM = {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}}
 
 
@@ -27,7 +27,7 @@ def pod(name: str, node: str = "w1", **spec: Any) -> dict[str, Any]:
 def reason(wire: Wire, path: str) -> str:
     answer = wire.get(path)
     assert answer.status == 403, answer.text
-    return str(answer.json["message"]).rpartition(": ")[2]
+    return str(answer.message).rpartition(": ")[2]
 
 
 @pytest.mark.parametrize(
@@ -111,10 +111,10 @@ def test_a_node_reads_the_claims_of_its_pods_named_made_and_extended(
     )
     assert [node.get(f"{claims}/{name}").status for name in "abc"] == [200, 403, 403]
     status = {"resourceClaimStatuses": [{"name": "y", "resourceClaimName": "b"}]}
-    assert root.request("PATCH", f"{pods}/p/status", {"status": status}, MERGE).status == 200
+    assert root.patch(f"{pods}/p/status", {"status": status}).status == 200
     assert [node.get(f"{claims}/{name}").status for name in "abc"] == [200, 200, 403]
     assert reason(node, claims) == "can only get individual resources of this type"
-    assert root.request("DELETE", f"{pods}/p?gracePeriodSeconds=0").status == 200
+    assert root.delete(f"{pods}/p?gracePeriodSeconds=0").status == 200
     assert node.get(f"{claims}/a").status == 403
 
 
@@ -134,9 +134,9 @@ def slice_of(node: str, name: str) -> dict[str, Any]:
 
 
 def test_a_node_has_slices_of_its_own_and_no_others(node: Wire, make: Make) -> None:
-    assert node.post(SLICES, slice_of("w1", "own")).status == 201
+    node.create(SLICES, slice_of("w1", "own"))
     refused = node.post(SLICES, slice_of("w2", "foreign"))
-    assert refused.json["message"].endswith(
+    assert refused.message.endswith(
         '"foreign" is forbidden: can only create ResourceSlice with the same NodeName as the requesting node'
     )
     make(SLICES, slice_of("w2", "foreign"))
@@ -152,15 +152,14 @@ def test_a_node_has_slices_of_its_own_and_no_others(node: Wire, make: Make) -> N
             reason(node, SLICES + selector)
             == "can only list/watch/deletecollection resourceslices with nodeName field selector"
         )
-    assert node.request("DELETE", f"{SLICES}?fieldSelector=spec.nodeName%3Dw1").status == 200
+    assert node.delete(f"{SLICES}?fieldSelector=spec.nodeName%3Dw1").status == 200
     assert node.get(f"{SLICES}/foreign").status == 403
 
 
 def test_before_selectors_a_node_lists_all_slices_and_admission_guards_the_others(tmp_path: Any) -> None:
     from tests.support.server import serve
 
-    tokens = tmp_path / "tokens.csv"
-    tokens.write_text('root,root,1,"system:masters"\nw1,system:node:w1,2,"system:nodes"\n')
+    tokens = token_flag(tmp_path, 'root,root,1,"system:masters"\nw1,system:node:w1,2,"system:nodes"\n')
     slices = "/apis/resource.k8s.io/v1beta1/resourceslices"
     flags = (
         "--emulated-version=1.33",
@@ -171,63 +170,61 @@ def test_before_selectors_a_node_lists_all_slices_and_admission_guards_the_other
         "--enable-admission-plugins=NodeRestriction",
         "--authorization-mode=Node,RBAC",
     )
-    with serve(*flags, *more, f"--token-auth-file={tokens}") as server:
-        assert server.wire("root").post(slices, slice_of("w2", "foreign")).status == 201
+    with serve(*flags, *more, tokens) as server:
+        server.wire("root").create(slices, slice_of("w2", "foreign"))
         node = server.wire("w1")
         assert len(node.get(slices).json["items"]) == 1
-        refused = node.request("DELETE", slices)
-        assert refused.json["message"].endswith(
+        refused = node.delete(slices)
+        assert refused.message.endswith(
             '"Unknown" is forbidden: can only delete ResourceSlice with the same NodeName as the requesting node'
         )
 
 
 def test_a_node_sees_and_changes_only_itself(node: Wire, make: Make) -> None:
     make("/api/v1/nodes", {"metadata": {"name": "other"}})
-    assert node.post("/api/v1/nodes", {"metadata": {"name": "w1"}}).status == 201
+    node.create("/api/v1/nodes", {"metadata": {"name": "w1"}})
     assert reason(node, "/api/v1/nodes") == "node 'w1' cannot read all nodes, only its own Node object"
     assert reason(node, "/api/v1/nodes/other") == "node 'w1' cannot read 'other', only its own Node object"
     assert node.get("/api/v1/nodes?fieldSelector=metadata.name%3Dw1").status == 200
 
     def change(**metadata: Any) -> tuple[int, str]:
-        answer = node.request("PATCH", "/api/v1/nodes/w1", {"metadata": metadata}, MERGE)
+        answer = node.patch("/api/v1/nodes/w1", {"metadata": metadata})
         return answer.status, str(answer.json.get("message", "")).rpartition(": ")[2]
 
     assert change(labels={"kubernetes.io/hostname": "h", "mine": "1", "a.node.kubernetes.io/x": "1"})[0] == 200
     assert change(labels={"node-restriction.kubernetes.io/a": "1"}) == (403, "node-restriction.kubernetes.io/a")
     assert change(labels={"k8s.io/b": "1", "x.kubernetes.io/a": "1"}) == (403, "k8s.io/b, x.kubernetes.io/a")
-    answer = node.request("PATCH", "/api/v1/nodes/w1", {"spec": {"taints": []}}, MERGE)
-    assert answer.json["message"] == 'nodes "w1" is forbidden: node "w1" is not allowed to modify taints'
-    assert node.request("PATCH", "/api/v1/nodes/other/status", {"status": {}}, MERGE).status == 403
+    answer = node.patch("/api/v1/nodes/w1", {"spec": {"taints": []}})
+    assert answer.message == 'nodes "w1" is forbidden: node "w1" is not allowed to modify taints'
+    assert node.patch("/api/v1/nodes/other/status", {"status": {}}).status == 403
 
 
 def test_a_node_leases_only_itself(node: Wire) -> None:
     leases = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
     body = {"spec": {"holderIdentity": "w1"}}
-    assert node.post(leases.format("kube-node-lease"), {"metadata": {"name": "w1"}, **body}).status == 201
+    node.create(leases.format("kube-node-lease"), {"metadata": {"name": "w1"}, **body})
     refused = node.post(leases.format("kube-node-lease"), {"metadata": {"name": "w2"}, **body})
-    assert refused.json["message"].endswith("can only access node lease with the same name as the requesting node")
-    assert (
-        node.post(leases.format("default"), {"metadata": {"name": "w1"}, **body})
-        .json["message"]
-        .endswith('in the "kube-node-lease" system namespace')
+    assert refused.message.endswith("can only access node lease with the same name as the requesting node")
+    assert node.post(leases.format("default"), {"metadata": {"name": "w1"}, **body}).message.endswith(
+        'in the "kube-node-lease" system namespace'
     )
 
 
-def test_a_node_writes_its_own_csi_node_alone(node: Wire, root: Wire) -> None:
+def test_a_node_writes_only_its_own_csi_node(node: Wire, root: Wire) -> None:
     csi_nodes = "/apis/storage.k8s.io/v1/csinodes"
 
     def body(name: str, driver: str) -> dict[str, Any]:
         return {"metadata": {"name": name}, "spec": {"drivers": [{"name": driver, "nodeID": name}]}}
 
     refusal = "can only access CSINode with the same name as the requesting node"
-    assert node.post(csi_nodes, body("w1", "a.example.com")).status == 201
-    assert node.post(csi_nodes, body("w2", "a.example.com")).json["message"].endswith(refusal)
-    assert root.post(csi_nodes, body("w2", "a.example.com")).status == 201
+    node.create(csi_nodes, body("w1", "a.example.com"))
+    assert node.post(csi_nodes, body("w2", "a.example.com")).message.endswith(refusal)
+    root.create(csi_nodes, body("w2", "a.example.com"))
     patch = {"metadata": {"labels": {"mine": "now"}}}
-    assert node.request("PATCH", f"{csi_nodes}/w2", patch, MERGE).json["message"].endswith(refusal)
-    assert node.request("PATCH", f"{csi_nodes}/w1", patch, MERGE).status == 200
-    assert node.request("DELETE", f"{csi_nodes}/w2").json["message"].endswith(refusal)
-    assert node.request("DELETE", f"{csi_nodes}/w1").status == 200
+    assert node.patch(f"{csi_nodes}/w2", patch).message.endswith(refusal)
+    assert node.patch(f"{csi_nodes}/w1", patch).status == 200
+    assert node.delete(f"{csi_nodes}/w2").message.endswith(refusal)
+    assert node.delete(f"{csi_nodes}/w1").status == 200
 
 
 def test_a_node_writes_no_more_of_a_volume_claim_than_its_expansion(
@@ -242,17 +239,17 @@ def test_a_node_writes_no_more_of_a_volume_claim_than_its_expansion(
     )
 
     def patch(body: dict[str, Any]) -> Any:
-        return node.request("PATCH", f"{claims}/data/status", body, MERGE)
+        return node.patch(f"{claims}/data/status", body)
 
     assert patch({"status": {"capacity": {"storage": "2Gi"}, "allocatedResources": {"storage": "2Gi"}}}).status == 200
     refused = patch({"status": {"phase": "Bound", "capacity": {"storage": "3Gi"}}})
     assert refused.status == 403
-    assert refused.json["message"].endswith(
+    assert refused.message.endswith(
         "is not allowed to update fields other than status.quantity and status.conditions: status.phase"
     )
     assert patch({"metadata": {"labels": {"mine": "now"}}}).status == 403
     assert root.get(f"{claims}/data").json["status"]["capacity"] == {"storage": "2Gi"}
-    assert node.request("PATCH", f"{claims}/data", {"metadata": {"labels": {"a": "b"}}}, MERGE).status == 403
+    assert node.patch(f"{claims}/data", {"metadata": {"labels": {"a": "b"}}}).status == 403
 
 
 def test_a_node_evicts_and_deletes_only_its_pods(node: Wire, make: Make, namespace: str) -> None:
@@ -261,18 +258,17 @@ def test_a_node_evicts_and_deletes_only_its_pods(node: Wire, make: Make, namespa
         make(pods, pod(name, where))
     foreign = node.post(f"{pods}/foreign/eviction", {"metadata": {"name": "foreign"}})
     assert (
-        foreign.json["message"]
-        == 'pods "foreign" is forbidden: node w1 can only evict pods with spec.nodeName set to itself'
+        foreign.message == 'pods "foreign" is forbidden: node w1 can only evict pods with spec.nodeName set to itself'
     )
-    assert node.post(f"{pods}/mine/eviction", {"metadata": {"name": "mine"}}).status == 201
-    refused = node.request("DELETE", f"{pods}/foreign")
+    node.create(f"{pods}/mine/eviction", {"metadata": {"name": "mine"}})
+    refused = node.delete(f"{pods}/foreign")
     assert (
-        refused.json["message"]
+        refused.message
         == 'pods "foreign" is forbidden: node "w1" can only delete pods with spec.nodeName set to itself'
     )
 
 
-def test_a_node_without_a_name_is_nobody(running: Running) -> None:
+def test_a_node_user_without_a_name_has_no_rights(running: Running) -> None:
     assert reason(running.wire("nameless"), "/api/v1/nodes") == 'unknown node for user "system:node:"'
 
 
@@ -280,18 +276,14 @@ def test_a_node_gets_tokens_of_its_pods_accounts_only(node: Wire, make: Make, na
     base = f"/api/v1/namespaces/{namespace}"
     make(f"{base}/serviceaccounts", {"metadata": {"name": "s"}})
     token = f"{base}/serviceaccounts/s/token"
-    assert (
-        node.post(token, {"spec": {}})
-        .json["message"]
-        .endswith("no relationship found between node 'w1' and this object")
-    )
+    assert node.post(token, {"spec": {}}).message.endswith("no relationship found between node 'w1' and this object")
     mounted = {"projected": {"sources": [{"serviceAccountToken": {"audience": "driver", "path": "t"}}]}}
     made = make(f"{base}/pods", pod("p", serviceAccountName="s", volumes=[{"name": "v", **mounted}]))
-    assert node.post(token, {"spec": {}}).json["message"].endswith("node requested token not bound to a pod")
+    assert node.post(token, {"spec": {}}).message.endswith("node requested token not bound to a pod")
     ref = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": made["metadata"]["uid"]}
-    assert node.post(token, {"spec": {"boundObjectRef": ref, "audiences": ["driver"]}}).status == 201
+    node.create(token, {"spec": {"boundObjectRef": ref, "audiences": ["driver"]}})
     refused = node.post(token, {"spec": {"boundObjectRef": ref, "audiences": ["other"]}})
-    assert 'audience "other" not found in pod spec volume, system:node:w1 is not authorized' in refused.json["message"]
+    assert 'audience "other" not found in pod spec volume, system:node:w1 is not authorized' in refused.message
 
 
 def test_a_node_gets_tokens_for_the_drivers_of_its_pods_volumes(
@@ -313,12 +305,12 @@ def test_a_node_gets_tokens_for_the_drivers_of_its_pods_volumes(
         return node.post(f"{base}/serviceaccounts/s/token", {"spec": {"boundObjectRef": ref, "audiences": [audience]}})
 
     claimed = {"persistentVolumeClaim": {"claimName": "c"}}
-    refused = asked("early", claimed, "vault").json["message"]
+    refused = asked("early", claimed, "vault").message
     assert refused.endswith(f'error validating audience "vault": persistentvolume "v-{namespace}" not found')
     make("/api/v1/persistentvolumes", {"metadata": {"name": f"v-{namespace}"}, "spec": csi})
     assert asked("claimed", claimed, "vault").status == 201
     assert asked("inline", {"csi": {"driver": driver}}, "vault").status == 201
-    assert 'audience "other" not found in pod spec volume' in asked("other", claimed, "other").json["message"]
+    assert 'audience "other" not found in pod spec volume' in asked("other", claimed, "other").message
     template = {"volumeClaimTemplate": {"spec": claim}}
     named = {"metadata": {"name": "made-v"}, "spec": bound}
     make(f"{base}/persistentvolumeclaims", named)
@@ -344,13 +336,11 @@ def test_a_node_asks_for_certificates_of_its_pods_and_sees_those_that_name_it(
     stub = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(KEY, None)
     named["stubPKCS10Request"] = b64encode(stub.public_bytes(serialization.Encoding.DER)).decode()
     assert running.wire("w2").post(certificates, {"metadata": {"name": "a"}, "spec": named}).status == 403
-    assert node.post(certificates, {"metadata": {"name": "a"}, "spec": named}).status == 201
+    node.create(certificates, {"metadata": {"name": "a"}, "spec": named})
     assert node.get(f"{certificates}/a").status == 200
     assert reason(running.wire("w2"), f"{certificates}/a").startswith("no relationship found")
     assert node.get(f"{certificates}?fieldSelector=spec.nodeName%3Dw1").json["items"][0]["metadata"]["name"] == "a"
     assert reason(node, certificates) == "can only list/watch podcertificaterequests with nodeName field selector"
-    refused = node.request("DELETE", f"{certificates}/a")
-    assert (refused.status, refused.json["message"].endswith("nodes may not delete podcertificaterequests")) == (
-        403,
-        True,
-    )
+    refused = node.delete(f"{certificates}/a")
+    assert refused.status == 403
+    assert refused.message.endswith("nodes may not delete podcertificaterequests")

@@ -89,7 +89,7 @@ rules = st.lists(
 
 
 @given(rules, rules)
-def test_whoever_lacks_nothing_of_a_role_may_do_all_that_the_role_allows(
+def test_without_missing_rights_everything_a_role_allows_is_allowed(
     held: list[dict[str, Any]], wanted: list[dict[str, Any]]
 ) -> None:
     if missing_rights(held, wanted):
@@ -99,13 +99,13 @@ def test_whoever_lacks_nothing_of_a_role_may_do_all_that_the_role_allows(
 
 
 @given(rules)
-def test_what_is_missing_of_nothing_is_everything(wanted: list[dict[str, Any]]) -> None:
+def test_without_rights_everything_is_missing(wanted: list[dict[str, Any]]) -> None:
     missing = missing_rights([], wanted)
     assert not missing_rights(missing, wanted)
     assert not missing_rights(wanted, missing)
 
 
-def test_missing_rights_are_told_by_resource_with_verbs_put_together() -> None:
+def test_missing_rights_are_listed_by_resource_with_joined_verbs() -> None:
     missing = missing_rights(
         [rule("get")], [rule("get,list,watch"), rule("get", names="a"), {"verbs": ["get"], "nonResourceURLs": ["/x"]}]
     )
@@ -146,7 +146,7 @@ def test_nodes_may_read_claims_and_delete_slices_by_their_fixed_rules() -> None:
     assert not allows(node_rules(Features(release=(1, 33))), "get", "resource.k8s.io", "resourceclaims")
 
 
-def test_the_gate_of_trust_bundles_brings_who_may_read_and_who_writes_the_servers_own() -> None:
+def test_the_gate_of_trust_bundles_adds_their_readers_and_the_publisher() -> None:
     def found(features: Features) -> tuple[set[str], list[Any]]:
         made = policy(features)
         names = {each["metadata"]["name"] for each in made.cluster_roles + made.cluster_bindings}

@@ -1,4 +1,4 @@
-"""A webhook decides in the middle of a request: the request waits there, and nothing of it happens twice."""
+"""A request waits for the decision of an authorization webhook and runs only once."""
 
 from __future__ import annotations
 
@@ -25,27 +25,26 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 CHECK = 'authorizer.requestResource.check("use").allowed()'
-MERGE = {"Content-Type": "application/merge-patch+json"}
 RESERVED = {"status": {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}}
 ROLE = {"metadata": {"name": "r"}, "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}
 
 
 @pytest.fixture(params=[False, True], ids=["real time", "virtual time"])
 def server(request: pytest.FixtureRequest, tmp_path: Path, webhook: Decider) -> Iterator[Running]:
-    """A server whose authorizer is the webhook. It caches no decision."""
+    """Serve with the webhook as the authorizer and without cached decisions."""
     uncached = {"cacheAuthorizedRequests": False, "cacheUnauthorizedRequests": False}
     with serve(*authorized_by(tmp_path, configuration(webhook, **uncached)), standing=request.param) as running:
         yield running
 
 
 def asked(webhook: Decider) -> list[str]:
-    """The verbs and resources of the calls so far."""
+    """Return the verbs and resources of the calls."""
     found = [call["spec"]["resourceAttributes"] for call in webhook.calls]
     return [f"{each['verb']} {'/'.join(filter(None, (each['resource'], each.get('subresource'))))}" for each in found]
 
 
 class Counting:
-    """A link that counts requests."""
+    """A link that records the paths of requests."""
 
     next: Handler
 
@@ -64,7 +63,7 @@ def test_a_request_that_waits_passes_each_link_once(server: Running, webhook: De
     counting = Counting()
     server.server.chain.append_link(counting)
     webhook.says({"allowed": True})
-    assert server.wire("ann").post(ROLES, ROLE).status == 201
+    server.wire("ann").create(ROLES, ROLE)
     assert asked(webhook) == ["create clusterroles", "escalate clusterroles"]
     assert counting.paths == [ROLES]
 
@@ -96,7 +95,7 @@ def test_the_audit_log_has_the_reason_of_a_cached_decision(tmp_path: Path, webho
 
 
 def audited(directory: Path, authorizers: str, codes: list[int]) -> list[Json]:
-    """The events of completed requests of ann, which have these codes."""
+    """Send requests of ann with these status codes; return the events of their completion."""
     policy, log = directory / "policy", directory / "log"
     rules = [{"level": "Metadata", "users": ["ann"]}, {"level": "None"}]
     policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
@@ -110,7 +109,7 @@ def audited(directory: Path, authorizers: str, codes: list[int]) -> list[Json]:
 
 
 def test_a_webhook_that_fails_once_is_called_again(server: Running, webhook: Decider) -> None:
-    """(The pause before the second call is one of the machine: virtual time stands still.)"""
+    """The pause before the second call follows the system's clock, because virtual time stands still."""
     webhook.says({"allowed": True}, failures=1)
     assert server.wire("ann").get(MAPS).status == 200
     assert asked(webhook) == ["list configmaps"] * 2
@@ -119,10 +118,10 @@ def test_a_webhook_that_fails_once_is_called_again(server: Running, webhook: Dec
 def test_a_deletion_of_many_waits_for_the_policies_of_each(server: Running, webhook: Decider) -> None:
     root = server.wire("root")
     for name in ("a", "b"):
-        assert root.post(MAPS, {"metadata": {"name": name}}).status == 201
+        root.create(MAPS, {"metadata": {"name": name}})
     bind(server, "validatingadmissionpolicies", validations=[{"expression": CHECK}])
     webhook.says({"allowed": True})
-    assert server.wire("ann").request("DELETE", MAPS).status == 200
+    assert server.wire("ann").delete(MAPS).status == 200
     assert asked(webhook) == ["deletecollection configmaps", "use configmaps", "use configmaps"]
     assert root.get(MAPS).json["items"] == []
 
@@ -134,25 +133,25 @@ def bind(server: Running, kind: str, **spec: Any) -> None:
         rule["operations"] = ["CREATE"]
     root, singular = server.wire("root"), kind.replace("policies", "policy")
     policy = {"metadata": {"name": "p"}, "spec": {"matchConstraints": {"resourceRules": [rule]}, **spec}}
-    assert root.post(f"{POLICIES}/{kind}", policy).status == 201
+    root.create(f"{POLICIES}/{kind}", policy)
     actions = {"validationActions": ["Deny"]} if kind.startswith("validating") else {}
     binding = {"metadata": {"name": "p"}, "spec": {"policyName": "p", **actions}}
-    assert root.post(f"{POLICIES}/{singular}bindings", binding).status == 201
+    root.create(f"{POLICIES}/{singular}bindings", binding)
 
 
 @pytest.mark.parametrize("size", [1, 2 * LONG], ids=["short", "long"])
 def test_an_expression_of_a_policy_waits_for_a_decision_and_makes_it_once(
     server: Running, webhook: Decider, size: int
 ) -> None:
-    """(Also on behalf of a long request, whose thread does not block.)"""
+    """A long request does not block its thread either."""
     bind(server, "validatingadmissionpolicies", validations=[{"expression": CHECK}] * 2)
     made = {"metadata": {"name": "a"}, "data": {"k": "x" * size}}
     webhook.says({"allowed": True}, {"allowed": False})
     refused = server.wire("ann").post(MAPS, made)
-    assert (refused.status, refused.json["message"].rpartition(": ")[2]) == (422, CHECK)
+    assert (refused.status, refused.message.rpartition(": ")[2]) == (422, CHECK)
     assert asked(webhook) == ["create configmaps", "use configmaps"]
     webhook.says({"allowed": True})
-    assert server.wire("ann").post(MAPS, made).status == 201
+    server.wire("ann").create(MAPS, made)
 
 
 def test_an_expression_that_changes_an_object_waits(server: Running, webhook: Decider) -> None:
@@ -171,18 +170,18 @@ def test_a_match_condition_of_a_webhook_waits(server: Running, webhook: Decider)
         "clientConfig": {"url": "https://127.0.0.1:1/"}, "matchConditions": [{"name": "c", "expression": CHECK}],
     }  # fmt: skip
     hooks = {"metadata": {"name": "w"}, "webhooks": [hook]}
-    assert server.wire("root").post(f"{POLICIES}/validatingwebhookconfigurations", hooks).status == 201
+    server.wire("root").create(f"{POLICIES}/validatingwebhookconfigurations", hooks)
     webhook.says({"allowed": True}, {"allowed": False})
     assert server.wire("ann").post(MAPS, {"metadata": {"name": "a"}}).status == 201, "the webhook is not called"
     assert asked(webhook) == ["create configmaps", "use configmaps"]
 
 
 def test_rules_of_a_claim_wait_for_decisions(server: Running, webhook: Decider) -> None:
-    assert server.wire("root").post(CLAIMS, {"metadata": {"name": "c"}, "spec": {}}).status == 201
+    server.wire("root").create(CLAIMS, {"metadata": {"name": "c"}, "spec": {}})
     webhook.says({"allowed": True}, {"allowed": False})
-    answer = server.wire("ann").request("PATCH", f"{CLAIMS}/c/status", RESERVED, MERGE)
+    answer = server.wire("ann").patch(f"{CLAIMS}/c/status", RESERVED)
     assert answer.status == 422
-    assert 'requires resource="resourceclaims/binding"' in answer.json["message"]
+    assert 'requires resource="resourceclaims/binding"' in answer.message
     assert asked(webhook) == ["patch resourceclaims/status", "patch resourceclaims/binding"]
 
 
@@ -191,12 +190,12 @@ def test_rules_wait_for_a_webhook_that_a_reloaded_configuration_adds(tmp_path: P
     first = {**text, "authorizers": text["authorizers"][1:]}
     with serve(*authorized_by(tmp_path, json.dumps(first))) as server:
         root = server.wire("root")
-        assert root.post(CLAIMS, {"metadata": {"name": "c"}, "spec": {}}).status == 201
+        root.create(CLAIMS, {"metadata": {"name": "c"}, "spec": {}})
         (tmp_path / "authorizers").write_text(json.dumps(text))
         reloaded = re.compile(r'authorization_config_controller_automatic_reloads_total{.*status="success"} 1')
         wait_until(lambda: reloaded.search(root.get("/metrics").text), "the configuration is reloaded")
         webhook.says({"allowed": True}, {"allowed": False, "denied": True})
-        answer = server.wire("ann").request("PATCH", f"{CLAIMS}/c/status", RESERVED, MERGE)
+        answer = server.wire("ann").patch(f"{CLAIMS}/c/status", RESERVED)
         assert answer.status == 422
         assert asked(webhook) == ["patch resourceclaims/status", "patch resourceclaims/binding"]
 
@@ -217,13 +216,11 @@ def test_rules_of_a_new_policy_wait_for_decisions(server: Running, webhook: Deci
 def test_an_object_that_a_put_makes_waits_for_the_right_to_create_it(server: Running, webhook: Decider) -> None:
     lease = {"metadata": {"name": "l"}, "spec": {}}
     webhook.says({"allowed": True}, {"allowed": False})
-    answer = server.wire("ann").request("PUT", "/apis/coordination.k8s.io/v1/namespaces/default/leases/l", lease)
+    answer = server.wire("ann").put("/apis/coordination.k8s.io/v1/namespaces/default/leases/l", lease)
     assert (answer.status, asked(webhook)) == (403, ["update leases", "create leases"])
 
 
-def test_the_administrator_of_the_server_is_whom_the_webhook_allows_everything(
-    server: Running, webhook: Decider
-) -> None:
+def test_a_webhook_that_allows_everything_makes_an_administrator(server: Running, webhook: Decider) -> None:
     webhook.says({"allowed": False})
     assert server.wire("ann").get("/-/requests").status == 403
     webhook.says({"allowed": True})

@@ -14,10 +14,10 @@ UID = ObjectIdentifier("1.3.6.1.4.1.57683.2")
 
 
 class Authority:
-    """Signs certificates of clients; everything it makes is in a folder."""
+    """An authority that signs client certificates; its files are in one folder."""
 
     def __init__(self, folder: Path, name: str, ends: dt.timedelta = dt.timedelta(days=1)) -> None:
-        """`ends`: from now, when its certificates end."""
+        """Create the authority; its certificates end at `ends` from now."""
         self.folder, self._key = folder, ec.generate_private_key(ec.SECP256R1())
         self._ends, self._name = ends, x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         own = self._built(self._name, self._key, ends, ca=True)
@@ -41,7 +41,7 @@ class Authority:
         )
 
     def client(self, name: str, *organizations: str, uid: str = "", ends: dt.timedelta | None = None) -> Path:
-        """A certificate and its key in one file; it ends with the authority's, unless `ends` says otherwise."""
+        """Write a certificate and its key into one file; by default it ends with the authority's."""
         parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in organizations]
         parts += [x509.NameAttribute(UID, uid)] if uid else []
         key = ec.generate_private_key(ec.SECP256R1())

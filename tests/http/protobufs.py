@@ -38,7 +38,7 @@ def schema(version: str, kind: str) -> Struct:
 
 
 def read(body: bytes) -> Json:
-    """An enveloped message with its kind and version."""
+    """Decode an enveloped message with its kind and version."""
     envelope = protobuf.unwrap(body)
     return {
         "kind": envelope.kind,
@@ -57,14 +57,14 @@ def written(version: str, kind: str, obj: Json) -> bytes:
 
 
 def event(watch: Watch) -> tuple[str, Json]:
-    """The next event: a length in four bytes, then the event with the enveloped object."""
+    """Read the next event: a length in four bytes, then the event with the enveloped object."""
     frame = watch.read(int.from_bytes(watch.read(4), "big"))
     outer = _fields(frame)
     return outer[1].decode(), read(_fields(outer[2])[1])
 
 
 def _fields(data: bytes) -> dict[int, bytes]:
-    """The length-delimited fields of a message, read by hand."""
+    """Return the length-delimited fields of a message, read without the code under test."""
     found: dict[int, bytes] = {}
     at = 0
     while at < len(data):

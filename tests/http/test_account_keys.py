@@ -1,4 +1,4 @@
-"""Tokens of service accounts that are signed with keys of files, and the documents with which others check them."""
+"""Service account tokens that are signed with key files, and the documents with their public keys."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from apiserver.api.objects import Json
 from apiserver.authentication.tokens.service_account_keys import KeyFileError, SharedKey, encode, read_key_files
 from apiserver.authentication.tokens.service_account_tokens import OF_SECRETS
 from tests.support.server import Running, serve
+from tests.support.tokens import token_flag
 from tests.support.wire import Wire
 
 pytestmark = pytest.mark.integration
@@ -50,13 +51,11 @@ def token_of(root: Wire, account: str = "a", **spec: Any) -> Json:
 
 
 def flags(tmp_path: Path, *more: str) -> tuple[str, ...]:
-    tokens = tmp_path / "tokens.csv"
-    tokens.write_text('root,root,1,"system:masters"\n')
-    return (f"--token-auth-file={tokens}", "--authorization-mode=RBAC", *more)
+    return (token_flag(tmp_path), "--authorization-mode=RBAC", *more)
 
 
 @pytest.mark.parametrize(("make", "algorithm", "kind"), KINDS)
-def test_a_token_names_its_key_which_anybody_may_have(tmp_path: Path, make: Make, algorithm: str, kind: str) -> None:
+def test_a_token_names_its_published_key(tmp_path: Path, make: Make, algorithm: str, kind: str) -> None:
     key = written(tmp_path / "key", make())
     signing = (f"--service-account-signing-key-file={key}", f"--service-account-issuer={ISSUER}")
     with serve(*flags(tmp_path, *signing)) as running:
@@ -71,7 +70,7 @@ def test_a_token_names_its_key_which_anybody_may_have(tmp_path: Path, make: Make
         assert running.wire(forged).get("/api/v1/namespaces").status == 401
 
 
-def test_the_issuer_says_where_its_keys_are(tmp_path: Path) -> None:
+def test_the_issuer_document_has_the_url_of_the_keys(tmp_path: Path) -> None:
     key = written(tmp_path / "key", ec.generate_private_key(ec.SECP256R1()))
     signing = (f"--service-account-signing-key-file={key}", f"--service-account-issuer={ISSUER}")
     with serve(*flags(tmp_path, *signing), "--port=6443", "--advertise-address=192.0.2.9") as running:
@@ -124,7 +123,7 @@ def test_the_token_that_a_secret_holds_is_good_as_long_as_it_holds_it(tmp_path: 
         user = running.wire(token)
         assert user.get("/api/v1/namespaces").status == 401, "no secret holds it"
         secrets, data = "/api/v1/namespaces/default/secrets", {"token": base64.b64encode(token.encode()).decode()}
-        assert root.post(secrets, {"metadata": {"name": "s"}, "data": data}).status == 201
+        root.create(secrets, {"metadata": {"name": "s"}, "data": data})
         found = user.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
         assert found.json["status"]["userInfo"]["username"] == "system:serviceaccount:default:a"
         used = root.get(f"{secrets}/s").json["metadata"]
@@ -134,10 +133,9 @@ def test_the_token_that_a_secret_holds_is_good_as_long_as_it_holds_it(tmp_path: 
         user.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
         assert root.get(f"{secrets}/s").json["metadata"]["resourceVersion"] == used["resourceVersion"]
         invalid = {"metadata": {"labels": {"kubernetes.io/legacy-token-invalid-since": "2026-01-01"}}}
-        merge = {"Content-Type": "application/merge-patch+json"}
-        assert root.request("PATCH", f"{secrets}/s", invalid, merge).status == 200
+        assert root.patch(f"{secrets}/s", invalid).status == 200
         assert user.get("/api/v1/namespaces").status == 401
-        assert root.request("DELETE", f"{secrets}/s").status == 200
+        assert root.delete(f"{secrets}/s").status == 200
         assert user.get("/api/v1/namespaces").status == 401
 
 
@@ -158,7 +156,7 @@ def test_the_token_of_a_pod_outlives_the_time_at_which_it_should_be_renewed(tmp_
     with serve(*flags(tmp_path, "--disable-admission-plugins=ServiceAccount")) as running:
         root = running.wire("root")
         spec = {"serviceAccountName": "a", "containers": [{"name": "c", "image": "i"}]}
-        assert root.post("/api/v1/namespaces/default/pods", {"metadata": {"name": "p"}, "spec": spec}).status == 201
+        root.create("/api/v1/namespaces/default/pods", {"metadata": {"name": "p"}, "spec": spec})
         bound = {"kind": "Pod", "apiVersion": "v1", "name": "p"}
         claims = part(token_of(root, expirationSeconds=3607, boundObjectRef=bound)["status"]["token"], 1)
         assert claims["exp"] - claims["iat"] == 365 * 24 * 3600

@@ -1,4 +1,4 @@
-"""What a file tells admission plugins."""
+"""The configuration file of admission plugins."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pod(name: str, **spec: Any) -> Json:
     return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
 
 
-def test_what_needs_a_quota_is_refused_without_one(tmp_path: Path) -> None:
+def test_a_configured_resource_is_refused_without_a_quota(tmp_path: Path) -> None:
     system = {"scopeName": "PriorityClass", "operator": "In", "values": ["system-node-critical", "none"]}
     limited = [
         {"resource": "pods", "matchContains": ["requests.cpu"], "matchScopes": [system]},
@@ -54,31 +54,30 @@ def test_what_needs_a_quota_is_refused_without_one(tmp_path: Path) -> None:
         maps = "/api/v1/namespaces/default/configmaps"
         refused = wire.post(maps, {"metadata": {"name": "a"}})
         text = 'configmaps "a" is forbidden: insufficient quota to consume: count/configmaps'
-        assert (refused.status, refused.json["message"]) == (403, text)
-        assert wire.post(PODS.format("default"), pod("free")).status == 201
+        assert refused.refusal == (403, text)
+        wire.create(PODS.format("default"), pod("free"))
         greedy = pod("greedy")
         greedy["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
         refused = wire.post(PODS.format("default"), greedy)
-        assert refused.json["message"] == 'pods "greedy" is forbidden: insufficient quota to consume: requests.cpu'
+        assert refused.message == 'pods "greedy" is forbidden: insufficient quota to consume: requests.cpu'
         critical = pod("critical", priorityClassName="system-node-critical")
         refused = wire.post(PODS.format("default"), critical)
         shown = "insufficient quota to match these scopes: [{PriorityClass In [system-node-critical none]}]"
-        assert (refused.status, refused.json["message"]) == (500, shown)
+        assert refused.refusal == (500, shown)
         quotas = "/api/v1/namespaces/default/resourcequotas"
         hard = {"requests.cpu": "2", "count/configmaps": "3", "pods": "5"}
-        assert wire.post(quotas, {"metadata": {"name": "all"}, "spec": {"hard": hard}}).status == 201
+        wire.create(quotas, {"metadata": {"name": "all"}, "spec": {"hard": hard}})
         status = {"status": {"hard": hard, "used": dict.fromkeys(hard, "0")}}
-        merge = {"Content-Type": "application/merge-patch+json"}
-        assert wire.request("PATCH", f"{quotas}/all/status", status, merge).status == 200
-        assert wire.post(maps, {"metadata": {"name": "a"}}).status == 201
-        assert wire.post(PODS.format("default"), greedy).status == 201
+        assert wire.patch(f"{quotas}/all/status", status).status == 200
+        wire.create(maps, {"metadata": {"name": "a"}})
+        wire.create(PODS.format("default"), greedy)
         selector = {"matchExpressions": [system]}
         spec = {"hard": {"pods": "1"}, "scopeSelector": selector}
-        assert wire.post(quotas, {"metadata": {"name": "critical"}, "spec": spec}).status == 201
+        wire.create(quotas, {"metadata": {"name": "critical"}, "spec": spec})
         status = {"status": {"hard": {"pods": "1"}, "used": {"pods": "0"}}}
-        assert wire.request("PATCH", f"{quotas}/critical/status", status, merge).status == 200
+        assert wire.patch(f"{quotas}/critical/status", status).status == 200
         critical["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
-        assert wire.post(PODS.format("default"), critical).status == 201
+        wire.create(PODS.format("default"), critical)
 
 
 def test_pods_are_held_to_the_defaults_unless_they_are_exempt(tmp_path: Path) -> None:
@@ -94,10 +93,10 @@ def test_pods_are_held_to_the_defaults_unless_they_are_exempt(tmp_path: Path) ->
             in created.headers["warning"].replace("\\", "")
         )
         refused = wire.post(PODS.format("default"), pod("a", hostNetwork=True))
-        assert (refused.status, 'violates PodSecurity "baseline:v1.30"' in refused.json["message"]) == (403, True)
-        assert wire.post(PODS.format("free"), pod("a", hostNetwork=True)).status == 201
+        assert (refused.status, 'violates PodSecurity "baseline:v1.30"' in refused.message) == (403, True)
+        wire.create(PODS.format("free"), pod("a", hostNetwork=True))
         sandboxed = pod("b", hostNetwork=True, runtimeClassName="sandbox")
-        assert wire.post(PODS.format("default"), sandboxed).status == 201
+        wire.create(PODS.format("default"), sandboxed)
         counted = wire.get("/metrics").text
         request = 'request_operation="create",resource="pod",subresource=""'
         assert (
@@ -106,12 +105,11 @@ def test_pods_are_held_to_the_defaults_unless_they_are_exempt(tmp_path: Path) ->
         )
         assert f"pod_security_exemptions_total{{{request}}} 2" in counted
         lax = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}
-        merge = {"Content-Type": "application/merge-patch+json"}
-        assert wire.request("PATCH", "/api/v1/namespaces/default", lax, merge).status == 200
-        assert wire.post(PODS.format("default"), pod("a", hostNetwork=True)).status == 201
+        assert wire.patch("/api/v1/namespaces/default", lax).status == 200
+        wire.create(PODS.format("default"), pod("a", hostNetwork=True))
 
 
-def test_what_is_wrong_with_a_configuration_is_told(tmp_path: Path) -> None:
+def test_errors_of_a_configuration_are_named(tmp_path: Path) -> None:
     path = pod_security(tmp_path, defaults={"enforce": "lax"}, exemptions={"usernames": [""]})
     with pytest.raises(ValueError, match="PodSecurity: ") as error:
         read_admission(path, Features())
@@ -147,7 +145,7 @@ def test_webhooks_are_shown_what_a_kubeconfig_has_for_them(tmp_path: Path) -> No
          "certificate-authority-data: "),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_kubeconfig_is_told(tmp_path: Path, said: Json, says: str) -> None:
+def test_errors_of_a_kubeconfig_are_named(tmp_path: Path, said: Json, says: str) -> None:
     contexts = [{"name": "a", "context": {"cluster": "c"}}]
     (tmp_path / "config").write_text(json.dumps({"current-context": "a", "contexts": contexts, **said}))
     with pytest.raises(KubeconfigError, match=says):
@@ -158,7 +156,7 @@ def test_what_is_wrong_with_a_kubeconfig_is_told(tmp_path: Path, said: Json, say
 
 
 @pytest.mark.real_time
-async def test_a_webhook_is_not_asked_with_a_token_that_is_gone(tmp_path: Path) -> None:
+async def test_a_webhook_is_not_called_without_the_configured_token(tmp_path: Path) -> None:
     shown = Credentials(token_file=str(tmp_path / "gone"))
     target = Target("https://127.0.0.1:1/", "127.0.0.1", 1, b"", None, shown)
     webhooks = Webhooks({}, lambda *_: False)

@@ -1,4 +1,4 @@
-"""Policies and webhooks in files of the server: when they are asked, about what, and which files are refused."""
+"""Admission policies and webhooks in files: their order, their effect, and invalid files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from apiserver.api.features.gates import Features
@@ -20,9 +19,9 @@ from apiserver.controlplane.static_manifests import ReloadedManifests
 from apiserver.options.admission import read_admission
 from apiserver.resources.admissionregistration.manifests import ManifestError, Manifests
 from tests.http.test_admission_webhooks import ALLOW, MAPS, RULE, Asked, asked, config_map, patch
-from tests.http.test_live_catalog import created, run, running
+from tests.http.widgets import ApiClient, running
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
 GATE = "ManifestBasedAdmissionControlConfig"
 API = "/apis/admissionregistration.k8s.io/v1"
@@ -53,7 +52,7 @@ def write(path: Path, objects: Iterable[Any]) -> None:
 
 
 def told(directory: Path, **directories: Path) -> list[str]:
-    """The flags of a server with a directory for each of these plugins, made if need be."""
+    """Return the flags of a server with a directory per plugin; missing directories are made."""
     plugins = []
     for name, path in directories.items():
         path.mkdir(exist_ok=True)
@@ -67,19 +66,19 @@ def told(directory: Path, **directories: Path) -> list[str]:
 
 
 def look(server: Server, plugin: str) -> str:
-    """What is counted after a look at a plugin's files."""
+    """Read a plugin's files; return its metrics."""
     followed = ReloadedManifests(server.settings.admission.manifests[plugin], "id")
     followed.reload()
     return "\n".join(line for family in followed.families() for line in family.lines())
 
 
-async def refused(client: httpx.AsyncClient, path: str, body: Json) -> str:
+async def refused(client: ApiClient, path: str, body: Json) -> str:
     answer = await client.post(path, json=body)
     assert answer.status_code >= 400, answer.text
     return str(answer.json()["message"]).rpartition("denied request: ")[2]
 
 
-def test_policies_in_files_are_asked_first_and_about_what_configures_admission_too(tmp_path: Path) -> None:
+async def test_policies_in_files_come_first_and_cover_admission_configuration_too(tmp_path: Path) -> None:
     files = tmp_path / "policies"
     flags = told(tmp_path, ValidatingAdmissionPolicy=files)
     admission = "admissionregistration.k8s.io"
@@ -87,41 +86,30 @@ def test_policies_in_files_are_asked_first_and_about_what_configures_admission_t
     write(files / "b.json", [{"apiVersion": "v1", "kind": "List", "items": bound(
         "c.static.k8s.io", "no policies", "validatingadmissionpolicies", group=admission
     )}])  # fmt: skip
-
-    async def main() -> None:
-        async with running("memory", None, *flags) as (server, client):
-            followed = [each for each in server._access.reloaded_files("host") if isinstance(each, ReloadedManifests)]
-            assert len(followed) == 1, "the server looks at them again and again"
-            assert await refused(client, MAPS, config_map("a")) == "by file"
-            assert (
-                await refused(client, f"{API}/validatingadmissionpolicies", policy("a", "x", "pods")) == "no policies"
-            )
-            review = {"spec": {"user": "u", "resourceAttributes": {"verb": "get", "resource": "pods"}}}
-            answer = await client.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", json=review)
-            assert answer.status_code == 201, "reviews are nobody's concern"
-            (files / "b.json").unlink()
-            os.mkfifo(files / "c.yaml")  # which nobody waits for
-            assert 'success",plugin="ValidatingAdmissionPolicy"' in look(server, "ValidatingAdmissionPolicy")
-            for each in bound("a", "by the API", "configmaps", "secrets"):
-                await created(client, f"{API}/{each['kind'].lower().replace('policy', 'policie', 1)}s"
-                              .replace("policiebinding", "policybinding"), each)  # fmt: skip
-            assert await refused(client, MAPS, config_map("a")) == "by file"
-            assert (
-                await refused(client, MAPS.replace("configmaps", "secrets"), {"metadata": {"name": "a"}})
-                == "by the API"
-            )
-            write(files / "a.yaml", [])
-            look(server, "ValidatingAdmissionPolicy")
-            assert await refused(client, MAPS, config_map("a")) == "by the API"
-            answer = await client.post(
-                f"{API}/validatingadmissionpolicies", json=policy("z.static.k8s.io", "x", "pods")
-            )
-            assert 'names ending with ".static.k8s.io" are reserved' in answer.json()["message"]
-
-    run(main())
+    async with running("memory", None, *flags) as (server, client):
+        followed = [each for each in server._access.reloaded_files("host") if isinstance(each, ReloadedManifests)]
+        assert len(followed) == 1, "the server reads them regularly"
+        assert await refused(client, MAPS, config_map("a")) == "by file"
+        assert await refused(client, f"{API}/validatingadmissionpolicies", policy("a", "x", "pods")) == "no policies"
+        review = {"spec": {"user": "u", "resourceAttributes": {"verb": "get", "resource": "pods"}}}
+        answer = await client.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", json=review)
+        assert answer.status_code == 201, "reviews are not covered"
+        (files / "b.json").unlink()
+        os.mkfifo(files / "c.yaml")  # reading it would block
+        assert 'success",plugin="ValidatingAdmissionPolicy"' in look(server, "ValidatingAdmissionPolicy")
+        for each in bound("a", "by the API", "configmaps", "secrets"):
+            await client.create(f"{API}/{each['kind'].lower().replace('policy', 'policie', 1)}s"
+                          .replace("policiebinding", "policybinding"), each)  # fmt: skip
+        assert await refused(client, MAPS, config_map("a")) == "by file"
+        assert await refused(client, MAPS.replace("configmaps", "secrets"), {"metadata": {"name": "a"}}) == "by the API"
+        write(files / "a.yaml", [])
+        look(server, "ValidatingAdmissionPolicy")
+        assert await refused(client, MAPS, config_map("a")) == "by the API"
+        answer = await client.post(f"{API}/validatingadmissionpolicies", json=policy("z.static.k8s.io", "x", "pods"))
+        assert 'names ending with ".static.k8s.io" are reserved' in answer.json()["message"]
 
 
-def test_what_cannot_be_used_leaves_all_as_it_was_and_counts(tmp_path: Path) -> None:
+def test_an_unusable_file_changes_nothing_and_is_counted(tmp_path: Path) -> None:
     write(tmp_path / "a.yaml", bound("a.static.k8s.io", "no", "pods"))
     manifests = Manifests("ValidatingAdmissionPolicy", tmp_path, ON)
     followed, before = ReloadedManifests(manifests, "id"), manifests.digest
@@ -143,7 +131,7 @@ def test_what_cannot_be_used_leaves_all_as_it_was_and_counts(tmp_path: Path) -> 
         assert [each.rpartition(" ")[2] for each in counted if each.startswith(line)] == [value], line
 
 
-def test_only_a_file_that_changed_is_read_anew(tmp_path: Path) -> None:
+def test_only_a_changed_file_is_read_again(tmp_path: Path) -> None:
     write(tmp_path / "a.yaml", bound("a.static.k8s.io", "no", "pods"))
     write(tmp_path / "b.yaml", bound("b.static.k8s.io", "no", "pods"))
     manifests = Manifests("ValidatingAdmissionPolicy", tmp_path, ON)
@@ -155,7 +143,7 @@ def test_only_a_file_that_changed_is_read_anew(tmp_path: Path) -> None:
     assert other["spec"]["validations"][0]["message"] == "never"
 
 
-def test_a_directory_is_looked_at_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_is_read_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     followed, where = ReloadedManifests(Manifests("ValidatingAdmissionPolicy", tmp_path, ON), "id"), list[int]()
     look = followed._stat
 
@@ -171,65 +159,57 @@ def test_a_directory_is_looked_at_beside_the_loop(tmp_path: Path, monkeypatch: p
     assert threading.get_ident() not in where
 
 
-def test_webhooks_in_files_are_asked_though_it_was_known_that_nobody_is(tmp_path: Path) -> None:
+async def test_a_new_webhook_file_invalidates_the_cached_lack_of_webhooks(tmp_path: Path) -> None:
     hooks, secrets = tmp_path / "hooks", MAPS.replace("configmaps", "secrets")
     flags = told(tmp_path, MutatingAdmissionWebhook=hooks)
-
-    async def main() -> None:
-        async with asked(*flags) as at:
-            # Of secrets, which the server does not write before anybody is called.
-            await created(at.client, secrets, {"metadata": {"name": "before"}})
-            rules = [{**RULE, "resources": ["secrets"]}]
-            mine = obj("MutatingWebhookConfiguration", "z.static.k8s.io", webhooks=[at.hook("files", rules)])
-            write(hooks / "a.yaml", [mine])
-            at.script(files=[patch("/data/by", "ZmlsZXM=")])
-            look(at.server, "MutatingAdmissionWebhook")
-            shown = await created(at.client, secrets, {"metadata": {"name": "asked"}, "data": {"a": ""}})
-            assert shown["data"] == {"a": "", "by": "ZmlsZXM="}
-
-    run(main())
+    async with asked(*flags) as at:
+        # The server does not write secrets before webhooks are called.
+        await at.client.create(secrets, {"metadata": {"name": "before"}})
+        rules = [{**RULE, "resources": ["secrets"]}]
+        mine = obj("MutatingWebhookConfiguration", "z.static.k8s.io", webhooks=[at.hook("files", rules)])
+        write(hooks / "a.yaml", [mine])
+        at.script(files=[patch("/data/by", "ZmlsZXM=")])
+        look(at.server, "MutatingAdmissionWebhook")
+        shown = await at.client.create(secrets, {"metadata": {"name": "asked"}, "data": {"a": ""}})
+        assert shown["data"] == {"a": "", "by": "ZmlsZXM="}
 
 
-def test_webhooks_and_mutating_policies_in_files_take_part(tmp_path: Path) -> None:
+async def test_webhooks_and_mutating_policies_in_files_take_part(tmp_path: Path) -> None:
     hooks, policies = tmp_path / "hooks", tmp_path / "policies"
     flags = told(tmp_path, MutatingAdmissionWebhook=hooks, MutatingAdmissionPolicy=policies)
-
-    async def main() -> None:
-        async with asked(*flags) as at:
-            await created(at.client, MAPS, config_map("before"))  # nobody is asked, which is remembered
-            mine = obj("MutatingWebhookConfiguration", "z.static.k8s.io", webhooks=[at.hook("files", RULES)])
-            write(hooks / "a.yaml", [mine])
-            at.script(files=[patch("/data/by", "files")])
-            look(at.server, "MutatingAdmissionWebhook")
-            shown = await created(at.client, MAPS, config_map("asked", of="client"))
-            assert (shown["data"], "labels" in shown["metadata"]) == ({"by": "files", "of": "client"}, False)
-            label = "Object{metadata: Object.metadata{labels: {'by': 'policy'}}}"
-            mutation = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": label}}
-            spec = {
-                "matchConstraints": {"resourceRules": [RULE | {"operations": ["CREATE"]}]}, "mutations": [mutation],
-                "reinvocationPolicy": "Never",
-            }  # fmt: skip
-            name = "a.static.k8s.io"
-            write(policies / "a.yaml", [
-                obj("MutatingAdmissionPolicy", name, spec=spec),
-                obj("MutatingAdmissionPolicyBinding", name, spec={"policyName": name}),
-            ])  # fmt: skip
-            look(at.server, "MutatingAdmissionPolicy")
-            await _ask(at)
-
-    run(main())
+    async with asked(*flags) as at:
+        await at.client.create(MAPS, config_map("before"))  # the lack of webhooks is cached
+        mine = obj("MutatingWebhookConfiguration", "z.static.k8s.io", webhooks=[at.hook("files", RULES)])
+        write(hooks / "a.yaml", [mine])
+        at.script(files=[patch("/data/by", "files")])
+        look(at.server, "MutatingAdmissionWebhook")
+        shown = await at.client.create(MAPS, config_map("asked", of="client"))
+        assert (shown["data"], "labels" in shown["metadata"]) == ({"by": "files", "of": "client"}, False)
+        label = "Object{metadata: Object.metadata{labels: {'by': 'policy'}}}"
+        mutation = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": label}}
+        spec = {
+            "matchConstraints": {"resourceRules": [RULE | {"operations": ["CREATE"]}]}, "mutations": [mutation],
+            "reinvocationPolicy": "Never",
+        }  # fmt: skip
+        name = "a.static.k8s.io"
+        write(policies / "a.yaml", [
+            obj("MutatingAdmissionPolicy", name, spec=spec),
+            obj("MutatingAdmissionPolicyBinding", name, spec={"policyName": name}),
+        ])  # fmt: skip
+        look(at.server, "MutatingAdmissionPolicy")
+        await _ask(at)
 
 
 async def _ask(at: Asked) -> None:
     at.script(files=[patch("/data/by", "files"), ALLOW], api=[])
-    shown = await created(at.client, MAPS, config_map("a", of="client"))
+    shown = await at.client.create(MAPS, config_map("a", of="client"))
     assert (shown["data"], shown["metadata"]["labels"]) == ({"by": "files", "of": "client"}, {"by": "policy"})
     await at.configure("mutating", {"name": "api", "rules": RULES}, name="a")
     assert [name for name, _ in at.calls()] == ["files", "files"]
     at.script(files=[ALLOW] * 2, api=[ALLOW])
     await at.configure("validating", name="b")
     assert [name for name, _ in at.calls()] == ["files"], "those of the API are not asked about configurations"
-    await created(at.client, MAPS, config_map("b"))
+    await at.client.create(MAPS, config_map("b"))
     assert [name for name, _ in at.calls()] == ["files", "files", "api"]
 
 
@@ -258,7 +238,7 @@ NAME = "a.static.k8s.io"
         ("Webhook", [obj("ValidatingWebhookConfiguration", NAME, webhooks=[WEBHOOK])], "use clientConfig.url instead"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_file_is_told(tmp_path: Path, plugin: str, objects: list[Json], says: str) -> None:
+def test_errors_of_a_file_are_named(tmp_path: Path, plugin: str, objects: list[Json], says: str) -> None:
     write(tmp_path / "a.yml", objects)
     with pytest.raises(ManifestError) as error:
         Manifests(f"ValidatingAdmission{plugin or 'Policy'}", tmp_path, ON)
@@ -277,7 +257,7 @@ def test_policies_in_files_have_no_parameters(tmp_path: Path, of: str) -> None:
         Manifests("ValidatingAdmissionPolicy", tmp_path, ON)
 
 
-def test_a_directory_is_read_with_the_gate_alone(tmp_path: Path) -> None:
+def test_a_directory_is_read_only_with_the_gate(tmp_path: Path) -> None:
     flag = told(tmp_path, ValidatingAdmissionPolicy=tmp_path / "a")[0]
     path = Path(flag.partition("=")[2])
     with pytest.raises(ValueError, match=f"Forbidden: staticManifestsDir requires the {GATE} feature gate"):

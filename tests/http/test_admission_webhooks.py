@@ -1,4 +1,4 @@
-"""Admission webhooks over a socket: whom they are asked about, and what comes of their answers."""
+"""Admission webhooks over a socket: which requests they review, and the effect of their answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from apiserver.api.objects import Json
@@ -17,11 +16,11 @@ from apiserver.app import Server
 from apiserver.webhooks.client import Webhooks, target_of
 from apiserver.webhooks.failures import WebhookError
 from tests.conformance.webhook import Webhook
-from tests.http.test_custom_resources import APPLY, MERGE, define
-from tests.http.test_live_catalog import created, run, running
+from tests.http.test_custom_resources import define
+from tests.http.widgets import ApiClient, running
 from tests.support.server import serve
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -35,9 +34,9 @@ def patch(path: str, value: Any) -> Json:
 
 
 class Asked:
-    """A server with webhooks. `calls` are the paths and requests since the last `script`."""
+    """A server and its webhook server. `calls` are the paths and requests since the last `script`."""
 
-    def __init__(self, server: Server, client: httpx.AsyncClient, webhook: Webhook) -> None:
+    def __init__(self, server: Server, client: ApiClient, webhook: Webhook) -> None:
         self.server, self.client, self.webhook = server, client, webhook
 
     async def configure(self, type: str, *webhooks: Json, name: str = "hooks") -> None:
@@ -47,10 +46,10 @@ class Asked:
             "metadata": {"name": name},
             "webhooks": [self.hook(**item) for item in webhooks],
         }
-        await created(self.client, CONFIGURATIONS.format(type), body)
+        await self.client.create(CONFIGURATIONS.format(type), body)
 
     def hook(self, name: str, rules: Sequence[Json] = (RULE,), **more: Any) -> Json:
-        """A webhook that is called at /NAME."""
+        """Return a webhook that is called at /NAME."""
         config = {"url": f"https://{self.webhook.address}/{name}", "caBundle": self.webhook.authority}
         return {
             "name": f"{name}.example.com", "clientConfig": config, "rules": list(rules), "sideEffects": "None",
@@ -88,34 +87,29 @@ def deployment(name: str, version: str = "v1") -> Json:
     }  # fmt: skip
 
 
-def test_a_webhook_is_asked_again_where_one_after_it_changed_the_object_and_it_wants_that() -> None:
-    async def scenario() -> None:
-        async with asked() as hooks:
-            await hooks.configure(
-                "mutating",
-                {"name": "first", "reinvocationPolicy": "IfNeeded"},
-                {"name": "second", "reinvocationPolicy": "Never"},
-                {"name": "third", "reinvocationPolicy": "IfNeeded"},
-            )
-            hooks.script(
-                first=[ALLOW, patch("/data/first", "again")], second=[patch("/data/second", "1")], third=[ALLOW]
-            )
-            made = await created(hooks.client, MAPS, config_map("a", k="v"))
-            assert made["data"] == {"k": "v", "second": "1", "first": "again"}
-            # The third saw what the second did, and is asked again for what the first did then; there is no third round.
-            assert [name for name, _ in hooks.calls()] == ["first", "second", "third", "first", "third"]
-            hooks.script(first=[ALLOW], second=[ALLOW], third=[ALLOW])
-            await created(hooks.client, MAPS, config_map("b", k="v"))
-            assert [name for name, _ in hooks.calls()] == ["first", "second", "third"]
-            # Who has seen the last change has nothing more to say.
-            hooks.script(first=[ALLOW], second=[ALLOW], third=[patch("/data/third", "1"), ALLOW])
-            await created(hooks.client, MAPS, config_map("c", k="v"))
-            assert [name for name, _ in hooks.calls()] == ["first", "second", "third", "first"]
-
-    run(scenario())
+async def test_a_webhook_is_reinvoked_after_a_later_change_if_its_policy_says_so() -> None:
+    async with asked() as hooks:
+        await hooks.configure(
+            "mutating",
+            {"name": "first", "reinvocationPolicy": "IfNeeded"},
+            {"name": "second", "reinvocationPolicy": "Never"},
+            {"name": "third", "reinvocationPolicy": "IfNeeded"},
+        )
+        hooks.script(first=[ALLOW, patch("/data/first", "again")], second=[patch("/data/second", "1")], third=[ALLOW])
+        made = await hooks.client.create(MAPS, config_map("a", k="v"))
+        assert made["data"] == {"k": "v", "second": "1", "first": "again"}
+        # The third saw what the second did, and is asked again for what the first did then; there is no third round.
+        assert [name for name, _ in hooks.calls()] == ["first", "second", "third", "first", "third"]
+        hooks.script(first=[ALLOW], second=[ALLOW], third=[ALLOW])
+        await hooks.client.create(MAPS, config_map("b", k="v"))
+        assert [name for name, _ in hooks.calls()] == ["first", "second", "third"]
+        # A webhook that has seen the last change is not called again.
+        hooks.script(first=[ALLOW], second=[ALLOW], third=[patch("/data/third", "1"), ALLOW])
+        await hooks.client.create(MAPS, config_map("c", k="v"))
+        assert [name for name, _ in hooks.calls()] == ["first", "second", "third", "first"]
 
 
-def test_a_rule_for_one_version_holds_for_the_others_and_its_webhook_sees_its_own() -> None:
+async def test_a_rule_for_one_version_holds_for_the_others_and_its_webhook_sees_its_own() -> None:
     rule = {"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["widgets"]}
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     versions = [
@@ -130,46 +124,37 @@ def test_a_rule_for_one_version_holds_for_the_others_and_its_webhook_sees_its_ow
             "versions": versions,
         },
     }  # fmt: skip
-
-    async def scenario() -> None:
-        async with asked() as hooks:
-            await define(hooks.client, definition)
-            await hooks.configure(
-                "mutating",
-                {"name": "same", "rules": [rule]},
-                {"name": "exact", "rules": [rule], "matchPolicy": "Exact"},
-            )
-            hooks.script(same=[patch("/spec", {"seen": True})], exact=[ALLOW])
-            body = {"apiVersion": "example.com/v2", "kind": "Widget", "metadata": {"name": "w"}}
-            made = await created(hooks.client, "/apis/example.com/v2/namespaces/default/widgets", body)
-            assert (made["apiVersion"], made["spec"]) == ("example.com/v2", {"seen": True})
-            ((name, request),) = hooks.calls()
-            assert (name, request["kind"]["version"], request["requestKind"]["version"]) == ("same", "v1", "v2")
-            assert request["object"]["apiVersion"] == "example.com/v1"
-
-    run(scenario())
+    async with asked() as hooks:
+        await define(hooks.client, definition)
+        await hooks.configure(
+            "mutating", {"name": "same", "rules": [rule]}, {"name": "exact", "rules": [rule], "matchPolicy": "Exact"}
+        )
+        hooks.script(same=[patch("/spec", {"seen": True})], exact=[ALLOW])
+        body = {"apiVersion": "example.com/v2", "kind": "Widget", "metadata": {"name": "w"}}
+        made = await hooks.client.create("/apis/example.com/v2/namespaces/default/widgets", body)
+        assert (made["apiVersion"], made["spec"]) == ("example.com/v2", {"seen": True})
+        ((name, request),) = hooks.calls()
+        assert (name, request["kind"]["version"], request["requestKind"]["version"]) == ("same", "v1", "v2")
+        assert request["object"]["apiVersion"] == "example.com/v1"
 
 
-def test_deletions_show_what_is_deleted_one_by_one_and_cannot_be_changed() -> None:
-    async def scenario() -> None:
-        async with asked() as hooks:
-            for name in ("a", "b"):
-                await created(hooks.client, MAPS, config_map(name, k=name))
-            await hooks.configure("validating", {"name": "v", "rules": [{**RULE, "operations": ["DELETE"]}]})
-            hooks.script(v=[ALLOW])
-            assert (await hooks.client.delete(MAPS)).status_code == 200
-            seen = sorted((r.get("name"), r["object"], r["oldObject"]["data"]["k"]) for _, r in hooks.calls())
-            assert seen == [(None, None, "a"), (None, None, "b")]
-            await created(hooks.client, MAPS, config_map("c"))
-            await hooks.configure("mutating", {"name": "m"})
-            hooks.script(m=[patch("/data", {})], v=[ALLOW])
-            refused = (await hooks.client.delete(f"{MAPS}/c")).json()
-            assert refused["message"] == (
-                'Internal error occurred: admission webhook "m.example.com" attempted to modify the object, which is not'
-                " supported for this operation"
-            )
-
-    run(scenario())
+async def test_webhooks_see_each_deleted_object_and_cannot_change_it() -> None:
+    async with asked() as hooks:
+        for name in ("a", "b"):
+            await hooks.client.create(MAPS, config_map(name, k=name))
+        await hooks.configure("validating", {"name": "v", "rules": [{**RULE, "operations": ["DELETE"]}]})
+        hooks.script(v=[ALLOW])
+        assert (await hooks.client.delete(MAPS)).status_code == 200
+        seen = sorted((r.get("name"), r["object"], r["oldObject"]["data"]["k"]) for _, r in hooks.calls())
+        assert seen == [(None, None, "a"), (None, None, "b")]
+        await hooks.client.create(MAPS, config_map("c"))
+        await hooks.configure("mutating", {"name": "m"})
+        hooks.script(m=[patch("/data", {})], v=[ALLOW])
+        refused = (await hooks.client.delete(f"{MAPS}/c")).json()
+        assert refused["message"] == (
+            'Internal error occurred: admission webhook "m.example.com" attempted to modify the object, which is not'
+            " supported for this operation"
+        )
 
 
 #: An answer, the code and a part of the text with which the request ends.
@@ -186,91 +171,73 @@ _NONE: list[tuple[Json, int, str]] = [
 ]
 
 
-def test_an_answer_that_is_none_ends_the_request() -> None:
-    async def scenario() -> None:
-        async with asked() as hooks:
-            await hooks.configure("mutating", {"name": "m"})
-            for answer, code, text in _NONE:
-                hooks.script(m=[answer])
-                refused = await hooks.client.post(MAPS, json=config_map("a", k="v"))
-                assert (refused.status_code, text in refused.json()["message"]) == (code, True), refused.text
-            assert (await hooks.client.get(f"{MAPS}/a")).status_code == 404
-
-    run(scenario())
+async def test_an_invalid_answer_ends_the_request() -> None:
+    async with asked() as hooks:
+        await hooks.configure("mutating", {"name": "m"})
+        for answer, code, text in _NONE:
+            hooks.script(m=[answer])
+            refused = await hooks.client.post(MAPS, json=config_map("a", k="v"))
+            assert (refused.status_code, text in refused.json()["message"]) == (code, True), refused.text
+        assert (await hooks.client.get(f"{MAPS}/a")).status_code == 404
 
 
-def test_a_webhook_that_takes_longer_than_it_has_is_given_up() -> None:
-    async def scenario(webhook: Webhook) -> None:
-        webhook.script({"/v": [{"delay": 0.3, "allowed": True}]})
-        config = {"url": f"https://{webhook.address}/v", "caBundle": webhook.authority}
-        webhooks = Webhooks({}, lambda *_: False)
-        with pytest.raises(
-            WebhookError, match=r"^Post \"https://127.0.0.1:\d+/v\?timeout=1s\": context deadline exceeded$"
-        ):
-            await webhooks.post(target_of(config), b"{}", seconds=0.05)
-        await webhooks.close()
-
-    webhook = Webhook()
+async def test_a_webhook_call_ends_with_its_timeout() -> None:
+    webhook, webhooks = Webhook(), Webhooks({}, lambda *_: False)
+    webhook.script({"/v": [{"delay": 0.3, "allowed": True}]})
+    config = {"url": f"https://{webhook.address}/v", "caBundle": webhook.authority}
+    late = r"^Post \"https://127.0.0.1:\d+/v\?timeout=1s\": context deadline exceeded$"
     try:
-        run(scenario(webhook))
+        with pytest.raises(WebhookError, match=late):
+            await webhooks.post(target_of(config), b"{}", seconds=0.05)
     finally:
+        await webhooks.close()
         webhook.close()
 
 
-def test_what_is_patched_is_defaulted_and_owned_by_who_asked() -> None:
+async def test_patched_objects_are_defaulted_and_owned_by_the_requester() -> None:
     rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]}
     sidecar = {"name": "sidecar", "image": "s", "ports": [{"containerPort": 80}]}
-
-    async def scenario() -> None:
-        async with asked() as hooks:
-            await hooks.configure("mutating", {"name": "m", "rules": [rule]})
-            hooks.script(m=[patch("/spec/template/spec/containers/-", sidecar)])
-            made = await created(hooks.client, DEPLOYMENTS, deployment("d"))
-            containers = made["spec"]["template"]["spec"]["containers"]
-            assert [item["name"] for item in containers] == ["c", "sidecar"]
-            assert containers[1]["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
-            hooks.script(m=[patch("/metadata/managedFields", [{"manager": "broken"}])])
-            answer = await hooks.client.post(DEPLOYMENTS, json=deployment("e"))
-            assert answer.status_code == 201
-            assert "managedFields was in an invalid state" in answer.headers["warning"]
-            assert answer.json()["metadata"]["managedFields"][0]["operation"] == "Update"
-
-    run(scenario())
+    async with asked() as hooks:
+        await hooks.configure("mutating", {"name": "m", "rules": [rule]})
+        hooks.script(m=[patch("/spec/template/spec/containers/-", sidecar)])
+        made = await hooks.client.create(DEPLOYMENTS, deployment("d"))
+        containers = made["spec"]["template"]["spec"]["containers"]
+        assert [item["name"] for item in containers] == ["c", "sidecar"]
+        assert containers[1]["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
+        hooks.script(m=[patch("/metadata/managedFields", [{"manager": "broken"}])])
+        answer = await hooks.client.post(DEPLOYMENTS, json=deployment("e"))
+        assert answer.status_code == 201
+        assert "managedFields was in an invalid state" in answer.headers["warning"]
+        assert answer.json()["metadata"]["managedFields"][0]["operation"] == "Update"
 
 
-def test_a_webhook_that_cannot_be_asked_is_passed_over_where_that_is_allowed_and_counted() -> None:
-    async def scenario() -> None:
-        async with asked() as hooks:
-            nowhere = {"url": "https://127.0.0.1:9/"}
-            await hooks.configure(
-                "validating", {"name": "gone", "failurePolicy": "Ignore", "clientConfig": nowhere}, {"name": "here"}
-            )
-            hooks.script(
-                here=[
-                    {"allowed": True, "auditAnnotations": {"why": "because"}, "warnings": ["odd"]},
-                    {"allowed": False},
-                ]
-            )
-            made = await hooks.client.post(MAPS, json=config_map("a"))
-            assert (made.status_code, made.headers["warning"]) == (201, '299 - "odd"')
-            records = [record.to_dict() for record in hooks.server.requests.latest()]
-            assert records[0]["annotations"] == {
-                "failed-open.validating.webhook.admission.k8s.io/round_0_index_0": "gone.example.com",
-                "here.example.com/why": "because",
-            }
-            assert (await hooks.client.post(MAPS, json=config_map("b"))).status_code == 400
-            metrics = (await hooks.client.get("/metrics")).text
-            for line in (
-                'webhook_fail_open_count{name="gone.example.com",type="validating"} 2',
-                'webhook_rejection_count{error_type="no_error",name="here.example.com",rejection_code="400"} 1',
-            ):
-                assert _has(metrics, line), metrics[-3000:]
-
-    run(scenario())
+async def test_an_unreachable_webhook_is_skipped_if_its_policy_allows_it_and_counted() -> None:
+    async with asked() as hooks:
+        nowhere = {"url": "https://127.0.0.1:9/"}
+        await hooks.configure(
+            "validating", {"name": "gone", "failurePolicy": "Ignore", "clientConfig": nowhere}, {"name": "here"}
+        )
+        hooks.script(
+            here=[{"allowed": True, "auditAnnotations": {"why": "because"}, "warnings": ["odd"]}, {"allowed": False}]
+        )
+        made = await hooks.client.post(MAPS, json=config_map("a"))
+        assert (made.status_code, made.headers["warning"]) == (201, '299 - "odd"')
+        records = [record.to_dict() for record in hooks.server.requests.latest()]
+        assert records[0]["annotations"] == {
+            "failed-open.validating.webhook.admission.k8s.io/round_0_index_0": "gone.example.com",
+            "here.example.com/why": "because",
+        }
+        assert (await hooks.client.post(MAPS, json=config_map("b"))).status_code == 400
+        metrics = (await hooks.client.get("/metrics")).text
+        for line in (
+            'webhook_fail_open_count{name="gone.example.com",type="validating"} 2',
+            'webhook_rejection_count{error_type="no_error",name="here.example.com",rejection_code="400"} 1',
+        ):
+            assert _has(metrics, line), metrics[-3000:]
 
 
 def _has(metrics: str, wanted: str) -> bool:
-    """Whether a sample is there, in whatever order its labels stand."""
+    """Return whether a sample exists, in any order of its labels."""
     name, _, rest = wanted.partition("{")
     labels, _, value = rest.partition("} ")
     return any(
@@ -281,128 +248,105 @@ def _has(metrics: str, wanted: str) -> bool:
     )
 
 
-def test_a_webhook_whose_conditions_fail_or_whose_side_effects_forbid_it_is_not_asked() -> None:
-    async def scenario() -> None:
-        async with asked() as hooks:
-            conditions = [{"name": "big", "expression": "object.data.size() > 1"}]
-            await hooks.configure("validating", {"name": "v", "matchConditions": conditions})
-            hooks.script(v=[{"allowed": False}])
-            await created(hooks.client, MAPS, config_map("a", k="v"))
-            assert hooks.calls() == []
-            assert (await hooks.client.post(MAPS, json=config_map("b", k="v", l="w"))).status_code == 400
-            change = {"webhooks": [hooks.hook("v", objectSelector={"matchLabels": {"x": "y"}})]}
-            path = f"{CONFIGURATIONS.format('validating')}/hooks"
-            assert (await hooks.client.patch(path, json=change, headers=MERGE)).status_code == 200
-            await created(hooks.client, MAPS, config_map("b", k="v", l="w"))
-            applied = await hooks.client.patch(
-                f"{MAPS}/c?fieldManager=m", headers=APPLY,
-                json=config_map("c") | {"metadata": {"name": "c", "labels": {"x": "y"}}},
-            )  # fmt: skip
-            assert applied.status_code == 400
-
-    run(scenario())
+async def test_a_webhook_is_not_called_if_its_conditions_or_selectors_exclude_the_request() -> None:
+    async with asked() as hooks:
+        conditions = [{"name": "big", "expression": "object.data.size() > 1"}]
+        await hooks.configure("validating", {"name": "v", "matchConditions": conditions})
+        hooks.script(v=[{"allowed": False}])
+        await hooks.client.create(MAPS, config_map("a", k="v"))
+        assert hooks.calls() == []
+        assert (await hooks.client.post(MAPS, json=config_map("b", k="v", l="w"))).status_code == 400
+        change = {"webhooks": [hooks.hook("v", objectSelector={"matchLabels": {"x": "y"}})]}
+        path = f"{CONFIGURATIONS.format('validating')}/hooks"
+        assert (await hooks.client.merge(path, change)).status_code == 200
+        await hooks.client.create(MAPS, config_map("b", k="v", l="w"))
+        applied = await hooks.client.apply(f"{MAPS}/c?fieldManager=m", config_map("c") | {"metadata": {"name": "c", "labels": {"x": "y"}}})  # fmt: skip
+        assert applied.status_code == 400
 
 
 @pytest.mark.parametrize("flags", [(), ("--disable-admission-plugins=ValidatingAdmissionWebhook",)], ids=["on", "off"])
-def test_the_plugin_can_be_left_out_and_configurations_are_nobodys_concern(flags: tuple[str, ...]) -> None:
+async def test_the_plugin_can_be_disabled_and_configurations_are_not_reviewed(flags: tuple[str, ...]) -> None:
     every = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
-
-    async def scenario() -> None:
-        async with asked(*flags) as hooks:
-            await hooks.configure("validating", {"name": "v", "rules": [every]})
-            hooks.script(v=[{"allowed": False}])
-            answer = await hooks.client.post(MAPS, json=config_map("a"))
-            assert answer.status_code == (201 if flags else 400)
-            path = f"{CONFIGURATIONS.format('validating')}/hooks"
-            assert (await hooks.client.delete(path)).status_code == 200
-
-    run(scenario())
+    async with asked(*flags) as hooks:
+        await hooks.configure("validating", {"name": "v", "rules": [every]})
+        hooks.script(v=[{"allowed": False}])
+        answer = await hooks.client.post(MAPS, json=config_map("a"))
+        assert answer.status_code == (201 if flags else 400)
+        path = f"{CONFIGURATIONS.format('validating')}/hooks"
+        assert (await hooks.client.delete(path)).status_code == 200
 
 
-def test_what_webhooks_changed_is_noted_with_where_they_stand_and_in_which_round() -> None:
-    async def scenario() -> None:
-        async with asked() as hooks:
-            again: Json = {"reinvocationPolicy": "IfNeeded"}
-            await hooks.configure("mutating", {"name": "a", **again}, {"name": "b"}, name="first")
-            nowhere = {"url": "https://127.0.0.1:9/"}
-            gone: Json = {"name": "c", "failurePolicy": "Ignore", "clientConfig": nowhere}
-            await hooks.configure("mutating", gone, name="second")
-            hooks.script(a=[ALLOW], b=[patch("/data/b", "1")])
-            await created(hooks.client, MAPS, config_map("x", k="v"))
-            (record,) = [r for r in hooks.server.requests.latest() if r.to_dict()["verb"] == "create"][:1]
-            notes = record.to_dict()["annotations"]
-            key = "mutation.webhook.admission.k8s.io/round_{}_index_{}".format
-            assert [json.loads(notes[key(*at)])["mutated"] for at in ((0, 0), (0, 1), (1, 0))] == [False, True, False]
-            assert json.loads(notes["patch.webhook.admission.k8s.io/round_0_index_1"]) == {
-                "configuration": "first", "webhook": "b.example.com", "patchType": "JSONPatch",
-                "patch": [{"op": "add", "path": "/data/b", "value": "1"}],
-            }  # fmt: skip
-            failed = {name for name in notes if name.startswith("failed-open.")}
-            assert failed == {"failed-open.mutation.webhook.admission.k8s.io/round_0_index_2"}
-
-    run(scenario())
+async def test_audit_annotations_have_the_changes_of_webhooks_by_round_and_index() -> None:
+    async with asked() as hooks:
+        again: Json = {"reinvocationPolicy": "IfNeeded"}
+        await hooks.configure("mutating", {"name": "a", **again}, {"name": "b"}, name="first")
+        nowhere = {"url": "https://127.0.0.1:9/"}
+        gone: Json = {"name": "c", "failurePolicy": "Ignore", "clientConfig": nowhere}
+        await hooks.configure("mutating", gone, name="second")
+        hooks.script(a=[ALLOW], b=[patch("/data/b", "1")])
+        await hooks.client.create(MAPS, config_map("x", k="v"))
+        (record,) = [r for r in hooks.server.requests.latest() if r.to_dict()["verb"] == "create"][:1]
+        notes = record.to_dict()["annotations"]
+        key = "mutation.webhook.admission.k8s.io/round_{}_index_{}".format
+        assert [json.loads(notes[key(*at)])["mutated"] for at in ((0, 0), (0, 1), (1, 0))] == [False, True, False]
+        assert json.loads(notes["patch.webhook.admission.k8s.io/round_0_index_1"]) == {
+            "configuration": "first", "webhook": "b.example.com", "patchType": "JSONPatch",
+            "patch": [{"op": "add", "path": "/data/b", "value": "1"}],
+        }  # fmt: skip
+        failed = {name for name in notes if name.startswith("failed-open.")}
+        assert failed == {"failed-open.mutation.webhook.admission.k8s.io/round_0_index_2"}
 
 
-def test_events_are_shown_to_webhooks_of_either_group_that_has_them() -> None:
-    async def scenario() -> None:
-        async with asked() as hooks:
-            await hooks.configure("validating", {"name": "v", "rules": [{**RULE, "resources": ["events"]}]})
-            hooks.script(v=[ALLOW])
-            event: Json = {
-                "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e"}, "reason": "R",
-                "action": "A", "type": "Normal", "note": "n", "eventTime": "2026-01-01T00:00:00.000000Z",
-                "reportingController": "c.example.com", "reportingInstance": "i", "regarding": {"namespace": "default"},
-            }  # fmt: skip
-            await created(hooks.client, "/apis/events.k8s.io/v1/namespaces/default/events", event)
-            ((_, asked_for),) = hooks.calls()
-            assert (asked_for["resource"]["group"], asked_for["requestResource"]["group"]) == ("", "events.k8s.io")
-            assert (asked_for["object"]["apiVersion"], asked_for["object"]["message"]) == ("v1", "n")
-
-    run(scenario())
+async def test_events_are_shown_to_webhooks_of_either_group_that_has_them() -> None:
+    async with asked() as hooks:
+        await hooks.configure("validating", {"name": "v", "rules": [{**RULE, "resources": ["events"]}]})
+        hooks.script(v=[ALLOW])
+        event: Json = {
+            "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e"}, "reason": "R",
+            "action": "A", "type": "Normal", "note": "n", "eventTime": "2026-01-01T00:00:00.000000Z",
+            "reportingController": "c.example.com", "reportingInstance": "i", "regarding": {"namespace": "default"},
+        }  # fmt: skip
+        await hooks.client.create("/apis/events.k8s.io/v1/namespaces/default/events", event)
+        ((_, asked_for),) = hooks.calls()
+        assert (asked_for["resource"]["group"], asked_for["requestResource"]["group"]) == ("", "events.k8s.io")
+        assert (asked_for["object"]["apiVersion"], asked_for["object"]["message"]) == ("v1", "n")
 
 
-def test_a_webhook_has_the_time_that_the_client_gives_the_request() -> None:
-    """Of that, what is left; when nothing is, the request fails, whatever the webhook's failure policy says."""
-
-    async def scenario() -> None:
-        async with asked() as hooks:
-            more: Json = {"timeoutSeconds": 20, "failurePolicy": "Ignore"}
-            await hooks.configure("validating", {"name": "v", **more})
-            hooks.script(v=[ALLOW])
-            await created(hooks.client, MAPS + "?timeout=3s", config_map("a"))
-            assert [call["path"] for call in hooks.webhook.calls()] == ["/v?timeout=3s"]
-            hooks.script(v=[{"delay": 0.3, **ALLOW}])
-            late = await hooks.client.post(MAPS + "?timeout=50ms", json=config_map("b"))
-            assert (late.status_code, late.headers["content-type"]) == (504, "text/plain; charset=utf-8")
-            assert "request did not complete within the allotted timeout" in late.text
-            assert (await hooks.client.get(f"{MAPS}/b")).status_code == 404
-
-    run(scenario())
+async def test_a_webhook_has_the_time_that_the_client_gives_the_request() -> None:
+    """The webhook gets the time that is left. Without any, the request fails whatever the failure policy is."""
+    async with asked() as hooks:
+        more: Json = {"timeoutSeconds": 20, "failurePolicy": "Ignore"}
+        await hooks.configure("validating", {"name": "v", **more})
+        hooks.script(v=[ALLOW])
+        await hooks.client.create(MAPS + "?timeout=3s", config_map("a"))
+        assert [call["path"] for call in hooks.webhook.calls()] == ["/v?timeout=3s"]
+        hooks.script(v=[{"delay": 0.3, **ALLOW}])
+        late = await hooks.client.post(MAPS + "?timeout=50ms", json=config_map("b"))
+        assert (late.status_code, late.headers["content-type"]) == (504, "text/plain; charset=utf-8")
+        assert "request did not complete within the allotted timeout" in late.text
+        assert (await hooks.client.get(f"{MAPS}/b")).status_code == 404
 
 
-def test_nobody_waits_for_somebody_elses_webhook() -> None:
-    async def scenario() -> None:
-        async with asked() as hooks:
-            await hooks.configure("validating", {"name": "v", "objectSelector": {"matchLabels": {"slow": "1"}}})
-            held = asyncio.Event()
-            hooks.script(v=[{"delay": 0.3, "allowed": True}])
+async def test_a_slow_webhook_delays_no_other_request() -> None:
+    async with asked() as hooks:
+        await hooks.configure("validating", {"name": "v", "objectSelector": {"matchLabels": {"slow": "1"}}})
+        held = asyncio.Event()
+        hooks.script(v=[{"delay": 0.3, "allowed": True}])
 
-            async def slow() -> None:
-                body: Mapping[str, Any] = config_map("slow") | {"metadata": {"name": "slow", "labels": {"slow": "1"}}}
-                await created(hooks.client, MAPS, dict(body))
-                held.set()
+        async def slow() -> None:
+            body: Mapping[str, Any] = config_map("slow") | {"metadata": {"name": "slow", "labels": {"slow": "1"}}}
+            await hooks.client.create(MAPS, dict(body))
+            held.set()
 
-            waiting = asyncio.ensure_future(slow())
-            while not hooks.calls():
-                await asyncio.sleep(0)
-            await created(hooks.client, MAPS, config_map("quick"))
-            assert not held.is_set()
-            await waiting
-
-    run(scenario())
+        waiting = asyncio.ensure_future(slow())
+        while not hooks.calls():
+            await asyncio.sleep(0)
+        await hooks.client.create(MAPS, config_map("quick"))
+        assert not held.is_set()
+        await waiting
 
 
-def test_what_every_server_has_is_stored_again_although_a_webhook_that_guards_it_is_down(tmp_path: Path) -> None:
+def test_built_in_objects_are_restored_although_their_webhook_is_down(tmp_path: Path) -> None:
     path = "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking"
     flags = ("--storage=sqlite", f"--data-dir={tmp_path}")
     hook = {
@@ -411,8 +355,8 @@ def test_what_every_server_has_is_stored_again_although_a_webhook_that_guards_it
     }  # fmt: skip
     body = {"metadata": {"name": "hooks"}, "webhooks": [hook]}
     with serve(*flags) as server:
-        assert server.wire().request("POST", CONFIGURATIONS.format("validating"), body).status == 201
-        assert server.wire().request("DELETE", path).status == 200
+        server.wire().create(CONFIGURATIONS.format("validating"), body)
+        assert server.wire().delete(path).status == 200
     with serve(*flags) as server:
         assert server.wire().get(path).status == 200
-        assert server.wire().request("POST", MAPS, {"metadata": {"name": "a"}}).status == 500
+        assert server.wire().post(MAPS, {"metadata": {"name": "a"}}).status == 500

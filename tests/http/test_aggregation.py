@@ -1,4 +1,4 @@
-"""API servers behind this one: whether they are there is told, and requests for their groups go to them."""
+"""Aggregated API servers: their availability is a condition, and requests for their groups go to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import httpx
 import pytest
 
 from apiserver.aggregation.client import RemoteClient
@@ -19,12 +18,12 @@ from apiserver.aggregation.servers import RemoteServers
 from apiserver.api.objects import Json
 from apiserver.http.handlers import aggregated as link
 from tests.conformance.webhook import _certificate
-from tests.http.test_live_catalog import created, run, running
-from tests.http.widgets import AGGREGATED
+from tests.http.widgets import AGGREGATED, ApiClient, running
 from tests.support.patience import wait_until
 from tests.support.server import serve
+from tests.support.tokens import token_flag
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -52,7 +51,7 @@ PODS_OF_OURS: Json = {
 
 
 class Remote:
-    """An API server with a group of its own, which remembers who asked."""
+    """An API server with its own group that records its requests."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, dict[str, list[str]], bytes]] = []
@@ -90,7 +89,7 @@ class Remote:
                 self.wfile.write(text)
 
             def echo(self) -> None:
-                """Speaks another protocol: greets, and says every line again."""
+                """Switch to another protocol: send a greeting, then echo each line."""
                 self.close_connection = True
                 self.wfile.write(
                     b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello\n"
@@ -110,8 +109,8 @@ class Remote:
         self._thread.start()
 
     def asked_for(self, method: str, start: str) -> list[tuple[str, dict[str, list[str]], bytes]]:
-        """Path, headers and body of requests whose path starts so: the aggregator asks for others meanwhile."""
-        return [rest for found, *rest in self.asked if found == method and rest[0].startswith(start)]  # type: ignore[misc]
+        """Return path, headers and body of the requests with this start of the path."""
+        return [asked[1:] for asked in self.asked if asked[0] == method and asked[1].startswith(start)]
 
     def close(self) -> None:
         self.closing.set()
@@ -139,8 +138,8 @@ def api_service(name: str = "metrics", **spec: Any) -> Json:
     }  # fmt: skip
 
 
-async def told(client: httpx.AsyncClient, reason: str, saying: str = "") -> Json:
-    """The condition of the service, as soon as it has a reason and says something."""
+async def told(client: ApiClient, reason: str, saying: str = "") -> Json:
+    """Wait for a condition of the service with this reason and text; return it."""
     while True:
         found = (await client.get(f"{SERVICES}/v1.metrics.example.com")).json()
         for condition in (found.get("status") or {}).get("conditions") or ():
@@ -149,14 +148,14 @@ async def told(client: httpx.AsyncClient, reason: str, saying: str = "") -> Json
         await asyncio.sleep(0)
 
 
-async def listed(client: httpx.AsyncClient) -> dict[str, list[Json]]:
-    """The versions of each group in aggregated discovery, in its order."""
+async def listed(client: ApiClient) -> dict[str, list[Json]]:
+    """Return the versions of each group in aggregated discovery, in order."""
     items = (await client.get("/apis", headers=AGGREGATED)).json()["items"]
     return {item["metadata"]["name"]: item["versions"] for item in items}
 
 
-async def fresh(client: httpx.AsyncClient) -> Json:
-    """What the remote server says of its version, as soon as it said so."""
+async def fresh(client: ApiClient) -> Json:
+    """Wait for current discovery of the remote version; return it."""
     while True:
         for version in (await listed(client)).get("metrics.example.com", ()):
             if version["freshness"] == "Current" and version["version"] == "v1":
@@ -164,82 +163,76 @@ async def fresh(client: httpx.AsyncClient) -> Json:
         await asyncio.sleep(0)
 
 
-def test_a_group_whose_server_is_not_there_answers_503_and_says_why() -> None:
-    async def scenario() -> None:
-        async with running("memory") as (_, client):
-            assert (await client.get(PODS)).status_code == 404
-            made = await created(client, SERVICES, api_service(insecureSkipTLSVerify=True))
-            assert made["status"] == {}
-            assert (await told(client, "ServiceNotFound"))["status"] == "False"
-            answer = await client.get(PODS)
-            assert (answer.status_code, answer.text) == (503, "service unavailable\n")
-            service: Json = {"metadata": {"name": "metrics"}, "spec": {"ports": [{"port": 80}]}}
-            await created(client, "/api/v1/namespaces/kube-system/services", service)
-            assert "port 443" in (await told(client, "ServicePortError"))["message"]
-            (version,) = (await listed(client))["metrics.example.com"]
-            assert version == {"version": "v1", "freshness": "Stale"}
-            await client.delete(f"{SERVICES}/v1.metrics.example.com")
-            while (await client.get(PODS)).status_code != 404:
-                await asyncio.sleep(0)
-
-    run(scenario())
+async def test_a_group_without_its_server_answers_503_and_the_condition_has_the_reason() -> None:
+    async with running("memory") as (_, client):
+        assert (await client.get(PODS)).status_code == 404
+        made = await client.create(SERVICES, api_service(insecureSkipTLSVerify=True))
+        assert made["status"] == {}
+        assert (await told(client, "ServiceNotFound"))["status"] == "False"
+        answer = await client.get(PODS)
+        assert (answer.status_code, answer.text) == (503, "service unavailable\n")
+        service: Json = {"metadata": {"name": "metrics"}, "spec": {"ports": [{"port": 80}]}}
+        await client.create("/api/v1/namespaces/kube-system/services", service)
+        assert "port 443" in (await told(client, "ServicePortError"))["message"]
+        (version,) = (await listed(client))["metrics.example.com"]
+        assert version == {"version": "v1", "freshness": "Stale"}
+        await client.delete(f"{SERVICES}/v1.metrics.example.com")
+        while (await client.get(PODS)).status_code != 404:
+            await asyncio.sleep(0)
 
 
-def test_requests_for_a_group_of_another_server_go_there_as_whoever_sent_them(remote: Remote, tmp_path: Path) -> None:
+async def test_requests_for_a_group_of_another_server_go_there_with_the_users_identity(
+    remote: Remote, tmp_path: Path
+) -> None:
     from base64 import b64encode
 
-    tokens = tmp_path / "tokens.csv"
-    tokens.write_text('secret,alice,7,"system:masters,dev"\nother,zoë ż,8,"system:masters"\n')
+    tokens = token_flag(tmp_path, 'secret,alice,7,"system:masters,dev"\nother,zoë ż,8,"system:masters"\n')
     where = f"--service-address=kube-system/metrics:443={remote.address}"
-
-    async def scenario() -> None:
-        async with running("memory", None, where, f"--token-auth-file={tokens}") as (_, client):
-            client.headers["authorization"] = "Bearer secret"
-            bundle = b64encode(remote.authority.encode()).decode()
-            await created(client, SERVICES, api_service(caBundle=bundle))
-            assert (await told(client, "Passed"))["status"] == "True"
-            ask = client.build_request(
-                "GET", f"{PODS}/a?x=%20y", headers={"X-Remote-Group": "root", "X-Remote-Extra-a": "b"}
-            )
-            while (answer := await client.send(ask)).status_code == 503:
-                pass  # the condition is there an instant before requests go there
-            assert (answer.status_code, answer.json()["kind"]) == (200, "PodMetrics")
-            assert answer.headers["warning"] == '299 - "from afar"'
-            ((path, headers, _),) = remote.asked_for("GET", PODS)
-            assert path == f"{PODS}/a?x=%20y"
-            assert headers["x-remote-user"] == ["alice"]
-            assert headers["x-remote-group"] == ["system:masters", "dev", "system:authenticated"]
-            assert headers["x-remote-uid"] == ["7"]
-            assert not {"authorization", "x-remote-extra-a"} & set(headers)
-            odd = f"{PODS}/../b"
-            acting = {"Impersonate-User": "bob", "Impersonate-Extra-a": "b", "User-Agent": "zoë".encode()}
-            await client.get(PODS, headers=acting, extensions={"target": odd.encode()})
-            ((path, headers, _),) = remote.asked_for("GET", odd)
-            assert (path, headers["x-remote-user"]) == (odd, ["bob"])
-            assert not [name for name in headers if name.startswith("impersonate")]
-            await client.get(f"{PODS}/zoë", headers={"authorization": "Bearer other"})
-            ((_, headers, _),) = remote.asked_for("GET", f"{PODS}/zo%C3%AB")
-            assert headers["x-remote-user"] == ["zoë ż".encode().decode("latin-1")]
-            assert (await client.post(PODS, json={"a": 1})).status_code == 404
-            ((_, _, body),) = remote.asked_for("POST", PODS)
-            assert json.loads(body) == {"a": 1}
-            assert (await client.get("/apis/metrics.example.com/v1")).json() == LISTED
-            found = (await client.get("/apis/metrics.example.com")).json()
-            assert found["preferredVersion"]["groupVersion"] == "metrics.example.com/v1"
-            (pods,) = (await fresh(client))["resources"]
-            assert (pods["resource"], pods["scope"], len(pods["subresources"])) == ("pods", "Namespaced", 1)
-            paths = (await client.get("/openapi/v3")).json()["paths"]
-            assert paths["apis/metrics.example.com/v1"]["serverRelativeURL"] == "/o?hash=1"
-            assert (await client.get("/api/v1/namespaces/default")).status_code == 200
-
-    run(scenario())
+    async with running("memory", None, where, tokens) as (_, client):
+        client.headers["authorization"] = "Bearer secret"
+        bundle = b64encode(remote.authority.encode()).decode()
+        await client.create(SERVICES, api_service(caBundle=bundle))
+        assert (await told(client, "Passed"))["status"] == "True"
+        ask = client.build_request(
+            "GET", f"{PODS}/a?x=%20y", headers={"X-Remote-Group": "root", "X-Remote-Extra-a": "b"}
+        )
+        while (answer := await client.send(ask)).status_code == 503:
+            pass  # the condition is there an instant before requests go there
+        assert (answer.status_code, answer.json()["kind"]) == (200, "PodMetrics")
+        assert answer.headers["warning"] == '299 - "from afar"'
+        ((path, headers, _),) = remote.asked_for("GET", PODS)
+        assert path == f"{PODS}/a?x=%20y"
+        assert headers["x-remote-user"] == ["alice"]
+        assert headers["x-remote-group"] == ["system:masters", "dev", "system:authenticated"]
+        assert headers["x-remote-uid"] == ["7"]
+        assert not {"authorization", "x-remote-extra-a"} & set(headers)
+        odd = f"{PODS}/../b"
+        acting: Any = {"Impersonate-User": "bob", "Impersonate-Extra-a": "b", "User-Agent": "zoë".encode()}
+        await client.get(PODS, headers=acting, extensions={"target": odd.encode()})
+        ((path, headers, _),) = remote.asked_for("GET", odd)
+        assert (path, headers["x-remote-user"]) == (odd, ["bob"])
+        assert not [name for name in headers if name.startswith("impersonate")]
+        await client.get(f"{PODS}/zoë", headers={"authorization": "Bearer other"})
+        ((_, headers, _),) = remote.asked_for("GET", f"{PODS}/zo%C3%AB")
+        assert headers["x-remote-user"] == ["zoë ż".encode().decode("latin-1")]
+        assert (await client.post(PODS, json={"a": 1})).status_code == 404
+        ((_, _, body),) = remote.asked_for("POST", PODS)
+        assert json.loads(body) == {"a": 1}
+        assert (await client.get("/apis/metrics.example.com/v1")).json() == LISTED
+        found = (await client.get("/apis/metrics.example.com")).json()
+        assert found["preferredVersion"]["groupVersion"] == "metrics.example.com/v1"
+        (pods,) = (await fresh(client))["resources"]
+        assert (pods["resource"], pods["scope"], len(pods["subresources"])) == ("pods", "Namespaced", 1)
+        paths = (await client.get("/openapi/v3")).json()["paths"]
+        assert paths["apis/metrics.example.com/v1"]["serverRelativeURL"] == "/o?hash=1"
+        assert (await client.get("/api/v1/namespaces/default")).status_code == 200
 
 
 def test_a_request_may_take_its_connection_over_if_the_other_server_agrees(remote: Remote) -> None:
     where = f"--service-address=kube-system/metrics:443={remote.address}"
     with serve(where) as server:
         wire = server.wire()
-        assert wire.post(SERVICES, api_service(insecureSkipTLSVerify=True)).status == 201
+        wire.create(SERVICES, api_service(insecureSkipTLSVerify=True))
         wait_until(lambda: wire.get(f"{PODS}/a").status == 200, "requests go there")
         host, port = server.url.removeprefix("http://").split(":")
 
@@ -260,108 +253,87 @@ def test_a_request_may_take_its_connection_over_if_the_other_server_agrees(remot
             connection.shutdown(socket.SHUT_WR)
             assert answers.read() == b""
         ((path, headers, _),) = remote.asked_for("GET", f"{PODS}/a/exec")
-        assert (path, headers["upgrade"], headers["x-remote-user"]) == (
-            f"{PODS}/a/exec?x=1",
-            ["echo"],
-            ["system:admin"],
-        )
+        assert path == f"{PODS}/a/exec?x=1"
+        assert headers["upgrade"] == ["echo"]
+        assert headers["x-remote-user"] == ["system:admin"]
         connection, answers = opened(f"{PODS}/b", "other")
         with connection, answers:
             assert answers.readline().startswith(b"HTTP/1.1 404 ")
 
 
-def test_what_a_server_says_of_itself_counts_before_it_is_available(remote: Remote) -> None:
+async def test_the_discovery_document_of_a_server_counts_before_it_is_available(remote: Remote) -> None:
     where = f"--service-address=kube-system/metrics:443={remote.address}"
     document = {"items": [{"metadata": {"name": "metrics.example.com"}, "versions": [{"version": "v1", "resources": [
         {"resource": "pods", "verbs": ["get"], "subresources": [{"subresource": "peak", "verbs": ["get"]}]},
     ]}]}]}  # fmt: skip
     remote.documents = {"/apis": document}
-
-    async def scenario() -> None:
-        async with running("memory", None, where) as (_, client):
-            await created(client, SERVICES, api_service(insecureSkipTLSVerify=True))
-            await told(client, "FailedDiscoveryCheck", saying="404")  # a busy server may be asked in vain before
-            (pods,) = (await fresh(client))["resources"]
-            assert pods["responseKind"] == pods["subresources"][0]["responseKind"] == {}
-            assert (await client.get(PODS)).status_code == 503
-
-    run(scenario())
+    async with running("memory", None, where) as (_, client):
+        await client.create(SERVICES, api_service(insecureSkipTLSVerify=True))
+        await told(client, "FailedDiscoveryCheck", saying="404")  # a busy server may be asked in vain before
+        (pods,) = (await fresh(client))["resources"]
+        assert pods["responseKind"] == pods["subresources"][0]["responseKind"] == {}
+        assert (await client.get(PODS)).status_code == 503
 
 
-def test_groups_stand_by_the_priority_of_their_services_and_a_service_hides_a_custom_version() -> None:
+async def test_groups_are_ordered_by_the_priority_of_their_services_and_a_service_hides_a_custom_version() -> None:
     name = f"{SERVICES}/v1.metrics.example.com"
+    async with running("memory") as (_, client):
 
-    async def scenario() -> None:
-        async with running("memory") as (_, client):
+        async def until(look: Callable[[ApiClient], Awaitable[Json]], holds: Callable[[Json], bool]) -> Json:
+            while not holds(found := await look(client)):
+                await asyncio.sleep(0)
+            return found
 
-            async def until(
-                look: Callable[[httpx.AsyncClient], Awaitable[Json]], holds: Callable[[Json], bool]
-            ) -> Json:
-                while not holds(found := await look(client)):
-                    await asyncio.sleep(0)
-                return found
+        async def service(_: ApiClient) -> Json:
+            return dict((await client.get(name)).json())
 
-            async def service(_: httpx.AsyncClient) -> Json:
-                return dict((await client.get(name)).json())
-
-            await created(client, DEFINITIONS, PODS_OF_OURS)
-            assert list(await until(listed, lambda found: "metrics.example.com" in found))[-1] == "metrics.example.com"
-            kept = "kube-aggregator.kubernetes.io/automanaged"
-            own = (await until(service, lambda found: "spec" in found))["spec"]
-            # Whoever changes a service that is kept up to date sees it as it was again.
-            patch = {"spec": {"versionPriority": 9}}
-            media = {"content-type": "application/merge-patch+json"}
-            assert (await client.patch(name, json=patch, headers=media)).json()["spec"]["versionPriority"] == 9
-            await until(service, lambda found: found["spec"] == own)
-            taken = api_service(insecureSkipTLSVerify=True, groupPriorityMinimum=19000)
-            patch = {"metadata": {"labels": {kept: None}}, "spec": taken["spec"]}
-            assert (await client.patch(name, json=patch, headers=media)).status_code == 200
-            groups = await until(listed, lambda found: found["metrics.example.com"][1]["freshness"] == "Stale")
-            assert list(groups)[:3] == ["apiregistration.k8s.io", "metrics.example.com", "apps"]
-            assert [each["version"] for each in groups["metrics.example.com"]] == ["v2", "v1"]
-            legacy = (await client.get("/apis")).json()["groups"]
-            assert [group["name"] for group in legacy] == list(groups)
-            # Once it is gone the custom resource is served again, and has its own.
-            assert (await client.delete(name)).status_code == 200
-            await until(service, lambda found: found.get("spec") == own)
-            assert (await client.delete(f"{SERVICES}/v1.batch")).status_code == 200
-            assert {each["freshness"] for each in (await listed(client))["metrics.example.com"]} == {"Current"}
-            assert (await client.get(f"{SERVICES}/v1.batch")).status_code == 404
-
-    run(scenario())
+        await client.create(DEFINITIONS, PODS_OF_OURS)
+        assert list(await until(listed, lambda found: "metrics.example.com" in found))[-1] == "metrics.example.com"
+        kept = "kube-aggregator.kubernetes.io/automanaged"
+        own = (await until(service, lambda found: "spec" in found))["spec"]
+        # A change of a managed service is reverted.
+        patch: Json = {"spec": {"versionPriority": 9}}
+        assert (await client.merge(name, patch)).json()["spec"]["versionPriority"] == 9
+        await until(service, lambda found: found["spec"] == own)
+        taken = api_service(insecureSkipTLSVerify=True, groupPriorityMinimum=19000)
+        patch = {"metadata": {"labels": {kept: None}}, "spec": taken["spec"]}
+        assert (await client.merge(name, patch)).status_code == 200
+        groups = await until(listed, lambda found: found["metrics.example.com"][1]["freshness"] == "Stale")
+        assert list(groups)[:3] == ["apiregistration.k8s.io", "metrics.example.com", "apps"]
+        assert [each["version"] for each in groups["metrics.example.com"]] == ["v2", "v1"]
+        legacy = (await client.get("/apis")).json()["groups"]
+        assert [group["name"] for group in legacy] == list(groups)
+        # After its deletion the custom resource is served again with its own service.
+        assert (await client.delete(name)).status_code == 200
+        await until(service, lambda found: found.get("spec") == own)
+        assert (await client.delete(f"{SERVICES}/v1.batch")).status_code == 200
+        assert {each["freshness"] for each in (await listed(client))["metrics.example.com"]} == {"Current"}
+        assert (await client.get(f"{SERVICES}/v1.batch")).status_code == 404
 
 
-def test_a_server_that_somebody_else_vouches_for_is_not_asked(remote: Remote) -> None:
+async def test_a_server_with_an_unverified_certificate_gets_no_requests(remote: Remote) -> None:
     where = f"--service-address=kube-system/metrics:443={remote.address}"
-
-    async def scenario() -> None:
-        async with running("memory", None, where) as (_, client):
-            await created(client, SERVICES, api_service())
-            assert "certificate verify failed" in (await told(client, "FailedDiscoveryCheck"))["message"]
-            assert remote.asked == []
-            assert (await client.get(PODS)).status_code == 503
-
-    run(scenario())
+    async with running("memory", None, where) as (_, client):
+        await client.create(SERVICES, api_service())
+        assert "certificate verify failed" in (await told(client, "FailedDiscoveryCheck"))["message"]
+        assert remote.asked == []
+        assert (await client.get(PODS)).status_code == 503
 
 
-def test_a_server_that_does_not_answer_holds_no_request_for_ever(
+async def test_a_server_that_does_not_answer_holds_no_request_for_ever(
     remote: Remote, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "_LONGEST_SECONDS", 0.4)
     where = f"--service-address=kube-system/metrics:443={remote.address}"
-
-    async def scenario() -> None:
-        async with running("memory", None, where) as (_, client):
-            await created(client, SERVICES, api_service(insecureSkipTLSVerify=True))
-            await told(client, "Passed")
-            answer = await client.get(f"{PODS}/slow")
-            assert answer.status_code == 504
-            assert answer.text == "v1.metrics.example.com: no answer within 0.4 seconds\n"
-
-    run(scenario())
+    async with running("memory", None, where) as (_, client):
+        await client.create(SERVICES, api_service(insecureSkipTLSVerify=True))
+        await told(client, "Passed")
+        answer = await client.get(f"{PODS}/slow")
+        assert answer.status_code == 504
+        assert answer.text == "v1.metrics.example.com: no answer within 0.4 seconds\n"
 
 
-def test_servers_are_asked_when_something_changes_of_them_and_connections_go_with_them(
+async def test_changes_of_a_service_cause_one_check_and_its_removal_closes_connections(
     remote: Remote, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = f"--service-address=kube-system/metrics:443={remote.address}"
@@ -384,20 +356,17 @@ def test_servers_are_asked_when_something_changes_of_them_and_connections_go_wit
             await asyncio.sleep(0)
         return len(checks)
 
-    async def scenario() -> None:
-        async with running("memory", None, where) as (_, client):
-            before = await count_checks()
-            await created(client, SERVICES, api_service(insecureSkipTLSVerify=True))
-            await told(client, "Passed")
-            assert await count_checks(before + 1) == before + 1, "what was found out is no reason to ask again"
-            services, named = "/api/v1/namespaces/{}/services", {"spec": {"ports": [{"port": 80}]}}
-            for namespace, name in (("kube-system", "other"), ("default", "metrics")):
-                await created(client, services.format(namespace), {"metadata": {"name": name}, **named})
-            assert await count_checks() == before + 1
-            await created(client, services.format("kube-system"), {"metadata": {"name": "metrics"}, **named})
-            assert await count_checks(before + 2) == before + 2
-            await client.delete(f"{SERVICES}/v1.metrics.example.com")
-            assert await count_checks(before + 3) == before + 3
-            assert not clients[0]._pools
-
-    run(scenario())
+    async with running("memory", None, where) as (_, client):
+        before = await count_checks()
+        await client.create(SERVICES, api_service(insecureSkipTLSVerify=True))
+        await told(client, "Passed")
+        assert await count_checks(before + 1) == before + 1, "what was found out is no reason to ask again"
+        services, named = "/api/v1/namespaces/{}/services", {"spec": {"ports": [{"port": 80}]}}
+        for namespace, name in (("kube-system", "other"), ("default", "metrics")):
+            await client.create(services.format(namespace), {"metadata": {"name": name}, **named})
+        assert await count_checks() == before + 1
+        await client.create(services.format("kube-system"), {"metadata": {"name": "metrics"}, **named})
+        assert await count_checks(before + 2) == before + 2
+        await client.delete(f"{SERVICES}/v1.metrics.example.com")
+        assert await count_checks(before + 3) == before + 3
+        assert not clients[0]._pools

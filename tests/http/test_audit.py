@@ -1,4 +1,4 @@
-"""The audit log: what a policy has noted of requests, and who may not be written down."""
+"""The audit log: the events that a policy selects."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Child, Ev
         yield child, events
 
 
-def test_an_event_tells_who_asked_for_what_and_how_it_was_answered(server: tuple[Child, Events]) -> None:
+def test_an_event_has_user_request_and_answer(server: tuple[Child, Events]) -> None:
     child, events = server
     answer = child.wire("root").post(MAPS, {"metadata": {"name": "a"}, "data": {"k": "v"}}, User_Agent="me/1")
     (event,) = events(lambda event: event.get("objectRef", {}).get("name") == "a")
@@ -74,7 +74,7 @@ def test_an_event_tells_who_asked_for_what_and_how_it_was_answered(server: tuple
     assert event["auditID"] == answer.headers["audit-id"]
 
 
-def test_what_is_refused_is_noted_and_whom_a_user_acts_as(server: tuple[Child, Events]) -> None:
+def test_refusals_and_impersonated_users_are_in_the_events(server: tuple[Child, Events]) -> None:
     child, events = server
     child.wire("alice").get(f"{MAPS}/secret")
     (event,) = events(lambda event: event.get("objectRef", {}).get("name") == "secret")
@@ -106,13 +106,13 @@ def test_stages_follow_each_other_and_a_watch_has_all_of_them(server: tuple[Chil
     )
 
 
-def test_what_admission_notes_stands_in_the_event(server: tuple[Child, Events]) -> None:
+def test_annotations_of_admission_are_in_the_event(server: tuple[Child, Events]) -> None:
     child, events = server
     wire = child.wire("root")
     labels = {"pod-security.kubernetes.io/audit": "baseline"}
     wire.post("/api/v1/namespaces", {"metadata": {"name": "watched", "labels": labels}})
     pod = {"metadata": {"name": "p"}, "spec": {"hostPID": True, "containers": [{"name": "c", "image": "i"}]}}
-    assert wire.post("/api/v1/namespaces/watched/pods", pod).status == 201
+    wire.create("/api/v1/namespaces/watched/pods", pod)
     (event,) = events(
         lambda event: event["requestURI"].endswith("watched/pods") and event["stage"] == "ResponseComplete"
     )
@@ -165,7 +165,7 @@ def test_a_rule_fits_by_user_verb_resource_and_path(rule: Json, path: str, level
         ("{", "while parsing a flow node"),
     ],
 )
-def test_a_policy_that_cannot_be_used_is_one_line(tmp_path: Path, text: str, said: str) -> None:
+def test_an_unusable_policy_is_an_error_of_one_line(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(text)
     with pytest.raises(PolicyError) as caught:

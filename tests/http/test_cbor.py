@@ -1,9 +1,9 @@
-"""CBOR on the wire, where CBORServingAndStorage is on: bodies, answers, events, and what is refused in which words."""
+"""CBOR with the gate CBORServingAndStorage: bodies, answers, events and errors."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
@@ -18,16 +18,11 @@ from tests.support.server import serve
 from tests.support.wire import Wire
 
 pytestmark = pytest.mark.integration
+FLAGS = ("--feature-gates=CBORServingAndStorage=true",)
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 CBOR = "application/cbor"
 TYPED = {"Content-Type": CBOR, "Accept": CBOR}
-
-
-@pytest.fixture(scope="module")
-def wire() -> Iterator[Wire]:
-    with serve("--feature-gates=CBORServingAndStorage=true") as server:
-        yield Wire(server.url)
 
 
 def read(body: bytes) -> Any:
@@ -57,8 +52,8 @@ def a_map(name: str, **data: str) -> dict[str, Any]:
         ("7f657374726561646d696e67ff", '"streaming"'),
     ],
 )
-def test_cbor_reads_as_the_json_that_stands_for_it(given: str, value: str) -> None:
-    """Examples of RFC 8949, appendix A."""
+def test_cbor_is_read_as_its_json(given: str, value: str) -> None:
+    """These are examples of RFC 8949, appendix A."""
     assert cbor.to_json(bytes.fromhex(given)).decode() == value
 
 
@@ -86,7 +81,7 @@ def test_cbor_reads_as_the_json_that_stands_for_it(given: str, value: str) -> No
         ),
     ],
 )
-def test_what_is_no_cbor_or_no_json_is_refused(given: str, error: str) -> None:
+def test_items_that_are_not_cbor_or_not_json_are_refused(given: str, error: str) -> None:
     with pytest.raises(ValueError) as refused:
         cbor.to_json(bytes.fromhex(given))
     assert str(refused.value) == error
@@ -97,7 +92,7 @@ def test_what_is_no_cbor_or_no_json_is_refused(given: str, error: str) -> None:
     ["1c", "bf6161ff", "5f6161ff", "ff", "a2416101416102", "a2616101616102", "d90100825461" + "61" * 20 + "d81900ff"],
     ids=["subtype", "map", "chunk", "break", "repeated bytes", "repeated text", "reference"],
 )
-def test_what_is_malformed_or_repeated_is_refused_in_words_of_the_library(given: str) -> None:
+def test_malformed_and_repeated_items_are_refused_in_the_librarys_words(given: str) -> None:
     with pytest.raises(ValueError, match=r"^cbor: "):
         cbor.to_json(bytes.fromhex(given))
 
@@ -165,7 +160,7 @@ def test_the_client_has_what_it_likes_best(wire: Wire, accept: str, content_type
     assert (read(answer.body) if content_type == CBOR else answer.json)["kind"] == kind
 
 
-def test_what_a_server_is_and_was_told_is_cbor_for_whoever_asks_for_the_kind(wire: Wire) -> None:
+def test_statusz_is_cbor_on_request(wire: Wire) -> None:
     found = wire.get("/statusz", Accept=f"{CBOR};v=v1beta1;g=config.k8s.io;as=Statusz")
     assert (found.headers["content-type"], read(found.body)["kind"]) == (CBOR, "Statusz")
     assert wire.get("/flagz", Accept=CBOR).status == 406
@@ -174,12 +169,12 @@ def test_what_a_server_is_and_was_told_is_cbor_for_whoever_asks_for_the_kind(wir
 def test_media_types_that_are_named_include_cbor(wire: Wire) -> None:
     known = "application/json, application/yaml, application/vnd.kubernetes.protobuf, application/cbor"
     refused = wire.request("POST", MAPS, b"x", {"Content-Type": "text/plain"})
-    assert (refused.status, refused.json["message"].endswith(known)) == (415, True)
+    assert (refused.status, refused.message.endswith(known)) == (415, True)
     for accept, text in (
         ("text/html", f"406: Not Acceptable\n\nAvailable representations: {known}"),
         ("application/cbor;as=Table;v=v1;g=meta.k8s.io", f"only the following media types are accepted: {known}"),
     ):
-        assert wire.get(f"{MAPS}/missing", Accept=accept).json["message"] == text
+        assert wire.get(f"{MAPS}/missing", Accept=accept).message == text
 
 
 def test_errors_are_cbor_too(wire: Wire) -> None:
@@ -191,7 +186,7 @@ def test_errors_are_cbor_too(wire: Wire) -> None:
         (b"", "EOF (<empty>)"),
         (b"\x01", "cbor: cannot unmarshal positive integer into Go value of type v1.TypeMeta (01)"),
     ):
-        assert wire.request("POST", MAPS, body, {"Content-Type": CBOR}).json["message"] == known + text
+        assert wire.request("POST", MAPS, body, {"Content-Type": CBOR}).message == known + text
 
 
 def test_a_watch_is_a_sequence_of_items(wire: Wire) -> None:

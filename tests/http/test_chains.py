@@ -1,4 +1,4 @@
-"""Which certificates of clients lead to an authority: as a real kube-apiserver answered each of these."""
+"""Certificate chains of clients, with the verdicts of a real kube-apiserver."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def made(
     name: str, by: Made | None = None, *, ca: bool = False, uses: tuple[x509.ObjectIdentifier, ...] = (),
     begins: dt.timedelta = -DAY, ends: dt.timedelta = DAY, path: int | None = None,
 ) -> Made:  # fmt: skip
-    """`begins` and `ends` from NOW."""
+    """Make a certificate; `begins` and `ends` are relative to NOW."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = (
@@ -89,5 +89,5 @@ def test_nothing_counts_that_is_signed_by_sha_1() -> None:
     assert is_trusted_chain([signed.to_cryptography()], [ROOT.certificate], NOW)
 
 
-def test_an_authority_counts_whoever_signed_it() -> None:
+def test_an_intermediate_authority_is_trusted_by_itself() -> None:
     assert is_trusted_chain([made("u", BETWEEN).certificate], [BETWEEN.certificate], NOW)

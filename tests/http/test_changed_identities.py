@@ -1,4 +1,4 @@
-"""What becomes of a change of kind or version, and of fields that another version of a custom object lacks."""
+"""Changes of kind or version, and fields that another version of a custom object lacks."""
 
 from __future__ import annotations
 
@@ -8,88 +8,73 @@ import pytest
 from apiserver.api.objects import Json
 from tests.http.test_admission_webhooks import MAPS, asked, config_map
 from tests.http.test_custom_object_versions import THINGS, text, thing, things, version
-from tests.http.test_custom_resources import MERGE, define
-from tests.http.test_live_catalog import created, run, running
+from tests.http.test_custom_resources import define
+from tests.http.widgets import running
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
 V1, V2 = THINGS.format("v1"), THINGS.format("v2")
 
 
-def test_a_patch_that_makes_another_kind_of_a_custom_object_is_told_which_it_has_to_be() -> None:
-    async def scenario() -> None:
-        async with running("memory") as (_, client):
-            await define(client, things(version("v1", {})))
-            await created(client, V1, thing("a"))
+async def test_a_patch_that_changes_the_kind_of_a_custom_object_is_refused_with_the_right_one() -> None:
+    async with running("memory") as (_, client):
+        await define(client, things(version("v1", {})))
+        await client.create(V1, thing("a"))
 
-            async def refused(change: Json) -> tuple[int, str]:
-                answer = await client.patch(f"{V1}/a", json=change, headers=MERGE)
-                return answer.status_code, answer.json()["message"]
+        async def refused(change: Json) -> tuple[int, str]:
+            answer = await client.merge(f"{V1}/a", change)
+            return answer.status_code, answer.json()["message"]
 
-            other = 'apiVersion: Invalid value: "x/v1": must be example.com/v1'
-            assert await refused({"apiVersion": "x/v1"}) == (422, f'Thing.x "a" is invalid: {other}')
-            kind = 'kind: Invalid value: "Pod": must be Thing'
-            assert await refused({"apiVersion": "x/v1", "kind": "Pod"}) == (
-                422,
-                f'Pod.x "a" is invalid: [{kind}, {other}]',
-            )
-            assert (await refused({"apiVersion": None}))[0] == 500
-            status, message = await refused({"kind": None})
-            assert (status, "Object 'Kind' is missing in" in message) == (422, True)
-
-    run(scenario())
+        other = 'apiVersion: Invalid value: "x/v1": must be example.com/v1'
+        assert await refused({"apiVersion": "x/v1"}) == (422, f'Thing.x "a" is invalid: {other}')
+        kind = 'kind: Invalid value: "Pod": must be Thing'
+        assert await refused({"apiVersion": "x/v1", "kind": "Pod"}) == (422, f'Pod.x "a" is invalid: [{kind}, {other}]')
+        assert (await refused({"apiVersion": None}))[0] == 500
+        status, message = await refused({"kind": None})
+        assert (status, "Object 'Kind' is missing in" in message) == (422, True)
 
 
-def test_a_webhook_may_not_make_another_kind_of_an_object() -> None:
-    async def scenario() -> None:
-        async with asked() as hooks:
-            await hooks.configure("mutating", {"name": "m"})
+async def test_a_webhook_may_not_make_another_kind_of_an_object() -> None:
+    async with asked() as hooks:
+        await hooks.configure("mutating", {"name": "m"})
 
-            async def changed(**said: str) -> httpx.Response:
-                patch = [{"op": "replace", "path": f"/{name}", "value": value} for name, value in said.items()]
-                hooks.script(m=[{"allowed": True, "patch": patch}])
-                return await hooks.client.post(f"{MAPS}?dryRun=All", json=config_map("a"))
+        async def changed(**said: str) -> httpx.Response:
+            patch = [{"op": "replace", "path": f"/{name}", "value": value} for name, value in said.items()]
+            hooks.script(m=[{"allowed": True, "patch": patch}])
+            return await hooks.client.post(f"{MAPS}?dryRun=All", json=config_map("a"))
 
-            assert (await changed(kind="")).status_code == 201
-            assert 'no kind "Nope" is registered for version "v1"' in (await changed(kind="Nope")).json()["message"]
-            deployment = await changed(apiVersion="apps/v1", kind="Deployment")
-            assert deployment.status_code == 500
-            assert deployment.json()["message"] == "converting (v1.Deployment) to (core.ConfigMap): unknown conversion"
-
-    run(scenario())
+        assert (await changed(kind="")).status_code == 201
+        assert 'no kind "Nope" is registered for version "v1"' in (await changed(kind="Nope")).json()["message"]
+        deployment = await changed(apiVersion="apps/v1", kind="Deployment")
+        assert deployment.status_code == 500
+        assert deployment.json()["message"] == "converting (v1.Deployment) to (core.ConfigMap): unknown conversion"
 
 
-def test_managers_of_a_version_that_lacks_a_field_are_given_up() -> None:
-    async def scenario() -> None:
-        async with running("memory") as (_, client):
-            await define(client, things(version("v1", {"a": text()}), version("v2", {"a": text(), "b": text()})))
-            await created(client, V1, thing("x", a="1"))
+async def test_managers_of_a_version_that_lacks_a_field_are_given_up() -> None:
+    async with running("memory") as (_, client):
+        await define(client, things(version("v1", {"a": text()}), version("v2", {"a": text(), "b": text()})))
+        await client.create(V1, thing("x", a="1"))
 
-            async def managers(**spec: str) -> list[str]:
-                answer = await client.patch(f"{V2}/x", json={"spec": spec}, headers=MERGE)
-                return [item["apiVersion"] for item in answer.json()["metadata"].get("managedFields") or ()]
+        async def managers(**spec: str) -> list[str]:
+            answer = await client.merge(f"{V2}/x", {"spec": spec})
+            return [item["apiVersion"] for item in answer.json()["metadata"].get("managedFields") or ()]
 
-            assert await managers(a="2") == ["example.com/v1", "example.com/v2"]
-            assert await managers(b="3") == []
-
-    run(scenario())
+        assert await managers(a="2") == ["example.com/v1", "example.com/v2"]
+        assert await managers(b="3") == []
 
 
-def test_a_dry_run_of_a_service_takes_no_port_and_asks_only_who_has_it() -> None:
-    async def scenario() -> None:
-        async with running("memory") as (_, client):
+async def test_a_dry_run_of_a_service_takes_no_port_but_checks_for_conflicts() -> None:
+    async with running("memory") as (_, client):
 
-            async def ports(query: str, **port: int) -> httpx.Response:
-                spec = {"type": "NodePort", "ports": [{"port": 80, **port}]}
-                body = {"metadata": {"name": "s"}, "spec": spec}
-                return await client.post(f"/api/v1/namespaces/default/services{query}", json=body)
+        async def ports(query: str, **port: int) -> httpx.Response:
+            spec = {"type": "NodePort", "ports": [{"port": 80, **port}]}
+            body = {"metadata": {"name": "s"}, "spec": spec}
+            return await client.post(f"/api/v1/namespaces/default/services{query}", json=body)
 
-            for port in (1, 31999):
-                answer = await ports("?dryRun=All", nodePort=port)
-                assert answer.json()["spec"]["ports"][0]["nodePort"] == port
-            assert (await ports("?dryRun=All")).json()["spec"]["ports"][0]["nodePort"] == 32769
-            assert (await ports("", nodePort=1)).status_code == 422
-            assert (await ports("", nodePort=31999)).status_code == 201
-            assert (await ports("?dryRun=All", nodePort=31999)).status_code == 422
-
-    run(scenario())
+        for port in (1, 31999):
+            answer = await ports("?dryRun=All", nodePort=port)
+            assert answer.json()["spec"]["ports"][0]["nodePort"] == port
+        assert (await ports("?dryRun=All")).json()["spec"]["ports"][0]["nodePort"] == 32769
+        assert (await ports("", nodePort=1)).status_code == 422
+        assert (await ports("", nodePort=31999)).status_code == 201
+        assert (await ports("?dryRun=All", nodePort=31999)).status_code == 422

@@ -24,6 +24,7 @@ from apiserver.tls.self_signed import load_or_create_certificate
 from tests.http.authorities import Authority
 from tests.support.patience import wait_until
 from tests.support.server import serve
+from tests.support.tokens import token_flag
 from tests.support.wire import Child
 
 pytestmark = pytest.mark.integration
@@ -32,12 +33,12 @@ INFO = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentica
 
 
 def put(source: Path, target: Path) -> None:
-    """The contents of a file, written over another's."""
+    """Overwrite a file with another's contents."""
     target.write_bytes(source.read_bytes())
 
 
 class Place:
-    """A server in a process of its own, and the files that it follows."""
+    """A server in its own process, and the files that it follows."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.open = folder, ExitStack()
@@ -45,11 +46,11 @@ class Place:
         self.certificate, self.key = (
             shutil.copy(file, folder) for file in load_or_create_certificate(folder / "first", "one")
         )
-        (folder / "tokens.csv").write_text('secret,root,1,"system:masters"\n')
+        tokens = token_flag(folder, 'secret,root,1,"system:masters"\n')
         self.child = Child(
             folder / "data", f"--tls-cert-file={self.certificate}", f"--tls-private-key-file={self.key}",
             f"--client-ca-file={self.users.file}", f"--requestheader-client-ca-file={self.proxies.file}",
-            "--requestheader-username-headers=X-Remote-User", f"--token-auth-file={folder}/tokens.csv",
+            "--requestheader-username-headers=X-Remote-User", tokens,
             "--authorization-mode=RBAC",
         )  # fmt: skip
 
@@ -112,7 +113,7 @@ def test_new_connections_follow_the_files_and_broken_ones_change_nothing(tmp_pat
 
 
 def handshake(server: ssl.SSLContext, name: str | None) -> bytes:
-    """The certificate that a client gets who asks for a name."""
+    """Return the certificate for a server name."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -176,7 +177,7 @@ def test_clients_get_the_certificate_for_the_name_that_they_ask_for(tmp_path: Pa
         ("FILE,/nowhere", "/nowhere: no such file"),
     ],
 )
-def test_a_certificate_for_names_that_cannot_be_used_is_named(tmp_path: Path, given: str, said: str) -> None:
+def test_the_error_names_an_unusable_certificate_for_names(tmp_path: Path, given: str, said: str) -> None:
     file = tmp_path / "file"
     file.write_text("")
     flag = f"--tls-sni-cert-key={given.replace('FILE', str(file))}"
@@ -209,23 +210,23 @@ def test_a_pair_that_fits_no_more_holds_as_it_was_when_authorities_change(tmp_pa
     assert len(certificates.clients) == 1, "an empty file leaves the authorities as they were"
 
 
-def test_other_servers_are_told_of_all_authorities_until_they_end(tmp_path: Path) -> None:
+def test_authorities_are_published_until_they_end(tmp_path: Path) -> None:
     users, proxies = Authority(tmp_path, "users"), Authority(tmp_path, "proxies")
     (tmp_path / "before").mkdir()
     before = Authority(tmp_path / "before", "proxies")
     ended = Authority(tmp_path / "before", "ended", ends=timedelta(minutes=-6))
-    (tmp_path / "tokens.csv").write_text('secret,root,1,"system:masters"\n')
+    tokens = token_flag(tmp_path, 'secret,root,1,"system:masters"\n')
     with serve(
         "--tls", f"--client-ca-file={users.file}", f"--requestheader-client-ca-file={proxies.file}",
         "--requestheader-allowed-names=b,c", "--requestheader-username-headers=X-Remote-User",
-        f"--token-auth-file={tmp_path}/tokens.csv",
+        tokens,
     ) as running:  # fmt: skip
         wire, info = running.wire("secret"), running.server.built_in.authentication
         first = wire.get(INFO).json["data"]
         assert "requestheader-uid-headers" not in first, "none are named"
         other = before.file.read_text() + ended.file.read_text()
         data = {"requestheader-allowed-names": '["a","b"]', "requestheader-client-ca-file": other, "other": "x"}
-        assert wire.request("PUT", INFO, {**wire.get(INFO).json, "data": data}).status == 200
+        assert wire.put(INFO, {**wire.get(INFO).json, "data": data}).status == 200
         running.call(info.ensure)
         told = wire.get(INFO).json["data"]
         assert told == {
@@ -236,13 +237,13 @@ def test_other_servers_are_told_of_all_authorities_until_they_end(tmp_path: Path
         version = wire.get(INFO).json["metadata"]["resourceVersion"]
         running.call(info.ensure)
         assert wire.get(INFO).json["metadata"]["resourceVersion"] == version
-        assert wire.request("DELETE", INFO).status == 200
+        assert wire.delete(INFO).status == 200
         running.call(info.ensure)
         assert wire.get(INFO).json["data"] == first
         assert len(x509.load_pem_x509_certificates(first["client-ca-file"].encode())) == 1
 
 
-def test_a_change_that_fails_in_an_odd_way_is_told_and_the_next_one_is_taken_over(
+def test_an_unexpected_error_of_a_change_is_logged_and_the_next_change_is_taken_over(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     taken: list[int] = []

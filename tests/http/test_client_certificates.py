@@ -1,4 +1,4 @@
-"""Who a client is that shows a certificate, and for whom a front proxy asks."""
+"""Identities by client certificate and by front proxy."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from apiserver.api.objects import Json
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
 from tests.http.authorities import Authority
+from tests.support.tokens import token_flag
 from tests.support.wire import Child
 
 pytestmark = pytest.mark.integration
@@ -23,7 +24,7 @@ REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 class Server:
-    """One that knows two authorities: of users, and of front proxies."""
+    """A server that trusts two authorities: of users, and of front proxies."""
 
     def __init__(self, folder: Path, child: Child, users: Authority, proxies: Authority) -> None:
         self.users, self.proxies, self._folder, self._child = users, proxies, folder, child
@@ -56,7 +57,7 @@ class Server:
         return self._child.wire("secret", ca).get("/metrics").text
 
     def who(self, shown: Path | None, **headers: Any) -> Json | int:
-        """Who the server takes a client for; the status code where for nobody."""
+        """Return the authenticated user, or the status code of a refusal."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         status, answer = self.ask("POST", REVIEW, shown, named, "{}")
         return answer["status"]["userInfo"] if status == 201 else status
@@ -66,9 +67,9 @@ class Server:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("certificates")
     users, proxies = Authority(folder, "users"), Authority(folder, "proxies")
-    (folder / "tokens.csv").write_text('secret,root,1,"system:masters"\n')
+    tokens = token_flag(folder, 'secret,root,1,"system:masters"\n')
     flags = (
-        "--tls", f"--token-auth-file={folder}/tokens.csv", "--authorization-mode=RBAC",
+        "--tls", tokens, "--authorization-mode=RBAC",
         f"--client-ca-file={users.file}", f"--requestheader-client-ca-file={proxies.file}",
         "--requestheader-allowed-names=front,back", "--requestheader-username-headers=X-Remote-User",
         "--requestheader-uid-headers=X-Remote-Uid", "--requestheader-group-headers=X-Remote-Group",
@@ -133,7 +134,7 @@ def test_a_front_proxy_asks_for_others(server: Server) -> None:
     }
 
 
-def test_nobody_else_may_say_for_whom_it_asks(server: Server) -> None:
+def test_only_a_front_proxy_may_name_the_user(server: Server) -> None:
     claimed = {"X_Remote_User": "carol", "X_Remote_Group": "system:masters"}
     found = server.who(server.users.client("alice"), **claimed)
     assert isinstance(found, dict)
@@ -145,18 +146,18 @@ def test_nobody_else_may_say_for_whom_it_asks(server: Server) -> None:
     )
 
 
-def test_a_path_that_is_open_to_anybody_is_closed_to_a_certificate_that_nobody_verifies(tmp_path: Path) -> None:
+def test_an_anonymous_path_refuses_an_unverified_certificate(tmp_path: Path) -> None:
     users = Authority(tmp_path, "users")
     (tmp_path / "others").mkdir()
     stranger = Authority(tmp_path / "others", "users").client("alice")
-    (tmp_path / "tokens.csv").write_text('secret,root,1,"system:masters"\n')
+    tokens = token_flag(tmp_path, 'secret,root,1,"system:masters"\n')
     (tmp_path / "authn").write_text(json.dumps({
         "apiVersion": "apiserver.config.k8s.io/v1",
         "kind": "AuthenticationConfiguration",
         "anonymous": {"enabled": True, "conditions": [{"path": "/version"}]},
     }))  # fmt: skip
     flags = (
-        "--tls", f"--token-auth-file={tmp_path}/tokens.csv", "--authorization-mode=RBAC",
+        "--tls", tokens, "--authorization-mode=RBAC",
         f"--client-ca-file={users.file}", f"--authentication-config={tmp_path}/authn",
     )  # fmt: skip
     with Child(tmp_path / "data", *flags) as child:
@@ -165,7 +166,7 @@ def test_a_path_that_is_open_to_anybody_is_closed_to_a_certificate_that_nobody_v
     assert answers == [200, 200, 401]
 
 
-def test_a_certificate_of_an_unknown_authority_is_nobodys_and_a_token_beside_it_counts(
+def test_a_certificate_of_an_unknown_authority_names_no_user_and_a_token_beside_it_counts(
     server: Server, tmp_path: Path
 ) -> None:
     stranger = Authority(tmp_path, "users").client("alice", "system:masters")
@@ -186,14 +187,14 @@ def test_a_certificate_of_an_unknown_authority_is_nobodys_and_a_token_beside_it_
         (["--requestheader-username-headers=X"], "needs --requestheader-client-ca-file"),
     ],
 )
-def test_flags_that_cannot_be_followed_are_named(tmp_path: Path, flags: list[str], said: str) -> None:
+def test_errors_name_unusable_flags(tmp_path: Path, flags: list[str], said: str) -> None:
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(SettingsError, match=said):
         read([flag.replace("FILE", str(file)) for flag in flags])
 
 
-def test_where_certificates_are_asked_for_access_is_not_open(tmp_path: Path) -> None:
+def test_access_is_not_open_with_client_certificates(tmp_path: Path) -> None:
     users = Authority(tmp_path, "users")
     settings = read(["--tls", f"--client-ca-file={users.file}", f"--data-dir={tmp_path}"])
     assert settings.tokens == {}

@@ -1,4 +1,4 @@
-"""History goes when it is old, or when there is too much of it."""
+"""History is dropped when it is too old or too long."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.integration
 
 
 class Log:
-    """What compaction needs of a log; `until` says when the test has seen enough."""
+    """A fake log; `done` is set after the first successful compaction."""
 
     def __init__(self, revision: int, failures: int = 0) -> None:
         self.revision, self.compacted, self.failures, self.is_full = revision, 0, failures, False
@@ -32,37 +32,35 @@ class Log:
         return dropped
 
 
-def run(log: Log, **options: Any) -> None:
-    async def main() -> None:
-        task = asyncio.create_task(compact_regularly(log, **options))  # type: ignore[arg-type]
-        await log.done.wait()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    asyncio.run(main())
+async def compact(log: Log, **options: Any) -> None:
+    """Compact regularly until a compaction has succeeded."""
+    task = asyncio.create_task(compact_regularly(log, **options))  # type: ignore[arg-type]
+    await log.done.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
-def test_what_was_history_an_interval_ago_is_dropped() -> None:
-    log, retired = Log(50), []
-    run(log, interval=0.001, retire=retired.append)
+async def test_history_older_than_the_interval_is_dropped() -> None:
+    log, retired = Log(50), list[int]()
+    await compact(log, interval=0.001, retire=retired.append)
     assert log.asked == [50]
     assert retired[0] == 50, "in memory, too"
 
 
-def test_a_busy_server_keeps_a_number_of_revisions_however_young_they_are() -> None:
+async def test_a_busy_server_keeps_only_a_number_of_revisions() -> None:
     log = Log(1000)
-    run(log, interval=3600.0, kept=300, check=0.001)
+    await compact(log, interval=3600.0, kept=300, check=0.001)
     assert log.asked == [700]
 
 
-def test_a_failure_is_tried_again() -> None:
+async def test_a_failure_is_tried_again() -> None:
     log = Log(1000, failures=1)
-    run(log, interval=3600.0, kept=300, check=0.001)
+    await compact(log, interval=3600.0, kept=300, check=0.001)
     assert log.asked == [700, 800]
 
 
-def test_on_a_full_disk_all_history_goes() -> None:
+async def test_on_a_full_disk_all_history_is_dropped() -> None:
     log = Log(50)
     log.is_full = True
-    run(log, interval=3600.0, check=0.001)
+    await compact(log, interval=3600.0, check=0.001)
     assert log.asked == [50]

@@ -1,25 +1,17 @@
-"""ComponentStatuses: nothing is stored, the parts of the control plane are asked when somebody asks."""
+"""ComponentStatuses are not stored: each request checks the parts of the control plane."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
 from apiserver.controlplane.component_statuses import ComponentHealth
-from tests.support.server import serve
 from tests.support.wire import Wire
 
 pytestmark = pytest.mark.integration
 
 PATH = "/api/v1/componentstatuses"
-
-
-@pytest.fixture(scope="module")
-def wire() -> Iterator[Wire]:
-    with serve() as running:
-        yield running.wire()
 
 
 def health(running: tuple[str, ...], problem: str = "") -> list[tuple[str, bool, str]]:
@@ -29,7 +21,7 @@ def health(running: tuple[str, ...], problem: str = "") -> list[tuple[str, bool,
     return asyncio.run(ComponentHealth(lambda: running, stored)())
 
 
-def test_what_runs_in_this_process_is_well_and_the_store_says_how_it_is() -> None:
+def test_components_in_this_process_are_healthy_and_the_store_reports_itself() -> None:
     assert health(("kube-scheduler", "job-controller")) == [
         ("scheduler", True, "ok"),
         ("controller-manager", True, "ok"),
@@ -58,11 +50,11 @@ def test_they_are_listed_and_selected_as_they_are_now(wire: Wire) -> None:
 
 def test_there_is_nothing_to_watch_to_change_or_to_count(wire: Wire) -> None:
     missing = wire.get(f"{PATH}/x")
-    assert (missing.status, missing.json["message"]) == (404, 'componentstatus "x" not found')
+    assert missing.refusal == (404, 'componentstatus "x" not found')
     watched = wire.get(f"{PATH}?watch=1")
     text = 'watch is not supported on resources of kind "componentstatuses"'
-    assert (watched.status, watched.json["message"]) == (405, text)
-    assert wire.request("DELETE", f"{PATH}/etcd-0").status == 405
+    assert watched.refusal == (405, text)
+    assert wire.delete(f"{PATH}/etcd-0").status == 405
     (resource,) = [each for each in wire.get("/api/v1").json["resources"] if each["name"] == "componentstatuses"]
     assert "storageVersionHash" not in resource
     assert 'apiserver_storage_objects{resource="componentstatuses"}' not in wire.get("/metrics").text

@@ -1,4 +1,4 @@
-"""Custom resources whose versions a webhook converts."""
+"""Custom resources with a conversion webhook."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from apiserver.api.objects import Json
 from tests.conformance.webhook import Webhook
-from tests.http.test_custom_resources import DEFINITIONS, MERGE, define, definition
-from tests.http.test_live_catalog import created, run, running, watching
+from tests.http.test_custom_resources import DEFINITIONS, define, definition
+from tests.http.widgets import ApiClient, running, watching
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
 BASE = "/apis/example.com/{}/namespaces/default/widgets"
 V1, V2 = BASE.format("v1"), BASE.format("v2")
@@ -66,7 +65,7 @@ def widget(version: str, name: str, **spec: str) -> Json:
 
 
 def asked(webhook: Webhook) -> list[tuple[str, list[str]]]:
-    """The version wanted and the objects, of each review since the last look."""
+    """Return the desired version and the objects of each review since the last call."""
     requests = [call["body"]["request"] for call in webhook.calls()]
     webhook.script({"/convert": [{"convert": MOVES}]})
     return [
@@ -75,54 +74,45 @@ def asked(webhook: Webhook) -> list[tuple[str, list[str]]]:
     ]
 
 
-async def spec(client: httpx.AsyncClient, path: str) -> Json:
+async def spec(client: ApiClient, path: str) -> Json:
     answer = await client.get(path)
     assert answer.status_code == 200, answer.text
     found: Json = answer.json()["spec"]
     return found
 
 
-def test_an_object_is_read_from_the_version_in_which_it_was_stored(tmp_path: Path) -> None:
-    async def scenario(webhook: Webhook) -> None:
+async def test_an_object_is_read_from_the_version_in_which_it_was_stored(tmp_path: Path) -> None:
+    with converting() as webhook:
         async with running("sqlite", tmp_path) as (_, client):
             await define(client, converted(webhook))
-            await created(client, V1, widget("v1", "old", host="h"))
+            await client.create(V1, widget("v1", "old", host="h"))
             change = {"spec": {"versions": versions("v2")}}
             path = f"{DEFINITIONS}/widgets.example.com"
-            changed = await client.patch(path, json=change, headers=MERGE)
+            changed = await client.merge(path, change)
             assert changed.json()["status"]["storedVersions"] == ["v1", "v2"]
-            await created(client, V2, widget("v2", "new", address="a"))
+            await client.create(V2, widget("v2", "new", address="a"))
         async with running("sqlite", tmp_path) as (_, client):
             asked(webhook)
-            assert (await spec(client, f"{V1}/old"), await spec(client, f"{V2}/new")) == (
-                {"host": "h"},
-                {"address": "a"},
-            )
+            assert await spec(client, f"{V1}/old") == {"host": "h"}
+            assert await spec(client, f"{V2}/new") == {"address": "a"}
             assert asked(webhook) == []
-            assert (await spec(client, f"{V2}/old"), await spec(client, f"{V1}/new")) == (
-                {"address": "h"},
-                {"host": "a"},
-            )
+            assert await spec(client, f"{V2}/old") == {"address": "h"}
+            assert await spec(client, f"{V1}/new") == {"host": "a"}
             assert asked(webhook) == [("v2", ["old"]), ("v1", ["new"])]
-            gone = await client.patch(
-                path, json={"spec": {"conversion": {"strategy": "None", "webhook": None}}}, headers=MERGE
-            )
+            gone = await client.merge(path, {"spec": {"conversion": {"strategy": "None", "webhook": None}}})
             assert gone.status_code == 200, gone.text
             listed = (await client.get(V2)).json()["items"]
             assert [(item["apiVersion"], item["spec"]) for item in listed] == [
                 ("example.com/v2", {"address": "a"}), ("example.com/v2", {}),
             ]  # fmt: skip
 
+
+async def test_a_list_is_one_review_and_selects_by_the_labels_of_its_version() -> None:
     with converting() as webhook:
-        run(scenario(webhook))
-
-
-def test_a_list_is_one_review_and_selects_by_the_labels_of_its_version() -> None:
-    async def scenario(webhook: Webhook) -> None:
         async with running() as (_, client):
             await define(client, converted(webhook))
             for name in ("a", "b", "c"):
-                await created(client, V1, widget("v1", name, host=name))
+                await client.create(V1, widget("v1", name, host=name))
             found = (await client.get(V2, params={"labelSelector": "seen=v2", "limit": 2})).json()
             assert [item["spec"]["address"] for item in found["items"]] == ["a", "b"]
             assert asked(webhook) == [("v2", ["a", "b", "c"])]
@@ -136,19 +126,16 @@ def test_a_list_is_one_review_and_selects_by_the_labels_of_its_version() -> None
             assert (await client.get(V1, params={"labelSelector": "seen=v2"})).json()["items"] == []
             assert await spec(client, f"{V2}/a?resourceVersion=0") == {"address": "a"}
             assert asked(webhook) == []
-            assert await spec(client, f"{V2}/a") == {"address": "a"}  # the newest is converted for whoever asks
+            assert await spec(client, f"{V2}/a") == {"address": "a"}  # the newest state is converted per request
             assert asked(webhook) == [("v2", ["a"])]
 
+
+async def test_watchers_of_a_version_share_a_review_and_end_with_an_error_where_it_fails() -> None:
     with converting() as webhook:
-        run(scenario(webhook))
-
-
-def test_watchers_of_a_version_share_a_review_and_end_with_an_error_where_it_fails() -> None:
-    async def scenario(webhook: Webhook) -> None:
         async with running() as (_, client):
             await define(client, converted(webhook))
             async with watching(client, V2) as one, watching(client, V2) as other:
-                await created(client, V1, widget("v1", "a", host="h"))
+                await client.create(V1, widget("v1", "a", host="h"))
                 for events in (one, other):
                     event = await anext(events)
                     assert (event["type"], event["object"]["spec"]) == ("ADDED", {"address": "h"})
@@ -156,61 +143,55 @@ def test_watchers_of_a_version_share_a_review_and_end_with_an_error_where_it_fai
                 webhook.script(
                     {"/convert": [{"convert": MOVES, "result": {"status": "Failed", "message": "not today"}}]}
                 )
-                await client.patch(f"{V1}/a", json={"spec": {"size": "m"}}, headers=MERGE)
+                await client.merge(f"{V1}/a", {"spec": {"size": "m"}})
                 event = await anext(one)
                 assert event["type"] == "ERROR"
                 assert "not today" in event["object"]["message"]
 
-    with converting() as webhook:
-        run(scenario(webhook))
-
 
 @pytest.mark.parametrize("size", [1, 20_000], ids=["short", "long"])
-def test_a_write_in_another_version_keeps_the_fields_of_other_managers(size: int) -> None:
-    async def scenario(webhook: Webhook) -> None:
+async def test_a_write_in_another_version_keeps_the_fields_of_other_managers(size: int) -> None:
+    with converting() as webhook:
         async with running() as (_, client):
             await define(client, converted(webhook))
-            await created(client, f"{V1}?fieldManager=first", widget("v1", "a", host="h"))
+            await client.create(f"{V1}?fieldManager=first", widget("v1", "a", host="h"))
             change = {"spec": {"size": "x" * size}}
-            changed = await client.patch(f"{V2}/a?fieldManager=second", json=change, headers=MERGE)
+            changed = await client.merge(f"{V2}/a?fieldManager=second", change)
             assert changed.status_code == 200, changed.text
             owners = {
                 (entry["manager"], entry["apiVersion"]): sorted(entry["fieldsV1"]["f:spec"])
                 for entry in changed.json()["metadata"]["managedFields"]
             }
-            assert owners == {
-                ("first", "example.com/v1"): [".", "f:host"],
-                ("second", "example.com/v2"): ["f:size"],
-            }
+            assert owners == {("first", "example.com/v1"): [".", "f:host"], ("second", "example.com/v2"): ["f:size"]}
             assert await spec(client, f"{V1}/a") == {"host": "h", "size": "x" * size}
 
-    with converting() as webhook:
-        run(scenario(webhook))
+
+OWN_ADDRESS = "--service-address=default/hook:443={}"
 
 
-def test_a_service_is_found_by_its_address_and_believed_by_its_name() -> None:
-    service = {"namespace": "default", "name": "hook", "path": "/convert"}
-
-    async def scenario(webhook: Webhook, flag: str, reason: str) -> None:
-        async with running("memory", None, *([flag] if flag else [])) as (_, client):
-            await define(client, converted(webhook, service=service))
-            await created(client, V1, widget("v1", "a", host="h"))
+@pytest.mark.parametrize(
+    ("name", "flag", "text"),
+    [
+        ("hook.default.svc", OWN_ADDRESS, '"address":"h"'),
+        ("hook.default.svc", "--service-address=default/other=127.0.0.1:1", 'service \\"hook\\" not found'),
+        ("other", OWN_ADDRESS, "x509: certificate is valid for other, 127.0.0.1, not hook.default.svc"),
+    ],
+)
+async def test_a_service_is_found_by_its_address_and_verified_by_its_name(name: str, flag: str, text: str) -> None:
+    with converting(name) as webhook:
+        async with running("memory", None, flag.format(webhook.address)) as (_, client):
+            await define(
+                client, converted(webhook, service={"namespace": "default", "name": "hook", "path": "/convert"})
+            )
+            await client.create(V1, widget("v1", "a", host="h"))
             answer = await client.get(f"{V2}/a")
-            assert reason in answer.text
-            assert answer.status_code == (500 if reason != '"address":"h"' else 200)
-
-    with converting("hook.default.svc") as webhook:
-        run(scenario(webhook, f"--service-address=default/hook:443={webhook.address}", '"address":"h"'))
-        run(scenario(webhook, "", 'service \\"hook\\" not found'))
-    with converting("other") as webhook:
-        names = "x509: certificate is valid for other, 127.0.0.1, not hook.default.svc"
-        run(scenario(webhook, f"--service-address=default/hook={webhook.address}", names))
+            assert text in answer.text
+            assert answer.status_code == (200 if text == '"address":"h"' else 500)
 
 
-def test_admission_sees_an_object_in_the_version_that_a_rule_names_also_where_many_are_deleted() -> None:
+async def test_admission_sees_an_object_in_the_version_that_a_rule_names_also_where_many_are_deleted() -> None:
     rule = {"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["widgets"]}
-
-    async def scenario(webhook: Webhook) -> None:
+    with converting() as webhook:
         async with running() as (_, client):
             await define(client, converted(webhook))
             hook = {
@@ -219,10 +200,10 @@ def test_admission_sees_an_object_in_the_version_that_a_rule_names_also_where_ma
             }  # fmt: skip
             configuration = {"metadata": {"name": "v"}, "webhooks": [hook]}
             path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-            await created(client, path, configuration)
+            await client.create(path, configuration)
             webhook.script({"/convert": [{"convert": MOVES}], "/v": [{"allowed": True}]})
             for name in ("a", "b", "c"):
-                await created(client, V2, widget("v2", name, address="h"))
+                await client.create(V2, widget("v2", name, address="h"))
             assert (await client.delete(f"{V2}/a")).status_code == 200
             assert (await client.delete(V2)).status_code == 200
             seen = [call["body"]["request"] for call in webhook.calls() if call["path"].startswith("/v?")]
@@ -230,7 +211,7 @@ def test_admission_sees_an_object_in_the_version_that_a_rule_names_also_where_ma
                 *[("CREATE", {"host": "h"})] * 3, *[("DELETE", {"host": "h"})] * 3,
             ]  # fmt: skip
             for name in ("a", "b", "c"):
-                await created(client, V2, widget("v2", name, address="h"))
+                await client.create(V2, widget("v2", name, address="h"))
             webhook.script({"/convert": [{"convert": MOVES}], "/v": [{"allowed": True}, {"allowed": False}]})
             refused = await client.delete(V2)
             assert (refused.status_code, refused.json()["message"]) == (
@@ -239,22 +220,15 @@ def test_admission_sees_an_object_in_the_version_that_a_rule_names_also_where_ma
             assert [item["metadata"]["name"] for item in (await client.get(V2)).json()["items"]] == ["b", "c"]
             assert len([call for call in webhook.calls() if call["path"].startswith("/v?")]) == 2
 
-    with converting() as webhook:
-        run(scenario(webhook))
 
-
-def test_a_server_starts_although_a_webhook_for_everything_is_down(tmp_path: Path) -> None:
+async def test_a_server_starts_although_a_webhook_for_everything_is_down(tmp_path: Path) -> None:
     every = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
     hook = {
         "name": "v.example.com", "rules": [every], "sideEffects": "None", "admissionReviewVersions": ["v1"],
         "clientConfig": {"url": "https://127.0.0.1:9/"},
     }  # fmt: skip
-
-    async def scenario() -> None:
-        path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-        async with running("sqlite", tmp_path) as (_, client):
-            await created(client, path, {"metadata": {"name": "v"}, "webhooks": [hook]})
-        async with running("sqlite", tmp_path, "--authorization-mode=RBAC") as (_, client):
-            assert (await client.delete(f"{path}/v")).status_code in (200, 403)
-
-    run(scenario())
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    async with running("sqlite", tmp_path) as (_, client):
+        await client.create(path, {"metadata": {"name": "v"}, "webhooks": [hook]})
+    async with running("sqlite", tmp_path, "--authorization-mode=RBAC") as (_, client):
+        assert (await client.delete(f"{path}/v")).status_code in (200, 403)

@@ -1,4 +1,4 @@
-"""Expressions about requests that take long: others are answered meanwhile, and what they say counts all the same."""
+"""Costly expressions run beside other requests and keep their effect."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VARIABLES = [{"name": "l", "expression": "object.data.l.split(',')"}]
 COSTLY = "variables.l.all(x, variables.l == variables.l)"
 INLINE = "[object.data.l.split(',')].all(l, l.all(x, l == l))"
 DATA = {"l": ",".join("1" for _ in range(1500))}
-#: Seconds of the loop's own work for which somebody else may wait.
+#: Seconds of work on the loop for which another request may wait.
 STALL = 0.1
 
 
@@ -47,7 +47,7 @@ def bind(wire: Wire, kind: str, name: str, spec: Json, binding: Json) -> None:
 
 
 def stall(child: Child, act: Callable[[], Any]) -> float:
-    """The longest time that the loop worked while somebody else waited."""
+    """Return the longest time in seconds that the loop worked while another request waited."""
     processor = Processor(child.process.pid)
     probe = Probe(int(child.url.rpartition(":")[2]), processor, lambda: 0, 1e9, interval=0.001)
     probe.start()
@@ -71,23 +71,18 @@ def test_a_policy_that_takes_long_is_judged_beside_others_and_refuses_all_the_sa
     annotations = [{"key": "size", "valueExpression": "string(variables.l.size())"}]
     binding = {"policyName": "slow", "validationActions": ["Deny"]}
     bind(wire, "Validating", "slow", {**spec, "auditAnnotations": annotations}, binding)
-    bind(
-        wire,
-        "Validating",
-        "warns",
-        {**spec, "validations": rules[2:]},
-        {"policyName": "warns", "validationActions": ["Warn"]},
-    )
+    warns = {"policyName": "warns", "validationActions": ["Warn"]}
+    bind(wire, "Validating", "warns", {**spec, "validations": rules[2:]}, warns)
     answers = []
     worst = stall(child, lambda: answers.append(wire.post(MAPS, {"metadata": {"name": "a"}, "data": DATA})))
     assert worst < STALL
     assert answers[0].status == 403
-    assert answers[0].json["message"].endswith("'slow' denied request: no such list")
+    assert answers[0].message.endswith("'slow' denied request: no such list")
     warnings = [value for name, value in answers[0].all_headers if name == "warning"]
     assert len(warnings) == 1, "what was begun on the loop leaves nothing behind"
     assert "of 1500" in warnings[0]
     for name in ("slow", "warns"):
-        wire.request("DELETE", f"{GROUP}/validatingadmissionpolicybindings/{name}")
+        wire.delete(f"{GROUP}/validatingadmissionpolicybindings/{name}")
 
 
 def test_a_policy_that_changes_objects_and_conditions_of_webhooks_take_long_beside_others(child: Child) -> None:
@@ -95,28 +90,16 @@ def test_a_policy_that_changes_objects_and_conditions_of_webhooks_take_long_besi
     change = {"patchType": "ApplyConfiguration", "applyConfiguration": {
         "expression": f"Object{{data: {{'twice': string({COSTLY}), 'before': string(variables.l.size())}}}}"
     }}  # fmt: skip
-    bind(
-        wire,
-        "Mutating",
-        "slow",
-        {
-            "matchConstraints": about("configmaps"),
-            "matchConditions": [{"name": "c", "expression": INLINE}],
-            "variables": VARIABLES,
-            "mutations": [change],
-            "reinvocationPolicy": "Never",
-            "failurePolicy": "Fail",
-        },
-        {"policyName": "slow"},
-    )
+    spec = {
+        "matchConstraints": about("configmaps"), "matchConditions": [{"name": "c", "expression": INLINE}],
+        "variables": VARIABLES, "mutations": [change], "reinvocationPolicy": "Never", "failurePolicy": "Fail",
+    }  # fmt: skip
+    bind(wire, "Mutating", "slow", spec, {"policyName": "slow"})
     hook = {
-        "name": "none.example.com",
-        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "name": "none.example.com", "clientConfig": {"url": "https://127.0.0.1:1/"}, "sideEffects": "None",
         "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}],
-        "sideEffects": "None",
-        "admissionReviewVersions": ["v1"],
-        "matchConditions": [{"name": "never", "expression": f"!{INLINE}"}],
-    }
+        "admissionReviewVersions": ["v1"], "matchConditions": [{"name": "never", "expression": f"!{INLINE}"}],
+    }  # fmt: skip
     for kind in ("validating", "mutating"):
         made = wire.post(f"{GROUP}/{kind}webhookconfigurations", {"metadata": {"name": "none"}, "webhooks": [hook]})
         assert made.status == 201, made.text
@@ -127,7 +110,7 @@ def test_a_policy_that_changes_objects_and_conditions_of_webhooks_take_long_besi
     assert answers[0].json["data"] == {**DATA, "twice": "true", "before": "1500"}
 
 
-def test_rules_of_custom_resources_are_asked_and_compiled_beside_others(child: Child) -> None:
+def test_rules_of_custom_resources_run_and_compile_beside_other_requests(child: Child) -> None:
     wire = child.wire()
     rule = "self.l.all(x, self.l.exists(y, y == x))"
     rules = [{"rule": rule, "message": "always"}] * 7 + [{"rule": f"!({rule})", "message": "never"}]
@@ -155,10 +138,9 @@ def test_a_small_change_of_a_large_object_lets_others_be_answered(child: Child) 
     wire = child.wire()
     containers = [{"name": f"c{number}", "image": "i", "env": [{"name": "a"}] * 9} for number in range(2500)]
     path = "/api/v1/namespaces/default/pods"
-    assert wire.post(path, {"metadata": {"name": "large"}, "spec": {"containers": containers}}).status == 201
+    wire.create(path, {"metadata": {"name": "large"}, "spec": {"containers": containers}})
     answers = []
-    media = {"Content-Type": "application/strategic-merge-patch+json"}
     patch = {"metadata": {"labels": {"a": "b"}}}
-    worst = stall(child, lambda: answers.append(wire.request("PATCH", f"{path}/large", patch, media)))
+    worst = stall(child, lambda: answers.append(wire.patch(f"{path}/large", patch, "strategic")))
     assert worst < STALL
     assert answers[0].status == 200

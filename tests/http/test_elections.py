@@ -1,4 +1,4 @@
-"""Who leads, where components are candidates: what the server writes into leases."""
+"""Coordinated leader election: the leases that the server writes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OLDEST = "OldestEmulationVersion"
 
 
 class Contest:
-    """A server whose time stands still, and those who want to lead there."""
+    """A server with a held clock, and its candidates."""
 
     def __init__(self, running: Running, time: HeldTime) -> None:
         self.time, self.wire, self._running = time, running.wire(), running
@@ -33,23 +33,23 @@ class Contest:
         return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}"
 
     def stand(self, name: str, emulated: str, binary: str, strategy: str = OLDEST, renewed: float = 0) -> None:
-        """Somebody becomes a candidate, who has renewed so many seconds from now."""
+        """Create a candidate that renewed so many seconds from now."""
         spec = {"leaseName": "led", "strategy": strategy, "binaryVersion": binary, "renewTime": self.now(renewed)}
         spec |= {"emulationVersion": emulated} if emulated else {}
-        assert self.wire.post(CANDIDATES, {"metadata": {"name": name}, "spec": spec}).status == 201
+        self.wire.create(CANDIDATES, {"metadata": {"name": name}, "spec": spec})
 
     def renew(self, *names: str) -> None:
         for name in names:
             found = self.wire.get(f"{CANDIDATES}/{name}").json
             found["spec"]["renewTime"] = self.now()
-            assert self.wire.request("PUT", f"{CANDIDATES}/{name}", found).status == 200
+            assert self.wire.put(f"{CANDIDATES}/{name}", found).status == 200
 
     def asked(self, name: str) -> bool:
-        """Whether a candidate is asked now."""
+        """Return whether the server pings a candidate now."""
         return bool(self.wire.get(f"{CANDIDATES}/{name}").json["spec"].get("pingTime") == self.now())
 
     def lease(self) -> Json | None:
-        """What the lease says after a step."""
+        """Run one step of the elections; return the spec of the lease."""
         self._running.call(self._elections.step)
         found = self.wire.get(f"{LEASES}/led")
         return dict(found.json["spec"]) if found.status == 200 else None
@@ -63,7 +63,7 @@ def contest(*flags: str) -> Iterator[Contest]:
         yield Contest(running, time)
 
 
-def test_who_answers_leads() -> None:
+def test_a_candidate_that_answers_leads() -> None:
     with contest() as held:
         held.stand("one", "1.35.0", "1.36.0", renewed=-10)
         assert (held.lease(), held.asked("one")) == (None, True)
@@ -72,7 +72,7 @@ def test_who_answers_leads() -> None:
         assert held.lease() == made
 
 
-def test_a_better_one_is_told_to_the_holder_and_follows_when_the_lease_runs_out() -> None:
+def test_a_better_candidate_is_named_to_the_holder_and_takes_the_expired_lease() -> None:
     with contest() as held:
         held.stand("new", "1.36.0", "1.36.0")
         assert (held.lease() or {})["holderIdentity"] == "new"
@@ -93,7 +93,7 @@ def test_a_better_one_is_told_to_the_holder_and_follows_when_the_lease_runs_out(
         }  # fmt: skip
 
 
-def test_who_does_not_answer_is_not_waited_for_longer_than_five_seconds() -> None:
+def test_an_election_waits_five_seconds_for_silent_candidates() -> None:
     with contest() as held:
         held.stand("silent", "1.34.0", "1.36.0", renewed=-10)
         held.stand("there", "1.35.0", "1.36.0", renewed=-10)
@@ -107,7 +107,7 @@ def test_who_does_not_answer_is_not_waited_for_longer_than_five_seconds() -> Non
 
 
 @pytest.mark.parametrize(("second", "says"), [("1.36.0", None), ("1.36.1", {"strategy": "example.com/mine"})])
-def test_the_newest_program_says_how_and_others_may_choose(second: str, says: Json | None) -> None:
+def test_the_newest_binary_sets_the_strategy_and_third_parties_may_elect(second: str, says: Json | None) -> None:
     with contest() as held:
         held.stand("b", "", second, "example.com/mine", renewed=-10)
         held.stand("a", "1.35.0", "1.36.0", renewed=-10)
@@ -126,10 +126,10 @@ def test_candidates_are_none_half_an_hour_after_they_renewed_last() -> None:
         assert held.wire.get(f"{CANDIDATES}/gone").status == 404
 
 
-def test_elections_are_held_by_themselves_with_the_gate_alone() -> None:
+def test_elections_run_only_with_the_gate() -> None:
     with contest() as held:
         held.stand("one", "1.36.0", "1.36.0")
-        wait_until(lambda: held.wire.get(f"{LEASES}/led").status == 200, "somebody is elected")
+        wait_until(lambda: held.wire.get(f"{LEASES}/led").status == 200, "a candidate is elected")
     with contest(FLAGS[1]) as held:
         held.stand("one", "1.36.0", "1.36.0")
         assert held.wire.get(f"{LEASES}/led").status == 404

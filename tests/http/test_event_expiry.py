@@ -1,4 +1,4 @@
-"""Events go an hour, or `--event-ttl`, after they were last written."""
+"""Events expire an hour, or `--event-ttl`, after their last write."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_time_is_a_flag_and_zero_keeps_events_for_ever(tmp_path: Path) -> No
     assert run(lambda: scenario("0", 30 * HOUR)) == ["only"]
 
 
-def test_what_an_older_process_wrote_goes_by_its_last_write(tmp_path: Path) -> None:
+def test_events_of_an_earlier_process_expire_by_their_last_write(tmp_path: Path) -> None:
     async def before() -> None:
         async with server(tmp_path, "--storage=sqlite") as made:
             await report(made, "old")
@@ -117,7 +117,6 @@ async def test_many_events_that_are_due_at_once_all_go(tmp_path: Path) -> None:
 
 async def test_an_event_that_is_to_expire_leaves_nothing_to_wait_for(tmp_path: Path) -> None:
     """`run_until_idle` does not run through the hour."""
-
     loop: Any = asyncio.get_running_loop()
     async with server(tmp_path) as made:
         await report(made, "only")

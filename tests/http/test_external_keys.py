@@ -1,4 +1,4 @@
-"""Tokens of service accounts that another program signs, over gRPC on a unix socket."""
+"""Service account tokens that an external signer signs, over gRPC on a unix socket."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ from apiserver.options.settings import read
 from apiserver.runtime.offload import LONG
 from kubedra.driver.sockets import SocketServer
 from tests.support.server import Running, serve
+from tests.support.tokens import token_flag
 from tests.support.wire import Wire
 
 pytestmark = pytest.mark.integration
@@ -50,7 +51,7 @@ FLAG = "--service-account-signing-endpoint"
 
 
 class OfNoKnownKind:
-    """A public key of an algorithm that nobody knows."""
+    """A public key of an unknown algorithm."""
 
     def public_key(self) -> OfNoKnownKind:
         return self
@@ -61,7 +62,7 @@ class OfNoKnownKind:
 
 @dataclass
 class Signer:
-    """A program with keys by id: `name` is the id that it signs by, `header` what it says of that besides."""
+    """A signer with keys by id: it signs by the key `name`, with `header` as further header fields."""
 
     keys: dict[str, Any] = field(default_factory=lambda: {"a": ec.generate_private_key(ec.SECP256R1())})
     name: str = "a"
@@ -104,7 +105,7 @@ class Signer:
 
     @contextmanager
     def listening(self, path: Path) -> Iterator[None]:
-        """Listens on a loop of its own."""
+        """Listen on a new loop in a thread."""
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever)
         thread.start()
@@ -131,9 +132,7 @@ class Signer:
 
 
 def flags(directory: Path, *more: str) -> tuple[str, ...]:
-    tokens = directory / "tokens.csv"
-    tokens.write_text('root,root,1,"system:masters"\n')
-    return (f"--token-auth-file={tokens}", "--authorization-mode=RBAC", f"{FLAG}={directory / 's'}", *more)
+    return (token_flag(directory), "--authorization-mode=RBAC", f"{FLAG}={directory / 's'}", *more)
 
 
 @dataclass
@@ -153,7 +152,7 @@ class Setting:
     def refusal(self) -> str:
         answer = self.root.post(f"{ACCOUNTS}/a/token", {"spec": {}})
         assert (answer.status, answer.json.get("reason", "")) == (500, ""), answer.text
-        return str(answer.json["message"]).removeprefix("failed to generate token: ")
+        return str(answer.message).removeprefix("failed to generate token: ")
 
     def status(self, token: str) -> int:
         return self.running.wire(token).get("/api/v1/namespaces").status
@@ -172,7 +171,7 @@ def setting(tmp_path: Path) -> Iterator[Setting]:
         yield Setting(signer, running)
 
 
-def test_the_signer_makes_tokens_and_its_keys_are_those_that_others_are_told(setting: Setting) -> None:
+def test_the_signer_signs_tokens_and_its_keys_are_published(setting: Setting) -> None:
     token = setting.token()
     assert json.loads(base64.urlsafe_b64decode(token.split(".")[0] + "==")) == {
         "alg": "ES256",
@@ -196,7 +195,7 @@ def test_the_signer_makes_tokens_and_its_keys_are_those_that_others_are_told(set
     assert setting.metric('fetch_keys_request_total{code="OK"}') == setting.signer.fetches == 2
 
 
-def test_tokens_count_by_the_keys_that_the_server_knows(setting: Setting) -> None:
+def test_tokens_are_verified_by_the_current_keys_of_the_signer(setting: Setting) -> None:
     before, signer = setting.token(), setting.signer
     assert setting.status(before) == 403
     new = ec.generate_private_key(ec.SECP256R1())
@@ -240,7 +239,7 @@ WRONG: list[tuple[Json, str]] = [
 ]
 
 
-def test_what_is_wrong_with_a_signature_is_told(setting: Setting) -> None:
+def test_errors_of_a_signature_are_named(setting: Setting) -> None:
     for header, text in WRONG:
         setting.signer.header = header
         assert setting.refusal() == f"while validating header: {text}"
@@ -298,7 +297,7 @@ def test_a_start_waits_for_the_signer(tmp_path: Path) -> None:
         thread.join()
 
 
-def test_keys_are_asked_for_again_when_the_signer_wants_it(tmp_path: Path) -> None:
+def test_keys_are_fetched_again_at_the_refresh_hint(tmp_path: Path) -> None:
     signer = Signer(refresh=60)
     with signer.listening(tmp_path / "s"), serve(*flags(tmp_path), standing=True) as running:
         running.time.advance(59)
@@ -314,7 +313,7 @@ def test_keys_are_asked_for_again_when_the_signer_wants_it(tmp_path: Path) -> No
 
 
 def test_only_other_keys_make_what_was_checked_be_checked_again(tmp_path: Path) -> None:
-    """Whoever sends a token with an unknown id makes the server ask."""
+    """A token with an unknown id causes a fetch."""
     signer, changes, fetched = Signer(), list[int](), list[int]()
 
     async def scenario() -> None:

@@ -1,6 +1,4 @@
-"""Faults that are injected: the client sees what it would see of a failing server, as often as was asked for, and
-nobody else sees anything.
-"""
+"""Injected faults: matching requests see a failing server, other requests are unaffected."""
 
 from __future__ import annotations
 
@@ -20,6 +18,7 @@ from controllers.runtime.client import Client
 from controllers.runtime.kinds import PODS
 from controllers.runtime.transport import TransportError
 from tests.support.server import Running, serve
+from tests.support.tokens import token_flag
 from tests.support.wire import Wire
 
 pytestmark = pytest.mark.integration
@@ -27,15 +26,8 @@ pytestmark = pytest.mark.integration
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Running]:
-    with serve() as server:
-        yield server
-
-
 @pytest.fixture
-def wire(running: Running) -> Iterator[Wire]:
-    wire = running.wire()
+def wire(wire: Wire) -> Iterator[Wire]:
     yield wire
     assert wire.post("/-/reset", None).status == 200
 
@@ -70,9 +62,9 @@ def test_a_fault_is_read_as_kubectl_and_curl_send_it(wire: Wire, media: str) -> 
 def test_an_injected_error_is_a_status_that_names_its_fault_and_nothing_has_happened(wire: Wire, status: int) -> None:
     wire.create_config_map("a", k="before")
     made = inject(wire, match={"verb": "update"}, status=status)
-    answer = wire.request("PUT", f"{MAPS}/a", {"metadata": {"name": "a"}, "data": {"k": "after"}})
+    answer = wire.put(f"{MAPS}/a", {"metadata": {"name": "a"}, "data": {"k": "after"}})
     assert (answer.status, answer.json["kind"], answer.headers["kubedra-fault"]) == (status, "Status", made)
-    assert (answer.json["reason"], answer.json["message"]) == REASONS[status]
+    assert (answer.reason, answer.message) == REASONS[status]
     assert "retry-after" not in answer.headers
     assert wire.get(f"{MAPS}/a").json["data"] == {"k": "before"}
 
@@ -80,11 +72,11 @@ def test_an_injected_error_is_a_status_that_names_its_fault_and_nothing_has_happ
 def test_an_error_can_ask_to_be_repeated_later_and_have_a_text_of_its_own(wire: Wire) -> None:
     inject(wire, status=429, retryAfterSeconds=3, message="slow down")
     answer = wire.get(MAPS)
-    assert (answer.headers["retry-after"], answer.json["message"]) == ("3", "slow down")
+    assert (answer.headers["retry-after"], answer.message) == ("3", "slow down")
     assert answer.json["details"]["retryAfterSeconds"] == 3
 
 
-def test_a_fault_is_injected_as_often_as_was_asked_for(wire: Wire) -> None:
+def test_a_fault_is_injected_as_often_as_its_count(wire: Wire) -> None:
     made = inject(wire, match={"resource": "configmaps"}, status=500, count=2)
     assert [wire.get(MAPS).status for _ in range(4)] == [500, 500, 200, 200]
     assert (fault(wire, made)["fired"], fault(wire, made)["active"]) == (2, False)
@@ -95,7 +87,7 @@ def test_the_same_seed_gives_the_same_faults(wire: Wire) -> None:
     for seed in (7, 7, 8):
         made = inject(wire, status=503, probability=0.5, seed=seed)
         runs.append([wire.get(MAPS).status for _ in range(24)])
-        wire.request("DELETE", f"/-/faults/{made}")
+        wire.delete(f"/-/faults/{made}")
     assert runs[0] == runs[1] != runs[2]
     assert set(runs[0]) == {200, 503}
 
@@ -138,10 +130,9 @@ def test_a_fault_is_not_for_other_requests(wire: Wire, match: dict[str, str], pa
     assert wire.get(path, User_Agent="mine/1").status != 503
 
 
-def test_a_user_is_who_the_request_is_authenticated_as(tmp_path: Path) -> None:
-    tokens = tmp_path / "tokens.csv"
-    tokens.write_text('root-token,root,1,"system:masters"\nalice-token,alice,2\n')
-    with serve(f"--token-auth-file={tokens}", "--authorization-mode=RBAC") as server:
+def test_the_user_of_a_fault_is_the_authenticated_user(tmp_path: Path) -> None:
+    tokens = token_flag(tmp_path, 'root-token,root,1,"system:masters"\nalice-token,alice,2\n')
+    with serve(tokens, "--authorization-mode=RBAC") as server:
         root = server.wire("root-token")
         assert server.wire("alice-token").post("/-/faults", {"status": 500}).status == 403
         assert server.wire().get("/-/faults").status == 403
@@ -224,7 +215,7 @@ def test_a_watch_that_is_cut_leaves_nothing_open(wire: Wire) -> None:
     assert wire.get("/-/info").json["watches"] == 0
 
 
-def test_a_fault_of_watches_leaves_lists_alone(wire: Wire) -> None:
+def test_a_fault_of_watches_does_not_affect_lists(wire: Wire) -> None:
     made = inject(wire, watch={"end": "close"})
     assert wire.get(MAPS).status == 200
     assert fault(wire, made)["fired"] == 0
@@ -261,8 +252,8 @@ def test_clients_in_the_process_meet_the_same_faults(running: Running, wire: Wir
 # The rules themselves
 
 
-def test_faults_are_asked_only_while_one_may_fire(running: Running, wire: Wire) -> None:
-    """A get is answered without waiting but while there is a fault to look for."""
+def test_faults_are_checked_only_while_one_may_fire(running: Running, wire: Wire) -> None:
+    """A get is answered fast unless a fault may match it."""
 
     async def fast() -> bool:
         return running.server.chain.try_fast(Request("GET", MAPS, "", {}, b"", ADMIN)) is not None
@@ -274,7 +265,7 @@ def test_faults_are_asked_only_while_one_may_fire(running: Running, wire: Wire) 
     assert running.call(fast), "it has fired as often as it may"
     inject(wire, match={"verb": "get"}, status=500)
     assert not running.call(fast)
-    wire.request("DELETE", "/-/faults")
+    wire.delete("/-/faults")
     assert running.call(fast)
     assert wire.get(f"/-/faults/{made}").status == 404
 
@@ -282,25 +273,18 @@ def test_faults_are_asked_only_while_one_may_fire(running: Running, wire: Wire) 
 def test_faults_never_touch_the_paths_that_end_them(wire: Wire) -> None:
     made = inject(wire, close="before")
     assert [entry["id"] for entry in wire.get("/-/faults").json] == [made]
-    assert wire.request("DELETE", f"/-/faults/{made}").status == 204
+    assert wire.delete(f"/-/faults/{made}").status == 204
     assert wire.get("/-/faults").json == []
-    assert wire.request("DELETE", f"/-/faults/{made}").status == 404
+    assert wire.delete(f"/-/faults/{made}").status == 404
 
 
 def test_a_fault_is_shown_as_it_was_given(wire: Wire) -> None:
-    given = {
-        "match": {"verb": "patch", "resource": "pods/status"},
-        "latencySeconds": 0.5,
-        "status": 429,
-        "retryAfterSeconds": 1,
-        "count": 3,
-        "probability": 0.25,
-        "seed": 11,
-    }
-    made = inject(wire, **given)
+    match = {"verb": "patch", "resource": "pods/status"}
+    given = {"latencySeconds": 0.5, "status": 429, "retryAfterSeconds": 1, "count": 3, "probability": 0.25, "seed": 11}
+    made = inject(wire, match=match, **given)
     found = fault(wire, made)
-    assert {name: value for name, value in found["match"].items() if value} == given["match"]
-    assert {name: found[name] for name in given if name != "match"} == {n: v for n, v in given.items() if n != "match"}
+    assert {name: value for name, value in found["match"].items() if value} == match
+    assert {name: found[name] for name in given} == given
     assert (found["fired"], found["active"]) == (0, True)
 
 

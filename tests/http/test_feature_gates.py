@@ -1,4 +1,4 @@
-"""Feature gates: what each release has, what may be set, what a setting pulls along."""
+"""Feature gates: defaults of each release, settings, and dependencies."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_all_alpha_moves_every_alpha_gate_that_was_not_set_itself(on: bool) -> N
             assert features.enabled(name) == (on if name != "DRAListTypeAttributes" else not on), name
 
 
-def test_all_alpha_leaves_kubedras_own_gates_alone_which_no_release_has() -> None:
+def test_all_alpha_does_not_enable_kubedras_own_gates() -> None:
     own = {name for name, gate in GATES.items() if gate.own}
     assert own == {"DRAReservedForWorkloads"}
     assert not own & Features((1, 36), {"AllAlpha": True}).enabled_names()
@@ -135,7 +135,7 @@ def test_gates_are_read_as_the_flag_spells_them() -> None:
         ),
     ],
 )
-def test_gates_that_cannot_be_read_are_refused_in_upstreams_words(text: str, message: str) -> None:
+def test_invalid_gates_are_refused_in_upstreams_words(text: str, message: str) -> None:
     with pytest.raises(FeatureError) as caught:
         parse_gates(text)
     assert str(caught.value) == message
@@ -178,9 +178,7 @@ def test_a_release_may_be_spelled_in_all_the_usual_ways(text: str, release: tupl
         ("1.34,1.35", "duplicate version flag, kube=1.34 and kube=1.35"),
     ],
 )
-def test_a_release_that_cannot_be_emulated_is_refused_in_upstreams_words_with_those_that_can(
-    text: str, message: str
-) -> None:
+def test_an_unknown_release_is_refused_in_upstreams_words_with_the_known_ones(text: str, message: str) -> None:
     with pytest.raises(FeatureError) as caught:
         parse_release(text)
     assert str(caught.value) == f"{message}; use one of 1.33, 1.34, 1.35, 1.36"

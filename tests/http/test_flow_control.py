@@ -1,4 +1,4 @@
-"""Schemas say whether the level that they name is there."""
+"""The condition of a flow schema about its priority level."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.integration
 FLOWS = "/apis/flowcontrol.apiserver.k8s.io/v1"
 
 
-def test_a_schema_says_whether_its_level_is_there() -> None:
+def test_a_schema_has_a_condition_about_its_level() -> None:
     with serve() as running:
         wire = running.wire()
 
@@ -33,19 +33,18 @@ def test_a_schema_says_whether_its_level_is_there() -> None:
             ("producer", None),
         ]
         spec = {"priorityLevelConfiguration": {"name": "mine"}, "matchingPrecedence": 7, "rules": []}
-        assert wire.post(f"{FLOWS}/flowschemas", {"metadata": {"name": "a"}, "spec": spec}).status == 201
+        wire.create(f"{FLOWS}/flowschemas", {"metadata": {"name": "a"}, "spec": spec})
         missing = ("True", "NotFound", f'{names} "mine" but there is no such object')
         wait_until(lambda: dangling("a") == missing, "the schema has no level")
         limited = {"limitResponse": {"type": "Reject"}}
         level = {"metadata": {"name": "mine"}, "spec": {"type": "Limited", "limited": limited}}
-        assert wire.post(f"{FLOWS}/prioritylevelconfigurations", level).status == 201
+        wire.create(f"{FLOWS}/prioritylevelconfigurations", level)
         wait_until(lambda: dangling("a") == ("False", "Found", f'{names} "mine" and it exists'), "the level is there")
-        assert wire.request("DELETE", f"{FLOWS}/prioritylevelconfigurations/mine").status == 200
+        assert wire.delete(f"{FLOWS}/prioritylevelconfigurations/mine").status == 200
         wait_until(lambda: dangling("a") == missing, "the level is gone")
 
 
-def test_whoever_says_the_opposite_is_contradicted_six_times_a_minute() -> None:
-    merge = {"Content-Type": "application/merge-patch+json"}
+def test_a_wrong_condition_is_corrected_at_most_six_times_per_minute() -> None:
     with serve() as running:
         wire = running.wire()
 
@@ -55,13 +54,13 @@ def test_whoever_says_the_opposite_is_contradicted_six_times_a_minute() -> None:
 
         def contradict() -> None:
             wrong = {"status": {"conditions": [{"type": "Dangling", "status": "True"}]}}
-            assert wire.request("PATCH", f"{FLOWS}/flowschemas/probes/status", wrong, merge).status == 200
+            assert wire.patch(f"{FLOWS}/flowschemas/probes/status", wrong).status == 200
 
         for _ in range(6):
             contradict()
             wait_until(lambda: status() == "False", "it is said again")
         contradict()
         spec = {"priorityLevelConfiguration": {"name": "exempt"}, "matchingPrecedence": 7, "rules": []}
-        assert wire.post(f"{FLOWS}/flowschemas", {"metadata": {"name": "new"}, "spec": spec}).status == 201
+        wire.create(f"{FLOWS}/flowschemas", {"metadata": {"name": "new"}, "spec": spec})
         wait_until(lambda: status("new") == "False", "others are not concerned")
         assert status() == "True"

@@ -1,6 +1,6 @@
-"""Python's garbage collector in a server's process: small rounds, however much lives.
+"""Python's garbage collector in a server's process: short rounds, whatever the size of the heap.
 
-Each script runs in a process of its own: collecting is the affair of a whole process.
+Each script runs in its own process because a collection concerns a whole process.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def test_a_start_has_no_rounds_and_afterwards_none_looks_at_much_however_much_li
 
 
 def test_a_cycle_that_was_set_aside_goes_when_once_as_much_was_added() -> None:
-    """Or twice as much, where the process is never at rest."""
+    """The factor is two if the process is never idle."""
     assert run(_CYCLES) == {
         "less": [False, False],
         "at rest": [True, True],

@@ -1,4 +1,4 @@
-"""A long answer made in pieces is, byte for byte, the one made at once, and it lets others have their turn."""
+"""A long answer built in pieces equals the answer built in one step, and other requests run between the pieces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chain of handlers: in order, without links that have nothing to do, and never without an answer."""
+"""The chain of handlers: its order, its links, and an answer in every case."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 def links(chain: HandlerChain) -> list[str]:
-    """Names of the handlers, from the first to the last."""
+    """Return the names of the handlers, from first to last."""
     handler, found = chain._first, []
     while handler is not None:
         found.append(type(handler).__name__)
@@ -29,12 +29,12 @@ def links(chain: HandlerChain) -> list[str]:
     return found
 
 
-def test_where_everything_is_allowed_nobody_is_asked() -> None:
+def test_without_authorizers_the_chain_has_no_authorization() -> None:
     with serve() as server:
         assert links(server.server.chain) == ["Errors", "Authentication", "Fairness", "Dispatch"]
 
 
-def test_where_it_is_not_the_authorizer_stands_behind_authentication() -> None:
+def test_with_authorizers_authorization_follows_authentication() -> None:
     with serve("--authorization-mode=RBAC") as server:
         assert links(server.server.chain) == ["Errors", "Authentication", "Fairness", "Authorization", "Dispatch"]
 
@@ -53,7 +53,7 @@ def test_with_everything_on_the_chain_is_the_list_of_its_docstring(tmp_path: Pat
 
 
 class Named:
-    """A link that notes its name."""
+    """A link that records its name."""
 
     next: Handler
 
@@ -106,15 +106,15 @@ def test_a_link_that_is_put_first_is_passed_until_it_is_taken_out() -> None:
         ("DELETE", MAPS, "", b""),
     ],
 )
-def test_what_may_have_to_wait_is_not_tried(method: str, path: str, query: str, body: bytes) -> None:
+def test_requests_that_may_wait_are_not_tried_fast(method: str, path: str, query: str, body: bytes) -> None:
     seen: list[str] = []
     chain = chain_of(Named("first", seen))
     assert chain.try_fast(Request(method, path, query, {}, body)) is None
     assert seen == []
 
 
-def test_what_could_not_be_answered_fast_is_answered_once(running: Running) -> None:
-    """A list as a Table is tried, given up, and handled; one record, one count."""
+def test_a_request_without_a_fast_answer_is_answered_once(running: Running) -> None:
+    """A Table is tried fast, given up, and handled; this is one record."""
 
     async def ask() -> tuple[int, int]:
         server = running.server
@@ -125,12 +125,6 @@ def test_what_could_not_be_answered_fast_is_answered_once(running: Running) -> N
         return answer.status, len(list(server.requests.latest())) - before
 
     assert running.call(ask) == (200, 1)
-
-
-@pytest.fixture(scope="module")
-def running():
-    with serve() as server:
-        yield server
 
 
 class Failing(Last):
@@ -147,7 +141,7 @@ class Failing(Last):
 @pytest.mark.parametrize(
     ("error", "status"), [(StatusError(418, "Teapot", "short and stout"), 418), (RuntimeError("a bug"), 500)]
 )
-def test_whatever_a_handler_raises_becomes_an_answer_and_a_record(running: Running, error: Exception, status: int, caplog: pytest.LogCaptureFixture) -> None:  # fmt: skip
+def test_an_error_of_a_handler_becomes_an_answer_and_a_record(running: Running, error: Exception, status: int, caplog: pytest.LogCaptureFixture) -> None:  # fmt: skip
     async def ask() -> list[int]:
         server = running.server
         last = server._authentication.next
@@ -183,7 +177,7 @@ def test_whatever_a_handler_raises_becomes_an_answer_and_a_record(running: Runni
         ("GET", "/readyz", ("get", "", "", "", "", "", "")),
     ],
 )
-def test_what_a_path_is_about(method: str, path: str, expected: tuple[str, ...]) -> None:
+def test_the_request_info_of_a_path(method: str, path: str, expected: tuple[str, ...]) -> None:
     info = request_info(method, path)
     found = (info.verb, info.group, info.version, info.resource, info.subresource, info.namespace, info.name)
     assert found == expected

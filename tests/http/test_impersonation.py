@@ -1,13 +1,10 @@
-"""Who may act as whom, and what becomes of the request. Asked of the rules themselves, and of a server by what it
-refuses.
-"""
+"""Impersonation: the rules by themselves, and the refusals of a server."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -19,6 +16,7 @@ from apiserver.registry.definition.authority import Decision, Question
 from apiserver.request.messages import User
 from apiserver.webhooks.client import Webhooks
 from tests.support.server import Running, serve
+from tests.support.tokens import token_flag
 
 pytestmark = pytest.mark.integration
 
@@ -58,13 +56,13 @@ def refusal(headers: dict[str, str], *, constrained: bool = True, question: Ques
         ({"impersonate-user": "system:node:n1"}, ("system:nodes", "system:authenticated")),
     ],
 )
-def test_an_impersonated_user_has_the_groups_that_are_asked_for_and_those_of_its_kind(
+def test_an_impersonated_user_has_the_requested_groups_and_those_of_its_kind(
     headers: dict[str, str], groups: tuple[str, ...]
 ) -> None:
     assert become(headers).groups == groups
 
 
-def test_before_constrained_impersonation_a_node_has_only_the_groups_that_are_asked_for() -> None:
+def test_without_constrained_impersonation_a_node_has_only_the_requested_groups() -> None:
     assert become({"impersonate-user": "system:node:n1"}, constrained=False).groups == ("system:authenticated",)
 
 
@@ -79,7 +77,7 @@ def test_uid_and_extra_are_taken_over_with_keys_unescaped() -> None:
     ("name", "mode"),
     [("bob", "user-info"), ("system:node:n1", "arbitrary-node"), ("system:serviceaccount:ns:sa", "serviceaccount")],
 )
-def test_a_refusal_names_the_constrained_verb_on_what_was_asked_for(name: str, mode: str) -> None:
+def test_a_refusal_names_the_constrained_verb_of_the_request(name: str, mode: str) -> None:
     error = refusal({"impersonate-user": name})
     assert (
         error.message
@@ -132,12 +130,12 @@ def test_companions_without_a_name_are_a_bad_request(constrained: bool, text: st
     assert (caught.value.code, caught.value.message) == (400, text)
 
 
-def test_no_headers_ask_for_nobody() -> None:
+def test_without_headers_no_user_is_requested() -> None:
     assert parse_identity({"user-agent": "kubectl"}, constrained=True) is None
 
 
 class Allowing:
-    """An authorizer that allows some things, as `verb resource/subresource name`, and remembers what it was asked."""
+    """An authorizer that allows some rights, as `verb resource/subresource name`, and records the questions."""
 
     def __init__(self, *allowed: str) -> None:
         self.allowed, self.asked, self.users = set(allowed), list[str](), list[User]()
@@ -163,7 +161,7 @@ def act(authorizer: Allowing, headers: dict[str, str], user: User = AGENT) -> Im
 
 
 def test_a_service_account_may_act_as_the_node_that_its_pod_is_on() -> None:
-    """Whoever decides sees which claims its token has, not what they say: the answer holds on all nodes."""
+    """The authorizer sees the keys of the claims of its token, not their values: the answer holds on all nodes."""
     node = {"impersonate-user": "system:node:n1"}
     authorizer = Allowing(ON_LIST.format("associated-node"), "impersonate:associated-node nodes *")
     found = act(authorizer, node)
@@ -183,7 +181,7 @@ def test_a_service_account_may_act_as_the_node_that_its_pod_is_on() -> None:
             act(authorizer, {"impersonate-user": f"system:node:{name}"}, user)
 
 
-def test_what_the_old_verb_allows_has_no_constraint() -> None:
+def test_a_right_by_the_old_verb_has_no_constraint() -> None:
     assert act(Allowing("impersonate users bob"), {"impersonate-user": "bob"}).constraint == ""
 
 
@@ -194,7 +192,7 @@ def test_what_the_old_verb_allows_has_no_constraint() -> None:
         ({"impersonate-extra-x.io%2fa": "1\n2", "impersonate-extra-x.io%2fb": "3\n4"}, "userextras/* *"),
     ],
 )
-def test_four_claims_of_a_kind_are_one_for_whoever_may_claim_any(headers: dict[str, str], one: str) -> None:
+def test_four_claims_of_a_kind_are_one_question_about_any_claim(headers: dict[str, str], one: str) -> None:
     allowed = (ON_LIST.format("user-info"), "impersonate:user-info users bob", f"impersonate:user-info {one}")
     authorizer = Allowing(*allowed)
     found = act(authorizer, {"impersonate-user": "bob", **headers})
@@ -217,14 +215,11 @@ def test_four_claims_of_a_kind_are_one_for_whoever_may_claim_any(headers: dict[s
                 ' domain-prefixed path (such as "acme.io/foo")'
             ),
         ),
-        (
-            {"impersonate-extra-x.io%2fA": "a"},
-            'impersonating a non-lowercase key in extra is not allowed: "x.io/A"',
-        ),
+        ({"impersonate-extra-x.io%2fA": "a"}, 'impersonating a non-lowercase key in extra is not allowed: "x.io/A"'),
         ({"impersonate-extra-x.io%2fa": "a\n"}, "impersonating the empty string value in extra is not allowed"),
     ],
 )
-def test_some_things_nobody_may_claim_by_a_constrained_verb(headers: dict[str, str], problem: str) -> None:
+def test_constrained_impersonation_refuses_invalid_claims(headers: dict[str, str], problem: str) -> None:
     allowed = [ON_LIST.format("user-info"), "impersonate:user-info users bob", "impersonate:user-info groups a"]
     with pytest.raises(StatusError) as caught:
         act(Allowing(*allowed), {"impersonate-user": "bob", **headers})
@@ -233,9 +228,8 @@ def test_some_things_nobody_may_claim_by_a_constrained_verb(headers: dict[str, s
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    tokens: Path = tmp_path_factory.mktemp("tokens") / "tokens.csv"
-    tokens.write_text('root,root,r1,"system:masters"\nalice,alice,a1,"devs"\n')
-    with serve("--token-auth-file", str(tokens), "--authorization-mode", "RBAC") as running:
+    tokens = token_flag(tmp_path_factory.mktemp("tokens"), 'root,root,r1,"system:masters"\nalice,alice,a1,"devs"\n')
+    with serve(tokens, "--authorization-mode", "RBAC") as running:
         yield running
 
 
@@ -262,12 +256,12 @@ def test_on_the_wire_the_request_is_the_impersonated_users(server: Running) -> N
     answer = server.wire("root").get("/api/v1/pods", Impersonate_User="bob")
     assert answer.status == 403
     assert (
-        answer.json["message"]
+        answer.message
         == 'pods is forbidden: User "bob" cannot list resource "pods" in API group "" at the cluster scope'
     )
 
 
-def test_who_asks_for_another_user_does_so_whatever_was_known_of_others_headers(server: Running) -> None:
+def test_impersonation_does_not_depend_on_cached_headers(server: Running) -> None:
     wire = server.wire("root")
     review = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""What is counted of certificates: those that were issued for as long as somebody asked for, or not."""
+"""Metrics of issued certificates with the requested duration or another one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from tests.support.wire import Wire
 pytestmark = pytest.mark.integration
 
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
-MERGE = {"Content-Type": "application/merge-patch+json"}
 NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "ann")])
 KEY = ec.generate_private_key(ec.SECP256R1())
 
@@ -36,7 +35,7 @@ def certificate(lasts: dt.timedelta) -> str:
 
 
 def issue(wire: Wire, name: str, lasts: dt.timedelta, asked: int | None, signer: str, **query: str) -> None:
-    """A request, approved and answered with a certificate that lasts so long."""
+    """Request, approve and issue a certificate of this duration."""
     spec = {
         "request": pem(x509.CertificateSigningRequestBuilder().subject_name(NAME).sign(KEY, hashes.SHA256())),
         "signerName": signer,
@@ -46,15 +45,15 @@ def issue(wire: Wire, name: str, lasts: dt.timedelta, asked: int | None, signer:
     made = wire.post(REQUESTS, {"metadata": {"name": name}, "spec": spec})
     assert made.status == 201, made.text
     condition = {"type": "Approved", "status": "True", "reason": "Test", "message": "x"}
-    approved = wire.request("PATCH", f"{REQUESTS}/{name}/approval", {"status": {"conditions": [condition]}}, MERGE)
+    approved = wire.patch(f"{REQUESTS}/{name}/approval", {"status": {"conditions": [condition]}})
     assert approved.status == 200, approved.text
     status = {"status": {"certificate": certificate(lasts)}}
     parameters = "&".join(f"{key}={value}" for key, value in query.items())
-    done = wire.request("PATCH", f"{REQUESTS}/{name}/status?{parameters}", status, MERGE)
+    done = wire.patch(f"{REQUESTS}/{name}/status?{parameters}", status)
     assert done.status == 200, done.text
 
 
-def test_certificates_are_counted_that_last_as_long_as_was_asked_for() -> None:
+def test_certificates_of_the_requested_duration_are_counted() -> None:
     client, hour = "kubernetes.io/kube-apiserver-client", dt.timedelta(hours=1)
     with serve() as running:
         wire = running.wire()
@@ -65,7 +64,7 @@ def test_certificates_are_counted_that_last_as_long_as_was_asked_for() -> None:
         issue(wire, "shorter", hour, 7200, client)
         issue(wire, "elsewhere", hour, 3600, "example.com/signer")
         touched = {"metadata": {"labels": {"touched": "yes"}}}
-        assert wire.request("PATCH", f"{REQUESTS}/honored", touched, MERGE).status == 200
+        assert wire.patch(f"{REQUESTS}/honored", touched).status == 200
 
         def counted() -> list[str]:
             lines = wire.get("/metrics").text.splitlines()

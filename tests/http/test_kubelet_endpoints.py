@@ -1,4 +1,4 @@
-"""Kubelets that listen on a network are asked for logs, and get what takes a connection over."""
+"""Logs and upgrades from kubelets that listen on a network."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 class Kubelet:
-    """Answers over TLS what `answers` says of a path; what asks for another protocol gets its bytes back in capitals.
-    Notes the heads of requests, and whom each certificate was for.
-    """
+    """A kubelet over TLS: it sends `answer`, and echoes the bytes of upgraded connections in capitals."""
 
     def __init__(self, folder: Path) -> None:
         self.certificate, key = load_or_create_certificate(folder, "127.0.0.1")
@@ -40,7 +38,7 @@ class Kubelet:
         self.port: int = self._listener.getsockname()[1]
 
     def believe(self, users: Path) -> None:
-        """Let nobody in whom this authority does not name."""
+        """Require client certificates of this authority."""
         self._context.load_verify_locations(users)
         self._context.verify_mode = ssl.CERT_REQUIRED
 
@@ -87,23 +85,20 @@ def kubelet(folder: Path) -> Iterator[Kubelet]:
 
 
 def prepare(running: Running, port: int, kind: str = "InternalIP") -> None:
-    """A node whose kubelet listens there, and a pod on it."""
+    """Create a node with this kubelet, and a pod on it."""
     wire = running.wire()
     addresses = [{"type": "ExternalIP", "address": "192.0.2.7"}, {"type": kind, "address": "127.0.0.1"}]
     status = {"addresses": addresses, "daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}
-    assert wire.post("/api/v1/nodes", {"metadata": {"name": "far"}, "status": status}).status == 201
+    wire.create("/api/v1/nodes", {"metadata": {"name": "far"}, "status": status})
     containers = [{"name": "c", "image": "i"}]
-    assert (
-        wire.post(PODS, {"metadata": {"name": "p"}, "spec": {"nodeName": "far", "containers": containers}}).status
-        == 201
-    )
+    wire.create(PODS, {"metadata": {"name": "p"}, "spec": {"nodeName": "far", "containers": containers}})
 
 
 def log(running: Running, query: str = "") -> Answer:
     return running.wire().get(f"{PODS}/p/log{query}")
 
 
-def test_a_log_is_read_from_the_kubelet_that_the_node_names(tmp_path: Path) -> None:
+def test_a_log_is_read_from_the_kubelet_of_the_node(tmp_path: Path) -> None:
     with kubelet(tmp_path) as far, serve(f"--kubelet-certificate-authority={far.certificate}") as running:
         prepare(running, far.port)
         answer = log(running, "?timestamps=1&follow=false&previous&tailLines=5&pretty=true")
@@ -120,10 +115,10 @@ def test_a_log_is_read_from_the_kubelet_that_the_node_names(tmp_path: Path) -> N
         ):
             far.answer = b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%b" % (code, len(said), said)
             refused = log(running)
-            assert (refused.status, refused.json["reason"], refused.json["message"]) == (code, reason, message)
+            assert (refused.status, refused.reason, refused.message) == (code, reason, message)
 
 
-def test_a_kubelet_is_believed_whose_certificate_the_authority_signed(tmp_path: Path) -> None:
+def test_a_kubelet_needs_a_certificate_signed_by_the_authority(tmp_path: Path) -> None:
     other, _ = load_or_create_certificate(tmp_path / "other", "127.0.0.1")
     with kubelet(tmp_path / "far") as far:
         with serve(f"--kubelet-certificate-authority={other}") as running:
@@ -131,14 +126,14 @@ def test_a_kubelet_is_believed_whose_certificate_the_authority_signed(tmp_path: 
             refused = log(running)
             where = f"https://127.0.0.1:{far.port}/containerLogs/default/p/c"
             why = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
-            assert (refused.status, refused.json["message"]) == (500, f'Get "{where}": {why}')
+            assert refused.refusal == (500, f'Get "{where}": {why}')
             assert log(running, "?insecureSkipTLSVerifyBackend=true").text == "one\ntwo\n"
         with serve() as running:
             prepare(running, far.port)
             assert log(running).status == 200
 
 
-def test_a_kubelet_is_shown_the_certificate_that_the_files_have_now(tmp_path: Path) -> None:
+def test_a_kubelet_gets_the_current_client_certificate_of_the_files(tmp_path: Path) -> None:
     users, strangers = Authority(tmp_path, "users"), Authority(tmp_path, "strangers")
     shown = tmp_path / "shown.pem"
     shutil.copy(strangers.client("server"), shown)
@@ -159,11 +154,11 @@ def test_a_kubelet_is_shown_the_certificate_that_the_files_have_now(tmp_path: Pa
         ("attach", "/attach/default/p/c"),
     ],
 )
-def test_what_takes_the_connection_over_goes_to_the_kubelet(tmp_path: Path, path: str, asked: str) -> None:
+def test_upgrades_go_to_the_kubelet(tmp_path: Path, path: str, asked: str) -> None:
     with kubelet(tmp_path) as far, serve() as running:
         prepare(running, far.port)
         plain = running.wire().post(f"{PODS}/p/{path}", None)
-        assert (plain.status, plain.json["message"]) == (400, "Upgrade request required")
+        assert plain.refusal == (400, "Upgrade request required")
         host, _, port = running.url.removeprefix("http://").partition(":")
         with socket.create_connection((host, int(port))) as connection:
             head = f"POST {PODS}/p/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
@@ -180,7 +175,7 @@ def test_what_takes_the_connection_over_goes_to_the_kubelet(tmp_path: Path, path
         assert not any(field.startswith("authorization") for field in fields)
 
 
-def test_a_node_that_does_not_say_where_its_kubelet_listens_has_none(tmp_path: Path) -> None:
+def test_a_node_without_an_address_has_no_kubelet(tmp_path: Path) -> None:
     with kubelet(tmp_path) as far, serve("--kubelet-preferred-address-types=Hostname") as running:
         prepare(running, far.port)
         assert log(running).status == 501
@@ -191,17 +186,14 @@ def test_a_node_that_does_not_say_where_its_kubelet_listens_has_none(tmp_path: P
     ("flags", "problem"),
     [
         (["--kubelet-certificate-authority=/nowhere"], "--kubelet-certificate-authority /nowhere: no such file"),
-        (
-            ["--kubelet-client-certificate=/dev/null"],
-            "--kubelet-client-certificate /dev/null: no such file",
-        ),
+        (["--kubelet-client-certificate=/dev/null"], "--kubelet-client-certificate /dev/null: no such file"),
         (
             ["--kubelet-preferred-address-types=Planet"],
             f"--kubelet-preferred-address-types Planet: allowed are {KINDS}",
         ),
     ],
 )
-def test_flags_that_cannot_be_followed_are_named(flags: list[str], problem: str) -> None:
+def test_errors_name_unusable_flags(flags: list[str], problem: str) -> None:
     with pytest.raises(SettingsError) as found:
         read(flags)
     assert str(found.value) == problem

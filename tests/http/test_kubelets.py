@@ -1,4 +1,4 @@
-"""Which nodes the server takes for kubelets of its own."""
+"""Names of nodes and the socket files of the server's own kubelets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every group and version that a server serves is listed as an API service, custom ones as long as they are served."""
+"""Every served group and version has an APIService, custom groups while they are served."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ DEFINITION: Json = {
 
 
 def named(wire: Wire) -> dict[str, str]:
-    """The API services, with what they are labeled as."""
+    """Return the label of each API service by name."""
     label = "kube-aggregator.kubernetes.io/automanaged"
     items = wire.get(SERVICES).json["items"]
     return {item["metadata"]["name"]: item["metadata"].get("labels", {}).get(label, "") for item in items}
 
 
-def test_what_is_served_is_listed() -> None:
+def test_served_versions_are_listed() -> None:
     with serve("--runtime-config=resource.k8s.io/v1beta1=false") as running:
         wire = running.wire()
         groups = wire.get("/apis").json["groups"]
@@ -41,12 +41,12 @@ def test_what_is_served_is_listed() -> None:
         assert set(named(wire)) == served - {"v1.apiregistration.k8s.io"}
         assert set(named(wire).values()) == {"onstart"}
         definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        assert wire.post(definitions, DEFINITION).status == 201
+        wire.create(definitions, DEFINITION)
         wait_until(lambda: named(wire).get("v1.a.example.com") == "true", "the custom group is listed")
-        assert wire.request("DELETE", f"{definitions}/things.a.example.com").status == 200
+        assert wire.delete(f"{definitions}/things.a.example.com").status == 200
         wait_until(lambda: "v1.a.example.com" not in named(wire), "the custom group is not listed any more")
         before = {name: wire.get(f"{SERVICES}/{name}").json["metadata"]["uid"] for name in ("v1.apps", "v1.batch")}
-        assert wire.request("DELETE", f"{SERVICES}/v1.batch").status == 200
+        assert wire.delete(f"{SERVICES}/v1.batch").status == 200
         assert wire.post("/-/reset", {}).status == 200
         after = {name: wire.get(f"{SERVICES}/{name}").json["metadata"]["uid"] for name in before}
         assert after["v1.apps"] == before["v1.apps"]

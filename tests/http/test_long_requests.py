@@ -1,4 +1,4 @@
-"""A request whose answer takes long lets others be answered meanwhile, and is answered as any other."""
+"""A long request does not delay others and is answered like a short one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WRONG = {"spec": {"containers": [{"name": f"c{at}", "image": "i", "env": [{}] * 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Running]:
-    """(As a server's process does at its start, so that no collection looks at all that this process has.)"""
+    """Serve with a frozen heap, as the process of a server does at its start."""
     gc.collect()
     gc.freeze()
     with serve() as running:
@@ -45,7 +45,7 @@ def config_map(name: str, size: int) -> dict[str, Any]:
 
 
 def slowest(wire: Wire, during: threading.Thread) -> float:
-    """The longest that anybody else waited for an answer, in seconds."""
+    """Return the longest wait for another answer, in seconds."""
     longest = 0.0
     during.start()
     while during.is_alive():
@@ -78,24 +78,24 @@ def test_others_are_answered_while_a_request_takes_long(
         assert server.wire().request(method, path, data, {"Content-Type": media}).status < 500
         spent.append(perf_counter() - started)
 
-    while len(waited) < 4:  # a busy machine makes somebody wait, too, but not every time
+    while len(waited) < 4:  # a busy machine delays answers, too, but not every time
         waited.append(slowest(server.wire(), threading.Thread(target=work)))
         if waited[-1] < max(0.05, spent[-1] / 2):
             return
-    pytest.fail(f"somebody waited {waited} s during {spent} s of work")
+    pytest.fail(f"others waited {waited} s during {spent} s of work")
 
 
 @pytest.mark.parametrize("size", [LONG // 2, LONG * 2], ids=["short", "long"])
 def test_long_requests_are_answered_as_short_ones(server: Running, size: int) -> None:
     wire, path = server.wire(), f"{MAPS}/big"
-    assert wire.post(MAPS, config_map("big", size)).status == 201
-    assert wire.post(MAPS, config_map("big", size)).json["reason"] == "AlreadyExists"
-    put = wire.request("PUT", path, config_map("big", size + 1))
+    wire.create(MAPS, config_map("big", size))
+    assert wire.post(MAPS, config_map("big", size)).reason == "AlreadyExists"
+    put = wire.put(path, config_map("big", size + 1))
     assert (put.status, len(put.json["data"]["k"])) == (200, size + 1)
-    assert wire.request("PUT", path, config_map("other", size)).status == 400
+    assert wire.put(path, config_map("other", size)).status == 400
     stale = config_map("big", size)
     stale["metadata"]["resourceVersion"] = "1"
-    assert wire.request("PUT", path, stale).status == 409
+    assert wire.put(path, stale).status == 409
     for media, body in (
         ("application/merge-patch+json", {"data": {"k": "y" * size}}),
         ("application/strategic-merge-patch+json", {"data": {"k": "z" * size}}),
@@ -107,21 +107,20 @@ def test_long_requests_are_answered_as_short_ones(server: Running, size: int) ->
         assert (answer.status, answer.json["metadata"]["name"]) == (200, "big"), answer.text[:300]
     for accept in ("application/yaml", "application/vnd.kubernetes.protobuf", "application/json"):
         assert {wire.get(where, Accept=accept).status for where in (path, MAPS)} == {200}
-    assert wire.request("DELETE", path, {"preconditions": {"uid": "x" * size}}).status == 409
-    assert wire.request("DELETE", MAPS, {"x": "x" * size}).status == 200
+    assert wire.delete(path, {"preconditions": {"uid": "x" * size}}).status == 409
+    assert wire.delete(MAPS, {"x": "x" * size}).status == 200
     assert wire.get(path).status == 404
 
 
 def test_long_writes_of_one_object_at_a_time_are_all_kept(server: Running) -> None:
-    """Two threads and the loop write the same object: none is lost, as each is repeated when another was first."""
+    """Two threads and the loop write the same object: conflicting writes are repeated, so none is lost."""
     wire, path = server.wire(), f"{MAPS}/shared"
     wire.post(MAPS, config_map("shared", 1))
 
     def write(first: int, size: int) -> None:
         for number in range(first, first + 20):
             patch = {"data": {f"n{number}": "1", "padding": "x" * size}}
-            headers = {"Content-Type": "application/merge-patch+json"}
-            assert server.wire().request("PATCH", path, patch, headers).status == 200
+            assert server.wire().patch(path, patch).status == 200
 
     writers = [threading.Thread(target=write, args=each) for each in ((0, LONG * 2), (100, 1), (200, LONG * 2))]
     for writer in writers:
@@ -132,8 +131,8 @@ def test_long_writes_of_one_object_at_a_time_are_all_kept(server: Running) -> No
 
 
 @pytest.mark.parametrize("belonging", [False, True], ids=["in a step", "on the loop"])
-def test_a_long_request_that_is_refused_is_freed_at_once(belonging: bool) -> None:
-    """Else megabytes of each would be kept until garbage is collected."""
+def test_a_refused_long_request_is_freed_immediately(belonging: bool) -> None:
+    """Otherwise megabytes per request would be kept until the next collection."""
 
     class Body:
         pass
@@ -162,7 +161,7 @@ def test_a_long_request_that_is_refused_is_freed_at_once(belonging: bool) -> Non
 
 
 def test_virtual_time_passes_while_a_thread_waits_for_the_loop() -> None:
-    """(As a pod waits for its service account.)"""
+    """A pod waits like this for its service account."""
 
     async def request() -> None:
         await on_loop(asyncio.sleep)(60)
@@ -179,7 +178,7 @@ def test_virtual_time_passes_while_a_thread_waits_for_the_loop() -> None:
 
 
 def test_others_have_their_turn_while_thousands_of_samples_are_written() -> None:
-    """(/metrics of a server that was asked for everything there is.)"""
+    """This is /metrics after requests for every resource."""
     samples = Histogram("seconds", "", ("resource", "verb"), [number / 10 for number in range(40)])
     for number in range(1500):
         samples.observe(0.1, f"resource-with-a-name-{number}" * 4, "get")

@@ -1,4 +1,4 @@
-"""What /metrics shows: metrics that are left out, and values of labels that count together."""
+"""Flags about /metrics: disabled metrics, and allowed values of labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 
 
 def shown(*flags: str) -> str:
-    """Three metrics with a label, as the flags have them shown."""
+    """Render three metrics with a label under these flags."""
     counter, histogram = Counter("requests", "", ("code", "verb")), Histogram("seconds", "", ("verb",), (1.0,))
     gauge = Gauge("open", "", ("kind",), lambda: {("a",): 1, ("b",): 2})
     for code, verb in (("200", "GET"), ("404", "GET"), ("500", "GET"), ("500", "PUT")):
@@ -40,7 +40,7 @@ def test_values_that_are_not_allowed_count_together() -> None:
     assert "cardinality_enforcement_unexpected_categorizations_total 5" in found
 
 
-def test_one_label_needs_no_quotes_and_a_file_says_the_same(tmp_path: Path) -> None:
+def test_one_label_needs_no_quotes_and_a_file_means_the_same(tmp_path: Path) -> None:
     file = tmp_path / "labels.yaml"
     file.write_text('"requests,code": "200,404"\n"requests,verb": "GET"\n')
     by_flags = shown("--allow-metric-labels=requests,code=200,404", "--allow-metric-labels=requests,verb=GET")

@@ -1,4 +1,4 @@
-"""Tokens that others issue or know: OpenID Connect providers, webhooks, secrets that let nodes join."""
+"""Tokens of other issuers: OpenID Connect providers, webhooks, bootstrap secrets."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from tests.conformance.webhook import _certificate
 from tests.support.patience import wait_until
 from tests.support.reviewers import decider
 from tests.support.server import HeldTime, serve
+from tests.support.tokens import token_flag
 from tests.support.wire import Wire
 
 pytestmark = pytest.mark.integration
@@ -40,7 +41,7 @@ VERSION = "apiserver.config.k8s.io/v1"
 
 
 class Issuer:
-    """An OpenID Connect provider on loopback. `fetched` counts what it was asked for by path."""
+    """An OpenID Connect provider on loopback. `fetched` lists the requested paths."""
 
     def __init__(self) -> None:
         certificate, context = _certificate(())
@@ -55,7 +56,7 @@ class Issuer:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def log_message(self, *_: Any) -> None:
-                """Quiet."""
+                """Log nothing."""
 
             def do_GET(self) -> None:
                 issuer.fetched.append(self.path)
@@ -84,7 +85,7 @@ class Issuer:
         return {"keys": [shown(name, key.public_key()) for name, key in self.keys.items()]}
 
     def token(self, key: str = "k", **claims: Any) -> str:
-        """A token for the audience `us`, an hour long."""
+        """Return a token for the audience `us` that is valid for an hour."""
         algorithm = "RS256" if isinstance(self.keys[key], rsa.RSAPrivateKey) else "ES256"
         whole = {"iss": self.url, "aud": "us", "sub": "jane", "exp": time.time() + 3600, **claims}
         parts = ({"alg": algorithm, "kid": key}, whole)
@@ -115,9 +116,7 @@ def issuer() -> Iterator[Issuer]:
 
 
 def flags(tmp_path: Path, *more: str) -> tuple[str, ...]:
-    tokens = tmp_path / "tokens.csv"
-    tokens.write_text('root,root,1,"system:masters"\n')
-    return (f"--token-auth-file={tokens}", "--authorization-mode=RBAC", *more)
+    return (token_flag(tmp_path), "--authorization-mode=RBAC", *more)
 
 
 def configured(tmp_path: Path, issuer: Issuer, **said: Any) -> tuple[str, ...]:
@@ -204,10 +203,10 @@ def test_keys_are_fetched_once_and_again_for_a_name_that_is_new(tmp_path: Path, 
         ({"Expires": "Fri, 01 Jan 2100 00:00:00 GMT"}, True),
     ],
 )
-def test_keys_are_fetched_for_a_name_that_nobody_knows_unless_they_last(
+def test_keys_are_fetched_for_an_unknown_name_unless_they_may_be_cached(
     tmp_path: Path, issuer: Issuer, headers: dict[str, str], last: bool
 ) -> None:
-    """Else whoever makes up names makes the server ask the issuer as often."""
+    """Otherwise a client could cause a fetch per request with invented names."""
     with serve(*configured(tmp_path, issuer)) as running:
         root = running.wire("root")
         issuer.headers = headers
@@ -225,7 +224,7 @@ def test_keys_are_fetched_for_a_name_that_nobody_knows_unless_they_last(
 
 
 def test_requests_that_want_keys_at_the_same_time_wait_for_one_answer(tmp_path: Path, issuer: Issuer) -> None:
-    """(The first of them is long and has a thread.)"""
+    """The first request is long and runs in a thread."""
     with serve(*configured(tmp_path, issuer)) as running:
         issuer.fetched.clear()
         issuer.open.clear()
@@ -285,7 +284,7 @@ def test_a_configuration_of_authenticators_has_a_gate_of_its_own() -> None:
         read([*off, "--authentication-config=file"])
 
 
-def test_some_paths_are_open_to_anybody(tmp_path: Path) -> None:
+def test_some_paths_allow_anonymous_requests(tmp_path: Path) -> None:
     said = {"enabled": True, "conditions": [{"path": "/livez"}]}
     text = json.dumps({"apiVersion": VERSION, "kind": "AuthenticationConfiguration", "anonymous": said})
     (tmp_path / "authn").write_text(text)
@@ -294,7 +293,7 @@ def test_some_paths_are_open_to_anybody(tmp_path: Path) -> None:
         assert [nobody.get(path).status for path in ("/livez", "/healthz", "/api/v1/pods")] == [200, 401, 401]
 
 
-def test_who_is_anonymous_does_not_change_while_a_server_runs() -> None:
+def test_the_anonymous_setting_does_not_change_while_a_server_runs() -> None:
     def text(*, enabled: bool) -> bytes:
         kind = {"apiVersion": VERSION, "kind": "AuthenticationConfiguration"}
         return json.dumps({**kind, "anonymous": {"enabled": enabled}}).encode()
@@ -329,7 +328,7 @@ NAME: Json = {"username": {"claim": "sub", "prefix": ""}}
          ["URL must not overlap with disallowed issuers: [https://own]"]),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_an_issuer_is_told(jwt: Json, says: list[str]) -> None:
+def test_errors_of_an_issuer_are_named(jwt: Json, says: list[str]) -> None:
     text = json.dumps({"apiVersion": VERSION, "kind": "AuthenticationConfiguration", "jwt": [jwt]})
     with pytest.raises(ConfigurationError) as error:
         read_authenticators(text.encode(), Features(), ("https://own",))
@@ -337,7 +336,7 @@ def test_what_is_wrong_with_an_issuer_is_told(jwt: Json, says: list[str]) -> Non
         assert each in str(error.value)
 
 
-def test_a_webhook_knows_tokens_for_a_while(tmp_path: Path) -> None:
+def test_the_decision_of_a_token_webhook_is_cached(tmp_path: Path) -> None:
     with decider(tmp_path, "TokenReview", "authentication.k8s.io/v1") as webhook:
         more = (f"--authentication-token-webhook-config-file={webhook.kubeconfig}",
                 "--authentication-token-webhook-version=v1", "--authentication-token-webhook-cache-ttl=10s")  # fmt: skip
@@ -366,10 +365,10 @@ def test_a_secret_lets_a_node_join(tmp_path: Path) -> None:
         secrets = "/api/v1/namespaces/kube-system/secrets"
 
         def store(**changed: str) -> None:
-            root.request("DELETE", f"{secrets}/bootstrap-token-abcdef")
+            root.delete(f"{secrets}/bootstrap-token-abcdef")
             coded = {key: base64.b64encode(value.encode()).decode() for key, value in {**data, **changed}.items()}
             body = {"metadata": {"name": "bootstrap-token-abcdef"}, "type": "bootstrap.kubernetes.io/token"}
-            assert root.post(secrets, {**body, "data": coded}).status == 201
+            root.create(secrets, {**body, "data": coded})
 
         store()
         assert who(joins) == {

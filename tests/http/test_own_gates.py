@@ -1,4 +1,4 @@
-"""Fields of kubedra's own gates, which no release of Kubernetes has, exist only while their gate is on."""
+"""Fields of kubedra's own gates exist only while their gate is on."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def test_without_the_gate_the_field_is_unknown_to_a_strict_reader(off: Running, 
     claim = {"metadata": {"name": "strict"}, "spec": spec(version)}
     answer = wire.post(f"{path(version)}?fieldValidation=Strict", claim)
     refused = f'ResourceClaim in version "{version}" cannot be handled as a ResourceClaim: strict decoding error: '
-    assert (answer.status, answer.json["message"]) == (400, refused + 'unknown field "spec.reservedFor"')
+    assert answer.refusal == (400, refused + 'unknown field "spec.reservedFor"')
     template = {"metadata": {"name": "strict"}, "spec": {"spec": spec(version)}}
     answer = wire.post(f"{path(version, 'resourceclaimtemplates')}?fieldValidation=Strict", template)
-    assert answer.json["message"].endswith('strict decoding error: unknown field "spec.spec.reservedFor"')
+    assert answer.message.endswith('strict decoding error: unknown field "spec.spec.reservedFor"')
 
 
 @VERSIONS
@@ -73,9 +73,9 @@ def test_without_the_gate_the_mark_of_an_allocation_is_unknown(off: Running) -> 
     wire = off.wire()
     claim = wire.post(path(), {"metadata": {"name": "mark"}, "spec": {"devices": {"requests": REQUESTS["v1"]}}}).json
     claim["status"] = {"allocation": {"devices": {"results": [RESULT]}, "reservedForAnyPod": True}}
-    answer = wire.request("PUT", f"{path()}/mark/status?fieldValidation=Strict", claim)
-    assert answer.json["message"].endswith('unknown field "status.allocation.reservedForAnyPod"')
-    answer = wire.request("PUT", f"{path()}/mark/status", claim)
+    answer = wire.put(f"{path()}/mark/status?fieldValidation=Strict", claim)
+    assert answer.message.endswith('unknown field "status.allocation.reservedForAnyPod"')
+    answer = wire.put(f"{path()}/mark/status", claim)
     assert answer.status == 200, answer.text
     assert answer.json["status"]["allocation"] == {"devices": {"results": [RESULT]}}
 
@@ -84,21 +84,18 @@ def test_without_the_gate_nothing_is_applied_and_nothing_owned(off: Running) -> 
     body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "a"}, "spec": spec()}
     answer = apply(off.wire(), body)
     assert answer.status == 500, answer.text
-    assert ".spec.reservedFor: field not declared in schema" in answer.json["message"]
+    assert ".spec.reservedFor: field not declared in schema" in answer.message
 
 
 def apply(wire: Wire, body: Json) -> Answer:
-    return wire.request(
-        "PATCH", f"{path()}/{body['metadata']['name']}?fieldManager=m", json.dumps(body).encode(),
-        {"content-type": "application/apply-patch+yaml"},
-    )  # fmt: skip
+    return wire.patch(f"{path()}/{body['metadata']['name']}?fieldManager=m", json.dumps(body).encode(), "apply")  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "document", ["/openapi/v2", *(f"/openapi/v3/apis/resource.k8s.io/{version}" for version in REQUESTS)]
 )
 def test_openapi_has_the_fields_only_with_the_gate(off: Running, on: Running, document: str) -> None:
-    """kubectl explain shows what stands there."""
+    """These documents are the source of kubectl explain."""
     for server, there in ((off, False), (on, True)):
         found = server.wire().get(document).json
         definitions = found.get("definitions") or found["components"]["schemas"]
@@ -115,14 +112,14 @@ def test_with_the_gate_the_field_is_known_to_a_strict_reader(on: Running) -> Non
     assert made.json["spec"]["reservedFor"] == JOB
 
 
-def test_what_was_stored_with_the_gate_stays_as_it_is_without(tmp_path: Path) -> None:
-    """Nobody can write the fields then; objects that have them are still read, labelled, allocated and freed."""
+def test_fields_stored_with_the_gate_are_kept_without_it(tmp_path: Path) -> None:
+    """The fields cannot be written then, but objects with them can be read, labelled, allocated and freed."""
     always = ("--storage=sqlite", ALL)
     with Child(tmp_path, *always, GATE) as child:
         wire = child.wire()
         claim = wire.post(path(), {"metadata": {"name": "a"}, "spec": spec()}).json
         claim["status"] = {"allocation": {"devices": {"results": [RESULT]}, "reservedForAnyPod": True}}
-        stored = wire.request("PUT", f"{path()}/a/status", claim).json
+        stored = wire.put(f"{path()}/a/status", claim).json
         assert stored["status"]["allocation"]["reservedForAnyPod"]
     with Child(tmp_path, *always) as child:
         wire = child.wire()
@@ -133,12 +130,10 @@ def test_what_was_stored_with_the_gate_stays_as_it_is_without(tmp_path: Path) ->
             listed = wire.get(path(version)).json["items"]
             assert [item["spec"] for item in listed] == [shown["spec"]]
             shown["metadata"].setdefault("labels", {})[version] = "x"
-            written = wire.request("PUT", f"{path(version)}/a", shown)
+            written = wire.put(f"{path(version)}/a", shown)
             assert written.status == 200, written.text
         patch = {"metadata": {"annotations": {"a": "b"}}}
-        answer = wire.request(
-            "PATCH", f"{path()}/a", json.dumps(patch).encode(), {"content-type": "application/merge-patch+json"}
-        )
+        answer = wire.patch(f"{path()}/a", json.dumps(patch).encode())
         assert answer.status == 200, answer.text
         body = {
             "apiVersion": "resource.k8s.io/v1",
@@ -147,7 +142,7 @@ def test_what_was_stored_with_the_gate_stays_as_it_is_without(tmp_path: Path) ->
         }
         assert apply(wire, body).status == 200
         shown = wire.get(f"{path()}/a").json
-        answer = wire.request("PUT", f"{path()}/a/status", shown)
+        answer = wire.put(f"{path()}/a/status", shown)
         assert answer.status == 200, answer.text
         assert wire.get(f"{path()}/a", accept="application/vnd.kubernetes.protobuf").status == 200
     with Child(tmp_path, *always, GATE) as child:

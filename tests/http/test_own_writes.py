@@ -1,4 +1,4 @@
-"""What the server writes on its own account: leases by which others see which servers live, and whose its fields are."""
+"""The server's own writes: its identity lease, and the fields that it owns."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from apiserver.controlplane.about import server_id
 from tests.support.server import HeldTime, serve
+from tests.support.tokens import token_flag
 
 pytestmark = pytest.mark.integration
 
@@ -17,8 +18,7 @@ IDENTITY = {"apiserver.kubernetes.io/identity": "kube-apiserver"}
 
 
 def closed(tmp_path: Path) -> str:
-    (tmp_path / "tokens.csv").write_text('root,root,1,"system:masters"\n')
-    return f"--token-auth-file={tmp_path / 'tokens.csv'}"
+    return token_flag(tmp_path)
 
 
 def test_a_server_has_a_lease_and_ends_those_that_have_run_out(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_a_server_has_a_lease_and_ends_those_that_have_run_out(tmp_path: Path) -
         assert lease["spec"]["leaseDurationSeconds"] == 3600
         for name, labels in (("apiserver-gone", IDENTITY), ("other", {})):
             spec = {"renewTime": lease["spec"]["renewTime"], "leaseDurationSeconds": 1}
-            assert root.post(LEASES, {"metadata": {"name": name, "labels": labels}, "spec": spec}).status == 201
+            root.create(LEASES, {"metadata": {"name": name, "labels": labels}, "spec": spec})
         running.time.advance(3599)
         kept = running.server._lease
         assert kept is not None
@@ -42,26 +42,23 @@ def test_a_server_has_a_lease_and_ends_those_that_have_run_out(tmp_path: Path) -
         assert left[server_id(socket.gethostname())]["renewTime"] > lease["spec"]["renewTime"]
 
 
-def test_a_server_that_is_open_or_told_so_has_none(tmp_path: Path) -> None:
+def test_an_open_server_or_one_without_the_gate_has_no_lease(tmp_path: Path) -> None:
     with serve() as running:
         assert running.wire().get(LEASES).json["items"] == []
     with serve(closed(tmp_path), "--feature-gates=APIServerIdentity=false") as running:
         assert running.wire("root").get(LEASES).json["items"] == []
 
 
-def test_what_the_server_changes_on_its_own_account_is_its_own() -> None:
-    """Usage that it counts belongs to nobody who wrote the quota's status before."""
+def test_the_server_owns_the_fields_that_it_changes_itself() -> None:
+    """The counted usage does not belong to an earlier writer of the quota's status."""
     with serve() as running:
         wire = running.wire()
         quotas, pods = (f"/api/v1/namespaces/default/{plural}" for plural in ("resourcequotas", "pods"))
-        assert wire.post(quotas, {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}}).status == 201
+        wire.create(quotas, {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}})
         counted = {"status": {"hard": {"pods": "2"}, "used": {"pods": "0"}}}
         merge = {"Content-Type": "application/merge-patch+json", "User-Agent": "counter"}
         assert wire.request("PATCH", f"{quotas}/q/status", counted, merge).status == 200
-        assert (
-            wire.post(pods, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}).status
-            == 201
-        )
+        wire.create(pods, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
         owned = {
             entry["manager"]: entry["fieldsV1"]["f:status"]
             for entry in wire.get(f"{quotas}/q").json["metadata"]["managedFields"]

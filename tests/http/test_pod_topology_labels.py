@@ -1,4 +1,4 @@
-"""A pod on a node carries the node's zone and region."""
+"""A pod on a node gets the node's zone and region."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 
 
 def serving(directory: Any, *flags: str) -> Iterator[Wire]:
-    """A server with a node in a zone and a region, which has another label as well, and a node without."""
+    """Serve with one node in a zone and a region, with another label as well, and one plain node."""
     with Child(directory, *flags) as child:
         wire = child.wire()
         for name, labels in (("zoned", {ZONE: "a", REGION: "r", "disk": "ssd"}), ("plain", {"disk": "ssd"})):
-            assert wire.post("/api/v1/nodes", {"metadata": {"name": name, "labels": labels}}).status == 201
+            wire.create("/api/v1/nodes", {"metadata": {"name": name, "labels": labels}})
         yield wire
 
 
@@ -38,11 +38,11 @@ def pod(name: str, labels: Json | None = None, **spec: Any) -> Json:
 
 
 def bound(wire: Wire, name: str, node: str, labels: Json | None = None, kind: str = "Node") -> Json:
-    """The labels of a pod once it is bound."""
-    assert wire.post(PODS, pod(name, labels)).status == 201
+    """Create and bind a pod; return its labels."""
+    wire.create(PODS, pod(name, labels))
     body = {"metadata": {"name": name}, "target": {"kind": kind, "name": node}}
-    assert wire.post(f"{PODS}/{name}/binding", body).status == 201
-    return wire.get(f"{PODS}/{name}").json["metadata"].get("labels", {})
+    wire.create(f"{PODS}/{name}/binding", body)
+    return dict(wire.get(f"{PODS}/{name}").json["metadata"].get("labels", {}))
 
 
 def test_a_bound_pod_gets_the_zone_and_region_of_its_node_and_keeps_its_own_labels(wire: Wire) -> None:
@@ -55,7 +55,7 @@ def test_a_pod_that_is_made_on_a_node_gets_them_too(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize(("name", "node"), [("c", "plain"), ("d", "unknown")])
-def test_a_node_without_them_and_one_that_is_not_there_change_nothing(wire: Wire, name: str, node: str) -> None:
+def test_a_node_without_zone_or_a_missing_node_changes_nothing(wire: Wire, name: str, node: str) -> None:
     assert bound(wire, name, node, {"app": "x"}) == {"app": "x"}
 
 
@@ -67,6 +67,6 @@ def test_without_the_gate_a_pod_keeps_its_labels(tmp_path: Any) -> None:
     for wire in serving(tmp_path, "--feature-gates", "PodTopologyLabelsAdmission=false"):
         assert bound(wire, "a", "zoned", {"app": "x"}) == {"app": "x"}
         body = {"metadata": {"name": "b", "labels": {"given": "1"}}, "target": {"kind": "Node", "name": "zoned"}}
-        assert wire.post(PODS, pod("b")).status == 201
-        assert wire.post(f"{PODS}/b/binding", body).status == 201
+        wire.create(PODS, pod("b"))
+        wire.create(f"{PODS}/b/binding", body)
         assert "labels" not in wire.get(f"{PODS}/b").json["metadata"]

@@ -1,11 +1,8 @@
-"""Requests are let in by the schemas and levels that there are: each level answers so many at once, the others wait, and
-who sends most is not answered most.
-"""
+"""API Priority and Fairness: schemas select levels, levels limit concurrency, and queues are fair."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
@@ -20,8 +17,9 @@ from apiserver.request.messages import Request, Response, User
 from apiserver.runtime.metrics import text
 from tests.support.patience import wait_until
 from tests.support.server import serve
+from tests.support.tokens import token_flag
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
 FLOWS = "/apis/flowcontrol.apiserver.k8s.io/v1"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -35,6 +33,10 @@ EVERYTHING: dict[str, Any] = {
 
 def user(name: str) -> dict[str, Any]:
     return {"kind": "User", "user": {"name": name}}
+
+
+def account(namespace: str, name: str) -> dict[str, Any]:
+    return {"kind": "ServiceAccount", "serviceAccount": {"namespace": namespace, "name": name}}
 
 
 def schema(name: str, level: str, *rules: dict[str, Any], precedence: int = 1000, by: str = "") -> dict[str, Any]:
@@ -52,10 +54,12 @@ def level(name: str, shares: int, queuing: dict[str, int] | None = None, **limit
 
 
 ONE_QUEUE = {"queues": 1, "handSize": 1, "queueLengthLimit": 50}
+#: A schema for every request of ann, on the level `some`.
+MINE = schema("mine", "some", {**EVERYTHING, "subjects": [user("ann")]})
 
 
 class Work:
-    """What stands behind: answers at once, or when it is told."""
+    """The next handler: it answers immediately, or when `may_end` is set."""
 
     def __init__(self) -> None:
         self.began: list[str] = []
@@ -87,17 +91,13 @@ def fairness(schemas: list[dict[str, Any]], levels: list[dict[str, Any]], seats:
     return found, work
 
 
-def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(work)
-
-
 async def rest(turns: int = 20) -> None:
     for _ in range(turns):
         await asyncio.sleep(0)
 
 
 def seen(found: Fairness, name: str, **labels: str) -> float:
-    """The sum of the samples with these labels."""
+    """Return the sum of the samples with these labels."""
     lines = [line for line in text(found.families()).splitlines() if line.startswith(f"apiserver_flowcontrol_{name}{{")]
     wanted = [f'{key}="{value}"' for key, value in labels.items()]
     return sum(float(line.rpartition(" ")[2]) for line in lines if all(each in line for each in wanted))
@@ -110,21 +110,9 @@ RULES: list[tuple[dict[str, Any], Request, bool]] = [
     ({"subjects": [{"kind": "Group", "group": {"name": "dev"}}]}, asked("bob", groups=("ops", "dev")), True),
     ({"subjects": [{"kind": "Group", "group": {"name": "dev"}}]}, asked("bob", groups=("ops",)), False),
     ({"subjects": [{"kind": "Group", "group": {"name": "*"}}]}, asked("bob"), True),
-    (
-        {"subjects": [{"kind": "ServiceAccount", "serviceAccount": {"namespace": "a", "name": "*"}}]},
-        asked("system:serviceaccount:a:x"),
-        True,
-    ),
-    (
-        {"subjects": [{"kind": "ServiceAccount", "serviceAccount": {"namespace": "a", "name": "y"}}]},
-        asked("system:serviceaccount:a:x"),
-        False,
-    ),
-    (
-        {"subjects": [{"kind": "ServiceAccount", "serviceAccount": {"namespace": "a", "name": "*"}}]},
-        asked("system:serviceaccount:ab:x"),
-        False,
-    ),
+    ({"subjects": [account("a", "*")]}, asked("system:serviceaccount:a:x"), True),
+    ({"subjects": [account("a", "y")]}, asked("system:serviceaccount:a:x"), False),
+    ({"subjects": [account("a", "*")]}, asked("system:serviceaccount:ab:x"), False),
 ]
 PARTS: list[tuple[dict[str, Any], str, bool]] = [
     ({}, MAPS, True),
@@ -148,35 +136,31 @@ PATHS = [
 ]  # fmt: skip
 
 
-def mark(request: Request, *rules: dict[str, Any]) -> bool:
-    """Whether a schema with these rules covers a request."""
+async def is_covered(request: Request, *rules: dict[str, Any]) -> bool:
+    """Return whether a schema with these rules covers a request."""
     found, _ = fairness([schema("mine", "some", *rules)], [level("some", 1)])
-
-    async def ask() -> None:
-        await found.handle(request)
-
-    run(ask())
+    await found.handle(request)
     return b"uid-of-mine" in request.marks
 
 
 @pytest.mark.parametrize(("rule", "request_", "covered"), RULES)
-def test_a_schema_covers_its_subjects(rule: dict[str, Any], request_: Request, covered: bool) -> None:
-    assert mark(request_, {**EVERYTHING, **rule}) is covered
+async def test_a_schema_covers_its_subjects(rule: dict[str, Any], request_: Request, covered: bool) -> None:
+    assert await is_covered(request_, {**EVERYTHING, **rule}) is covered
 
 
 @pytest.mark.parametrize(("part", "path", "covered"), PARTS)
-def test_a_schema_covers_what_its_rules_name(part: dict[str, Any], path: str, covered: bool) -> None:
+async def test_a_schema_covers_what_its_rules_name(part: dict[str, Any], path: str, covered: bool) -> None:
     rules = [{**EVERYTHING["resourceRules"][0], **part}]
-    assert mark(asked("ann", path), {"subjects": [user("ann")], "resourceRules": rules}) is covered
+    assert await is_covered(asked("ann", path), {"subjects": [user("ann")], "resourceRules": rules}) is covered
 
 
 @pytest.mark.parametrize(("url", "path", "covered"), PATHS)
-def test_a_schema_covers_the_paths_of_its_rules(url: str, path: str, covered: bool) -> None:
+async def test_a_schema_covers_the_paths_of_its_rules(url: str, path: str, covered: bool) -> None:
     rules = [{"verbs": ["get"], "nonResourceURLs": [url]}]
-    assert mark(asked("ann", path), {"subjects": [user("ann")], "nonResourceRules": rules}) is covered
+    assert await is_covered(asked("ann", path), {"subjects": [user("ann")], "nonResourceRules": rules}) is covered
 
 
-def test_the_lowest_precedence_counts_then_the_name_and_what_nobody_covers_is_of_the_catch_all() -> None:
+async def test_the_lowest_precedence_wins_then_the_name_and_the_rest_is_catch_all() -> None:
     everybody = {**EVERYTHING, "subjects": [user("ann")]}
     found, _ = fairness(
         [
@@ -188,15 +172,11 @@ def test_the_lowest_precedence_counts_then_the_name_and_what_nobody_covers_is_of
         ],
         [level("some", 1)],
     )
-
-    async def ask() -> None:
-        ann, bob = asked("ann"), asked("bob")
-        await found.handle(ann)
-        await found.handle(bob)
-        assert b"uid-of-a\r\n" in ann.marks
-        assert b"uid-of-catch-all" in bob.marks
-
-    run(ask())
+    ann, bob = asked("ann"), asked("bob")
+    await found.handle(ann)
+    await found.handle(bob)
+    assert b"uid-of-a\r\n" in ann.marks
+    assert b"uid-of-catch-all" in bob.marks
 
 
 def test_levels_share_the_seats_of_the_server_by_their_shares() -> None:
@@ -214,206 +194,165 @@ def test_levels_share_the_seats_of_the_server_by_their_shares() -> None:
     assert [seen(found, "upper_limit_seats", priority_level=name) for name in "abc"] == [8, 23, 81]
 
 
-def test_so_many_are_answered_at_once_the_next_one_waits_and_where_nobody_may_wait_it_is_refused() -> None:
-    async def ask() -> None:
-        all_of = {**EVERYTHING, "subjects": [user("ann")]}
-        for queuing, waits in ((ONE_QUEUE, True), (None, False)):
-            found, work = fairness([schema("mine", "some", all_of)], [level("some", 1, queuing)])
-            work.may_end.clear()
-            three = [asyncio.ensure_future(found.handle(asked("ann"))) for _ in range(3)]
-            await rest()
-            assert len(work.began) == 2
-            assert seen(found, "current_executing_requests") == 2
-            assert seen(found, "current_inqueue_requests") == waits
-            work.may_end.set()
-            answers = await asyncio.gather(*three, return_exceptions=True)
-            refused = [answer for answer in answers if isinstance(answer, PlainError)]
-            assert len(refused) == (not waits)
-            for each in refused:
-                assert (each.code, each.text) == (429, "Too many requests, please try again later.")
-                assert each.headers == (("Retry-After", "1"),)
-            assert seen(found, "rejected_requests_total", reason="concurrency-limit") == (not waits)
-            await rest()
-            assert seen(found, "current_executing_requests") == 0
-            assert seen(found, "dispatched_requests_total", flow_schema="mine") == 2 + waits
-
-    run(ask())
-
-
-def test_nobody_is_refused_for_a_seat_whose_request_is_answered() -> None:
-    """Seats are taken for a moment longer than the answer takes; who comes meanwhile waits for that moment."""
-
-    async def ask() -> None:
-        all_of = {**EVERYTHING, "subjects": [user("ann")]}
-        for queuing in (None, {"queues": 1, "handSize": 1, "queueLengthLimit": 1}):
-            found, work = fairness([schema("mine", "some", all_of)], [level("some", 1, queuing)], seats=1)
-            for _ in range(3):
-                await found.handle(asked("ann"))
-            assert len(work.began) == 3
-            held = [asyncio.ensure_future(found.handle(asked("ann"))) for _ in range(2 + (queuing is not None))]
-            answers = await asyncio.gather(*held, return_exceptions=True)
-            assert sum(isinstance(answer, PlainError) for answer in answers) == 1  # one more than there is room for
-
-    run(ask())
-
-
-def test_a_full_queue_refuses_and_a_wait_ends_after_a_fourth_of_the_requests_time() -> None:
-    async def ask() -> None:
-        all_of = {**EVERYTHING, "subjects": [user("ann")]}
-        short = {"queues": 1, "handSize": 1, "queueLengthLimit": 1}
-        found, work = fairness([schema("mine", "some", all_of)], [level("some", 1, short)], seats=1)
+async def test_requests_beyond_the_seats_wait_or_are_refused_without_a_queue() -> None:
+    for queuing, waits in ((ONE_QUEUE, True), (None, False)):
+        found, work = fairness([MINE], [level("some", 1, queuing)])
         work.may_end.clear()
-        first = asyncio.ensure_future(found.handle(asked("ann")))
-        await rest()
-        second = asyncio.ensure_future(found.handle(asked("ann", query="timeout=40ms")))
-        await rest()
-        with pytest.raises(PlainError):
-            await found.handle(asked("ann"))
-        assert seen(found, "rejected_requests_total", reason="queue-full") == 1
-        with pytest.raises(PlainError):
-            await second
-        assert seen(found, "rejected_requests_total", reason="time-out") == 1
-        work.may_end.set()
-        await first
-        assert len(work.began) == 1
-
-    run(ask())
-
-
-def test_who_sends_most_is_not_answered_most() -> None:
-    """Forty of one user and three of another who share a level: when the three are done, about as many of the forty are;
-    and another level does not wait for either."""
-
-    async def ask() -> None:
-        subjects = [user("elephant"), user("mouse")]
-        found, work = fairness(
-            [
-                schema("mine", "some", {**EVERYTHING, "subjects": subjects}, by="ByUser"),
-                schema("other", "other", {**EVERYTHING, "subjects": [user("bird")]}),
-            ],
-            [level("some", 1, {"queues": 64, "handSize": 4, "queueLengthLimit": 50}), level("other", 1, ONE_QUEUE)],
-        )
-        names = ["elephant"] * 40 + ["mouse"] * 3 + ["bird"] * 3
-        await asyncio.gather(*(found.handle(asked(name)) for name in names))
-        last = len(work.began) - work.began[::-1].index("mouse")
-        assert work.began[:last].count("elephant") <= 12  # of 40; its hand has four queues
-        assert work.began[:8].count("bird") == 3
-
-    run(ask())
-
-
-def test_what_is_answered_at_once_takes_a_seat_for_a_moment() -> None:
-    async def ask() -> None:
-        all_of = {**EVERYTHING, "subjects": [user("ann")]}
-        found, work = fairness([schema("mine", "some", all_of)], [level("some", 1, ONE_QUEUE)], seats=1)
-        assert found.try_fast(asked("ann", query="fast")) is not None
-        assert found.try_fast(asked("ann", query="fast")) is None
-        await found.handle(asked("ann"))  # waits for the seat
-        assert work.began == ["ann"]
-        while found.try_fast(asked("ann", query="fast")) is None:
-            assert found.try_fast(asked("ann", query="slow")) is None  # takes none
-            await asyncio.sleep(0.001)
-        assert seen(found, "dispatched_requests_total") == 3
-
-    run(ask())
-
-
-def test_seats_that_a_level_lends_are_borrowed_while_nobody_uses_them() -> None:
-    async def ask() -> None:
-        found, work = fairness(
-            [
-                schema("mine", "some", {**EVERYTHING, "subjects": [user("ann")]}),
-                schema("other", "other", {**EVERYTHING, "subjects": [user("bob")]}),
-            ],
-            [level("some", 1, ONE_QUEUE, borrowingLimitPercent=100), level("other", 1, ONE_QUEUE, lendablePercent=50)],
-            seats=8,
-        )
-        work.may_end.clear()
-        bobs = [asyncio.ensure_future(found.handle(asked("bob"))) for _ in range(3)]
-        anns = [asyncio.ensure_future(found.handle(asked("ann"))) for _ in range(8)]
-        await rest()
-        assert work.began.count("ann") == 5  # four of its own, one of the four of the other, three of which are in use
-        work.may_end.set()
-        await asyncio.gather(*bobs, *anns)
-
-    run(ask())
-
-
-def test_who_waits_comes_before_who_comes_later() -> None:
-    async def ask() -> None:
-        all_of = {**EVERYTHING, "subjects": [user("ann"), user("bob")]}
-        found, work = fairness([schema("mine", "some", all_of)], [level("some", 1, ONE_QUEUE)], seats=1)
-        work.may_end.clear()
-        first, second = (asyncio.ensure_future(found.handle(asked("ann"))) for _ in range(2))
-        await rest()
-        found.configure([schema("mine", "some", all_of)], [level("some", 2, ONE_QUEUE)])
-        found._levels["some"].seats = 2  # a seat more, of which nobody who waits knows yet
-        late = asyncio.ensure_future(found.handle(asked("bob")))
-        await rest()
-        assert work.began == ["ann"]
-        work.may_end.set()
-        await asyncio.gather(first, second, late)
-        assert work.began == ["ann", "ann", "bob"]
-
-    run(ask())
-
-
-def test_a_level_borrows_no_more_than_its_limit() -> None:
-    async def ask() -> None:
-        found, work = fairness(
-            [schema("mine", "some", {**EVERYTHING, "subjects": [user("ann")]})],
-            [level("some", 1, ONE_QUEUE, borrowingLimitPercent=25), level("other", 1, ONE_QUEUE, lendablePercent=100)],
-            seats=8,
-        )
-        work.may_end.clear()
-        anns = [asyncio.ensure_future(found.handle(asked("ann"))) for _ in range(8)]
-        await rest()
-        assert len(work.began) == 5  # four of its own, and a fourth of that
-        work.may_end.set()
-        await asyncio.gather(*anns)
-
-    run(ask())
-
-
-def test_a_request_that_fails_gives_its_seat_back() -> None:
-    async def ask() -> None:
-        all_of = {**EVERYTHING, "subjects": [user("ann")]}
-        found, work = fairness([schema("mine", "some", all_of)], [level("some", 1, ONE_QUEUE)], seats=1)
-        with pytest.raises(PlainError, match="no"):
-            found.try_fast(asked("ann", query="fails"))
-        await found.handle(asked("ann"))
-        assert work.began == ["ann"]
-
-    run(asyncio.wait_for(ask(), 30))
-
-
-def test_a_request_that_is_given_up_leaves_its_place_and_one_that_goes_on_for_long_takes_none() -> None:
-    async def ask() -> None:
-        all_of = {**EVERYTHING, "subjects": [user("ann")]}
-        found, work = fairness([schema("mine", "some", all_of)], [level("some", 1, ONE_QUEUE)], seats=1)
-        work.may_end.clear()
-        first = asyncio.ensure_future(found.handle(asked("ann")))
-        await rest()
-        second, third = (asyncio.ensure_future(found.handle(asked("ann"))) for _ in range(2))
-        await rest()
-        second.cancel()
-        await rest()
-        assert seen(found, "current_inqueue_requests") == 1
-        long = asyncio.ensure_future(found.handle(asked("ann", "/api/v1/namespaces/default/pods/a/log")))
+        three = [asyncio.ensure_future(found.handle(asked("ann"))) for _ in range(3)]
         await rest()
         assert len(work.began) == 2
+        assert seen(found, "current_executing_requests") == 2
+        assert seen(found, "current_inqueue_requests") == waits
         work.may_end.set()
-        await asyncio.gather(first, third, long)
+        answers = await asyncio.gather(*three, return_exceptions=True)
+        refused = [answer for answer in answers if isinstance(answer, PlainError)]
+        assert len(refused) == (not waits)
+        for each in refused:
+            assert (each.code, each.text) == (429, "Too many requests, please try again later.")
+            assert each.headers == (("Retry-After", "1"),)
+        assert seen(found, "rejected_requests_total", reason="concurrency-limit") == (not waits)
+        await rest()
+        assert seen(found, "current_executing_requests") == 0
+        assert seen(found, "dispatched_requests_total", flow_schema="mine") == 2 + waits
 
-    run(ask())
+
+async def test_no_request_is_refused_for_a_seat_whose_request_is_answered() -> None:
+    """A seat is kept a moment longer than its answer takes; the next request waits for that moment."""
+    for queuing in (None, {"queues": 1, "handSize": 1, "queueLengthLimit": 1}):
+        found, work = fairness([MINE], [level("some", 1, queuing)], seats=1)
+        for _ in range(3):
+            await found.handle(asked("ann"))
+        assert len(work.began) == 3
+        held = [asyncio.ensure_future(found.handle(asked("ann"))) for _ in range(2 + (queuing is not None))]
+        answers = await asyncio.gather(*held, return_exceptions=True)
+        assert sum(isinstance(answer, PlainError) for answer in answers) == 1  # one more than there is room for
 
 
-def test_every_answer_says_which_request_it_is_of_and_how_it_was_let_in(tmp_path: Path) -> None:
-    tokens = tmp_path / "tokens"
-    tokens.write_text("admin,admin,1,system:masters\nann,ann,2,\n")
-    with serve(
-        f"--token-auth-file={tokens}", "--max-requests-inflight=1", "--max-mutating-requests-inflight=1"
-    ) as running:
+async def test_a_full_queue_refuses_and_a_wait_ends_after_a_fourth_of_the_requests_time() -> None:
+    short = {"queues": 1, "handSize": 1, "queueLengthLimit": 1}
+    found, work = fairness([MINE], [level("some", 1, short)], seats=1)
+    work.may_end.clear()
+    first = asyncio.ensure_future(found.handle(asked("ann")))
+    await rest()
+    second = asyncio.ensure_future(found.handle(asked("ann", query="timeout=40ms")))
+    await rest()
+    with pytest.raises(PlainError):
+        await found.handle(asked("ann"))
+    assert seen(found, "rejected_requests_total", reason="queue-full") == 1
+    with pytest.raises(PlainError):
+        await second
+    assert seen(found, "rejected_requests_total", reason="time-out") == 1
+    work.may_end.set()
+    await first
+    assert len(work.began) == 1
+
+
+async def test_a_user_with_many_requests_does_not_starve_others() -> None:
+    """One user sends forty requests and another three on one level; a second level waits for neither."""
+    subjects = [user("elephant"), user("mouse")]
+    found, work = fairness(
+        [
+            schema("mine", "some", {**EVERYTHING, "subjects": subjects}, by="ByUser"),
+            schema("other", "other", {**EVERYTHING, "subjects": [user("bird")]}),
+        ],
+        [level("some", 1, {"queues": 64, "handSize": 4, "queueLengthLimit": 50}), level("other", 1, ONE_QUEUE)],
+    )
+    names = ["elephant"] * 40 + ["mouse"] * 3 + ["bird"] * 3
+    await asyncio.gather(*(found.handle(asked(name)) for name in names))
+    last = len(work.began) - work.began[::-1].index("mouse")
+    assert work.began[:last].count("elephant") <= 12  # of 40; its hand has four queues
+    assert work.began[:8].count("bird") == 3
+
+
+async def test_a_fast_answer_takes_a_seat_briefly() -> None:
+    found, work = fairness([MINE], [level("some", 1, ONE_QUEUE)], seats=1)
+    assert found.try_fast(asked("ann", query="fast")) is not None
+    assert found.try_fast(asked("ann", query="fast")) is None
+    await found.handle(asked("ann"))  # waits for the seat
+    assert work.began == ["ann"]
+    while found.try_fast(asked("ann", query="fast")) is None:
+        assert found.try_fast(asked("ann", query="slow")) is None  # takes none
+        await asyncio.sleep(0.001)
+    assert seen(found, "dispatched_requests_total") == 3
+
+
+async def test_unused_seats_of_a_lending_level_are_borrowed() -> None:
+    found, work = fairness(
+        [
+            MINE,
+            schema("other", "other", {**EVERYTHING, "subjects": [user("bob")]}),
+        ],
+        [level("some", 1, ONE_QUEUE, borrowingLimitPercent=100), level("other", 1, ONE_QUEUE, lendablePercent=50)],
+        seats=8,
+    )
+    work.may_end.clear()
+    bobs = [asyncio.ensure_future(found.handle(asked("bob"))) for _ in range(3)]
+    anns = [asyncio.ensure_future(found.handle(asked("ann"))) for _ in range(8)]
+    await rest()
+    assert work.began.count("ann") == 5  # four of its own, one of the four of the other, three of which are in use
+    work.may_end.set()
+    await asyncio.gather(*bobs, *anns)
+
+
+async def test_queued_requests_come_before_later_ones() -> None:
+    both = schema("mine", "some", {**EVERYTHING, "subjects": [user("ann"), user("bob")]})
+    found, work = fairness([both], [level("some", 1, ONE_QUEUE)], seats=1)
+    work.may_end.clear()
+    first, second = (asyncio.ensure_future(found.handle(asked("ann"))) for _ in range(2))
+    await rest()
+    found.configure([both], [level("some", 2, ONE_QUEUE)])
+    found._levels["some"].seats = 2  # one more seat, unknown to the queue
+    late = asyncio.ensure_future(found.handle(asked("bob")))
+    await rest()
+    assert work.began == ["ann"]
+    work.may_end.set()
+    await asyncio.gather(first, second, late)
+    assert work.began == ["ann", "ann", "bob"]
+
+
+async def test_a_level_borrows_no_more_than_its_limit() -> None:
+    found, work = fairness(
+        [MINE],
+        [level("some", 1, ONE_QUEUE, borrowingLimitPercent=25), level("other", 1, ONE_QUEUE, lendablePercent=100)],
+        seats=8,
+    )
+    work.may_end.clear()
+    anns = [asyncio.ensure_future(found.handle(asked("ann"))) for _ in range(8)]
+    await rest()
+    assert len(work.began) == 5  # four of its own, and a fourth of that
+    work.may_end.set()
+    await asyncio.gather(*anns)
+
+
+async def test_a_request_that_fails_gives_its_seat_back() -> None:
+    found, work = fairness([MINE], [level("some", 1, ONE_QUEUE)], seats=1)
+    with pytest.raises(PlainError, match="no"):
+        found.try_fast(asked("ann", query="fails"))
+    async with asyncio.timeout(30):
+        await found.handle(asked("ann"))
+    assert work.began == ["ann"]
+
+
+async def test_a_cancelled_request_leaves_the_queue_and_a_long_running_one_takes_no_seat() -> None:
+    found, work = fairness([MINE], [level("some", 1, ONE_QUEUE)], seats=1)
+    work.may_end.clear()
+    first = asyncio.ensure_future(found.handle(asked("ann")))
+    await rest()
+    second, third = (asyncio.ensure_future(found.handle(asked("ann"))) for _ in range(2))
+    await rest()
+    second.cancel()
+    await rest()
+    assert seen(found, "current_inqueue_requests") == 1
+    long = asyncio.ensure_future(found.handle(asked("ann", "/api/v1/namespaces/default/pods/a/log")))
+    await rest()
+    assert len(work.began) == 2
+    work.may_end.set()
+    await asyncio.gather(first, third, long)
+
+
+def test_every_answer_has_its_audit_id_and_its_flow_schema(tmp_path: Path) -> None:
+    tokens = token_flag(tmp_path, "admin,admin,1,system:masters\nann,ann,2,\n")
+    with serve(tokens, "--max-requests-inflight=1", "--max-mutating-requests-inflight=1") as running:
         wire = running.wire("admin")
 
         def uids(token: str, path: str = MAPS) -> tuple[str, str]:
@@ -436,16 +375,16 @@ def test_every_answer_says_which_request_it_is_of_and_how_it_was_let_in(tmp_path
         assert "x-kubernetes-pf-flowschema-uid" not in stranger.headers
         assert len({stranger.headers["audit-id"], wire.get(MAPS).headers["audit-id"]}) == 2
         assert wire.get(MAPS, audit_id="mine").headers["audit-id"] == "mine"
-        assert wire.post(f"{FLOWS}/prioritylevelconfigurations", level("one", 1)).status == 201
+        wire.create(f"{FLOWS}/prioritylevelconfigurations", level("one", 1))
         made = schema("one", "one", {**EVERYTHING, "subjects": [user("ann")]}, precedence=5)
-        assert wire.post(f"{FLOWS}/flowschemas", made).status == 201
+        wire.create(f"{FLOWS}/flowschemas", made)
         wait_until(lambda: uids("ann") == both("one", "one"), "the new schema counts")
         assert 'apiserver_flowcontrol_nominal_limit_seats{priority_level="one"} 1' in wire.get("/metrics").text
         with running.wire("ann").watch(f"{MAPS}?watch=true") as watch:
             assert watch.headers["x-kubernetes-pf-flowschema-uid"] == uid("flowschemas", "one")
 
 
-def test_without_priority_and_fairness_answers_say_nothing_of_it() -> None:
+def test_without_priority_and_fairness_answers_have_no_headers_of_it() -> None:
     with serve("--enable-priority-and-fairness=false") as running:
         headers = running.wire().get(MAPS).headers
         assert parsedate_to_datetime(headers["date"]).tzinfo is not None

@@ -1,11 +1,10 @@
-"""What servers behind this one serve stands in this server's OpenAPI."""
+"""OpenAPI documents of aggregated servers are part of this server's document."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-import httpx
 import orjson
 import pytest
 
@@ -15,9 +14,9 @@ from apiserver.aggregation.remotes import remote_of
 from apiserver.api.objects import Json
 from apiserver.openapi.gnostic import entries
 from tests.http.test_aggregation import SERVICES, Remote, api_service, remote
-from tests.http.widgets import created, run, running
+from tests.http.widgets import ApiClient, running
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
 __all__ = ["remote"]
 
@@ -42,65 +41,57 @@ def swagger(*paths: str) -> Json:
 
 
 def parts(message: bytes, number: int) -> list[str]:
-    """The names of a protobuf document's paths (8), definitions (9) or parameters (10)."""
+    """Return the names of the paths (8), definitions (9) or parameters (10) of a protobuf document."""
     found = [content for at, content in entries(message) if at == number]
     return [next(entries(each))[1].decode() for content in found for _, each in entries(content)]
 
 
-async def until(client: httpx.AsyncClient, path: str, *, there: bool = True) -> Json:
-    """The document as soon as a path is in it, or is not."""
+async def until(client: ApiClient, path: str, *, there: bool = True) -> Json:
+    """Return the document once a path is in it, or is not."""
     while True:
         document: Json = (await client.get("/openapi/v2")).json()
         if (path in document["paths"]) == there:
             return document
 
 
-def test_the_document_of_version_2_has_what_other_servers_serve(remote: Remote) -> None:
+async def test_the_document_of_version_2_has_what_other_servers_serve(remote: Remote) -> None:
     remote.documents["/openapi/v2"] = swagger(PODS, "/apis/other.example.com/v1/things", "/api/v1/pods")
-
-    async def scenario() -> None:
-        where = f"--service-address=kube-system/metrics:443={remote.address}"
-        async with running("memory", None, where) as (_, client):
-            before = (await client.get("/openapi/v2")).json()
-            plain = (await client.get("/openapi/v2", headers=PROTOBUF)).content
-            service = api_service(insecureSkipTLSVerify=True)
-            await created(client, SERVICES, service)
-            document = await until(client, PODS)
-            assert document["paths"].keys() - before["paths"].keys() == {PODS}
-            assert document["parameters"]["p"]["schema"] == {"$ref": f"#/definitions/{OPTIONS}_v2"}
-            assert document["definitions"].keys() - before["definitions"].keys() == {
-                "com.example.PodMetrics", f"{OPTIONS}_v2",
-            }  # fmt: skip
-            assert {part: document["definitions"][part] for part in before["definitions"]} == before["definitions"]
-            encoded = (await client.get("/openapi/v2", headers=PROTOBUF)).content
-            for number, part in ((8, "paths"), (9, "definitions"), (10, "parameters")):
-                assert sorted(parts(encoded, number)) == sorted(document[part])
-            assert (await client.delete(f"{SERVICES}/v1.metrics.example.com")).status_code == 200
-            await until(client, PODS, there=False)
-            assert (await client.get("/openapi/v2", headers=PROTOBUF)).content == plain
-
-    run(scenario())
+    where = f"--service-address=kube-system/metrics:443={remote.address}"
+    async with running("memory", None, where) as (_, client):
+        before = (await client.get("/openapi/v2")).json()
+        plain = (await client.get("/openapi/v2", headers=PROTOBUF)).content
+        service = api_service(insecureSkipTLSVerify=True)
+        await client.create(SERVICES, service)
+        document = await until(client, PODS)
+        assert document["paths"].keys() - before["paths"].keys() == {PODS}
+        assert document["parameters"]["p"]["schema"] == {"$ref": f"#/definitions/{OPTIONS}_v2"}
+        assert document["definitions"].keys() - before["definitions"].keys() == {
+            "com.example.PodMetrics", f"{OPTIONS}_v2",
+        }  # fmt: skip
+        assert {part: document["definitions"][part] for part in before["definitions"]} == before["definitions"]
+        encoded = (await client.get("/openapi/v2", headers=PROTOBUF)).content
+        for number, part in ((8, "paths"), (9, "definitions"), (10, "parameters")):
+            assert sorted(parts(encoded, number)) == sorted(document[part])
+        assert (await client.delete(f"{SERVICES}/v1.metrics.example.com")).status_code == 200
+        await until(client, PODS, there=False)
+        assert (await client.get("/openapi/v2", headers=PROTOBUF)).content == plain
 
 
-def test_a_document_that_cannot_be_read_is_none(remote: Remote) -> None:
+async def test_an_unreadable_document_is_left_out(remote: Remote) -> None:
     remote.documents["/openapi/v2"] = {"paths": {PODS: {"get": {"responses": {"200": {}}, "parameters": [{}]}}}}
-
-    async def scenario() -> None:
-        where = f"--service-address=kube-system/metrics:443={remote.address}"
-        async with running("memory", None, where) as (_, client):
-            await created(client, SERVICES, api_service(insecureSkipTLSVerify=True))
-            while (await client.get(f"{PODS}/a")).status_code == 503:
-                pass
-            for headers in ({}, PROTOBUF):
-                answer = await client.get("/openapi/v2", headers=headers)
-                assert (answer.status_code, b"metrics.example.com" in answer.content) == (200, False)
-
-    run(scenario())
+    where = f"--service-address=kube-system/metrics:443={remote.address}"
+    async with running("memory", None, where) as (_, client):
+        await client.create(SERVICES, api_service(insecureSkipTLSVerify=True))
+        while (await client.get(f"{PODS}/a")).status_code == 503:
+            pass
+        for headers in ({}, PROTOBUF):
+            answer = await client.get("/openapi/v2", headers=headers)
+            assert (answer.status_code, b"metrics.example.com" in answer.content) == (200, False)
 
 
 def test_a_document_is_read_again_when_it_has_changed_and_kept_while_its_server_is_away() -> None:
     class Client:
-        """Answers with what is next."""
+        """A client that returns the next answer."""
 
         def __init__(self, *answers: Answer | Exception) -> None:
             self.answers, self.asked = iter(answers), list[tuple[str, str]]()

@@ -1,4 +1,4 @@
-"""Records of requests: who asked for what and how it was answered, in `/-/requests` and in `--request-log`."""
+"""Records of requests in `/-/requests` and in `--request-log`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from apiserver.components.in_process import InProcess
 from apiserver.http.sinks.ring import Ring
 from tests.support.patience import wait_until
 from tests.support.server import Running, serve
+from tests.support.tokens import token_flag
 from tests.support.wire import Child, Wire, refused
 
 pytestmark = pytest.mark.integration
@@ -33,7 +34,7 @@ def shown(wire: Wire, query: str = "") -> list[dict[str, Any]]:
     return list(answer.json)
 
 
-def test_what_a_policy_notes_of_a_request_stands_in_its_record(running: Running) -> None:
+def test_audit_annotations_of_a_policy_are_in_the_record(running: Running) -> None:
     wire, group = running.wire(), "/apis/admissionregistration.k8s.io/v1"
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
     spec = {
@@ -44,10 +45,10 @@ def test_what_a_policy_notes_of_a_request_stands_in_its_record(running: Running)
             {"key": "none", "valueExpression": "null"},
         ],
     }
-    assert wire.post(f"{group}/validatingadmissionpolicies", {"metadata": {"name": "p"}, "spec": spec}).status == 201
+    wire.create(f"{group}/validatingadmissionpolicies", {"metadata": {"name": "p"}, "spec": spec})
     binding = {"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Audit"]}}
-    assert wire.post(f"{group}/validatingadmissionpolicybindings", binding).status == 201
-    assert wire.post(MAPS, {"metadata": {"name": "z"}}).status == 201
+    wire.create(f"{group}/validatingadmissionpolicybindings", binding)
+    wire.create(MAPS, {"metadata": {"name": "z"}})
     noted = shown(wire)[0]["annotations"]
     assert noted["p/who"] == shown(wire)[0]["user"]
     assert json.loads(noted.pop("validation.policy.admission.k8s.io/validation_failure")) == [
@@ -56,37 +57,23 @@ def test_what_a_policy_notes_of_a_request_stands_in_its_record(running: Running)
     assert list(noted) == ["p/who"]
 
 
-def test_a_request_is_shown_with_who_asked_for_what_and_the_answer(running: Running) -> None:
+def test_a_record_has_user_request_and_answer(running: Running) -> None:
     wire = running.wire()
     made = wire.request("POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "a"}}, {"User-Agent": "mine/1"})
     record = shown(wire)[0]
     assert record.pop("seconds") > 0
     assert record.pop("time").endswith("Z")
-    assert record == {
-        "stage": "ResponseComplete",
-        "user": "system:admin",
-        "verb": "create",
-        "group": "",
-        "version": "v1",
-        "resource": "configmaps",
-        "subresource": "",
-        "namespace": "default",
-        "name": "",
-        "method": "POST",
-        "uri": f"{MAPS}?dryRun=All",
-        "code": 201,
-        "bytes": len(made.body),
-        "userAgent": "mine/1",
-        "fault": "",
-        "annotations": {},
-    }
+    request = {"verb": "create", "version": "v1", "resource": "configmaps", "namespace": "default", "method": "POST"}
+    answer = {"stage": "ResponseComplete", "code": 201, "bytes": len(made.body), "annotations": {}}
+    client = {"user": "system:admin", "userAgent": "mine/1", "uri": f"{MAPS}?dryRun=All"}
+    assert record == {**request, **answer, **client, **dict.fromkeys(("group", "subresource", "name", "fault"), "")}
 
 
 def test_the_newest_request_comes_first_whatever_became_of_it(running: Running) -> None:
     wire = running.wire()
     wire.get(f"{MAPS}/missing")
     wire.get("/nope")
-    wire.request("PUT", MAPS, {})
+    wire.put(MAPS, {})
     assert [(record["uri"], record["code"]) for record in shown(wire, "limit=3")] == [
         (MAPS, 405),
         ("/nope", 404),
@@ -135,9 +122,9 @@ def test_a_watch_is_recorded_when_it_opens_and_with_its_bytes_when_it_ends(runni
         ("limit=1", ["/api/v1/namespaces/other/pods/p/status"]),
     ],
 )
-def test_requests_can_be_asked_for_by_what_they_are(running: Running, query: str, uris: list[str]) -> None:
+def test_records_are_filtered_by_their_fields(running: Running, query: str, uris: list[str]) -> None:
     wire = running.wire()
-    wire.request("DELETE", "/-/requests")
+    wire.delete("/-/requests")
     for path in (f"{MAPS}/a", f"{MAPS}/b", "/api/v1/namespaces/other/pods/p/status"):
         wire.get(path)
     assert [record["uri"] for record in shown(wire, query)] == uris
@@ -150,7 +137,7 @@ def test_a_parameter_that_does_not_exist_is_refused(running: Running) -> None:
 def test_forgetting_and_reset_leave_no_records(running: Running) -> None:
     wire = running.wire()
     wire.get("/nope")
-    assert wire.request("DELETE", "/-/requests").status == 204
+    assert wire.delete("/-/requests").status == 204
     assert shown(wire) == []
     wire.get("/nope")
     wire.post("/-/reset", None)
@@ -161,13 +148,11 @@ def test_only_so_many_records_are_kept() -> None:
     ring = Ring(kept=3)
     for number in range(5):
         ring.add(number)  # type: ignore[arg-type]
-    assert list(ring.latest()) == [4, 3, 2]
+    assert list(ring.latest()) == [4, 3, 2]  # type: ignore[comparison-overlap]
 
 
-def test_who_cannot_be_authenticated_has_no_name(tmp_path: Path) -> None:
-    tokens = tmp_path / "tokens.csv"
-    tokens.write_text('root-token,root,1,"system:masters"\n')
-    with serve(f"--token-auth-file={tokens}", "--authorization-mode=RBAC") as server:
+def test_a_record_of_an_unauthenticated_request_has_no_user(tmp_path: Path) -> None:
+    with serve(token_flag(tmp_path, 'root-token,root,1,"system:masters"\n'), "--authorization-mode=RBAC") as server:
         server.wire("wrong").get(MAPS)
         server.wire("root-token").get(MAPS)
         server.wire().get(MAPS)
@@ -180,7 +165,7 @@ def test_who_cannot_be_authenticated_has_no_name(tmp_path: Path) -> None:
             ("", 401),
         ]
         assert server.wire().get("/-/requests").status == 403
-        assert server.wire("wrong").request("DELETE", "/-/requests").status == 401
+        assert server.wire("wrong").delete("/-/requests").status == 401
 
 
 # The file
@@ -218,13 +203,13 @@ def test_a_dash_writes_where_people_read(tmp_path: Path) -> None:
         wait_until(lambda: '"uri":"/nope"' in child.log(), "with --announce standard output is a program's")
 
 
-def test_a_log_that_cannot_be_opened_is_one_line_and_the_end(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_opened_ends_the_start_with_one_line(tmp_path: Path) -> None:
     code, text = refused("--storage=memory", "--port=0", f"--data-dir={tmp_path}", f"--request-log={tmp_path}")
     assert (code, text) == (2, f"python -m apiserver: --request-log {tmp_path}: Is a directory\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is needed")
-def test_a_full_disk_is_said_once_and_stops_no_request(tmp_path: Path) -> None:
+def test_a_full_disk_is_logged_once_and_stops_no_request(tmp_path: Path) -> None:
     with Child(tmp_path / "data", "--request-log=/dev/full") as child:
         wire = child.wire()
         assert [wire.get("/readyz").status for _ in range(3)] == [200] * 3

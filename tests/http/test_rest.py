@@ -1,4 +1,4 @@
-"""When a control plane is at rest: what counts as something to do, and as somebody who may act."""
+"""The idleness of a control plane: busy components, recent writes, and clients that watch."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def look(
     return asyncio.run(rest.poll())
 
 
-def test_nothing_is_known_where_no_components_run() -> None:
+def test_nothing_is_known_without_components() -> None:
     assert look() == IdleStatus((), (), None, 0, None)
 
 
@@ -71,7 +71,7 @@ def test_the_last_write_counts_but_for_signs_of_life_and_reports() -> None:
     assert look(records=(record("list", "pods", 0),)).quiet is None
 
 
-def test_a_write_while_it_is_looked_at_is_no_rest() -> None:
+def test_a_write_during_the_measurement_is_activity() -> None:
     revisions = iter(range(100))
     rest = IdleMonitor(lambda: (), dict, lambda: next(revisions), lambda: NOW, Components())
     assert asyncio.run(rest.poll()).quiet == 0.0

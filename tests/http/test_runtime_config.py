@@ -1,4 +1,4 @@
-"""--runtime-config: which versions are served, and what is refused in which words."""
+"""--runtime-config: the served versions, and errors in upstream's words."""
 
 from __future__ import annotations
 
@@ -104,16 +104,14 @@ def test_the_core_group_has_several_names(key: str) -> None:
         ("apps", "deployments", ("v1",) * 4),
     ],
 )
-def test_discovery_tells_a_storage_version_that_the_release_before_knew(
-    group: str, plural: str, stored: tuple[str, ...]
-) -> None:
+def test_the_storage_version_is_known_to_the_release_before(group: str, plural: str, stored: tuple[str, ...]) -> None:
     resource = next(resource for resource in CATALOG if (resource.group, resource.plural) == (group, plural))
     assert tuple(resource.stored_api_version(release) for release in RELEASES) == tuple(
         f"{group}/{version}" for version in stored
     )
 
 
-def test_a_storage_version_is_told_as_its_hash() -> None:
+def test_discovery_has_the_hash_of_the_storage_version() -> None:
     hashes = {resource.plural: (resource.storage_hash(BEFORE), resource.storage_hash(NOW)) for resource in CATALOG}
     assert hashes["deviceclasses"] == ("weQRMT6DeYM=", "Yk2PTc1Ybxk=")
     assert hashes["events"] == ("r2yiGXH7wu8=", "r2yiGXH7wu8="), "events of both groups are stored as the core group's"

@@ -1,4 +1,4 @@
-"""Scale: a part of a workload, read and written as an object of its own kind."""
+"""The scale subresource: part of a workload, read and written as its own kind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
-from tests.support.server import serve
 from tests.support.wire import Wire
 
 pytestmark = pytest.mark.integration
@@ -17,22 +16,16 @@ BASE = "/apis/apps/v1/namespaces/default/deployments"
 SCALE = f"{BASE}/d/scale"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Wire]:
-    with serve() as running:
-        yield running.wire()
-
-
 @pytest.fixture
-def wire(server: Wire) -> Iterator[Wire]:
+def wire(wire: Wire) -> Iterator[Wire]:
     template = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "img:1"}]}}
     body = {
         "metadata": {"name": "d"},
         "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "x"}}, "template": template},
     }
-    assert server.post(f"{BASE}?fieldManager=author", body).status == 201
-    yield server
-    assert server.request("DELETE", f"{BASE}/d").status == 200
+    wire.create(f"{BASE}?fieldManager=author", body)
+    yield wire
+    assert wire.delete(f"{BASE}/d").status == 200
 
 
 def scale(replicas: int, **metadata: Any) -> Json:
@@ -40,7 +33,7 @@ def scale(replicas: int, **metadata: Any) -> Json:
 
 
 def managers(wire: Wire) -> list[tuple[str, str, bool]]:
-    """Who manages the deployment: name, subresource, whether the replicas are theirs."""
+    """Return the managers of the deployment: name, subresource, and whether they own the replicas."""
     entries = wire.get(f"{BASE}/d").json["metadata"]["managedFields"]
     return [
         (entry["manager"], entry.get("subresource", ""), "f:replicas" in entry["fieldsV1"]["f:spec"])
@@ -48,7 +41,7 @@ def managers(wire: Wire) -> list[tuple[str, str, bool]]:
     ]
 
 
-def test_a_scale_shows_replicas_and_whose_pods_they_are(wire: Wire) -> None:
+def test_a_scale_shows_replicas_and_the_pod_selector(wire: Wire) -> None:
     shown = wire.get(SCALE).json
     whole = wire.get(f"{BASE}/d").json["metadata"]
     assert (shown["kind"], shown["apiVersion"], shown["spec"], shown["status"]) == (
@@ -57,55 +50,51 @@ def test_a_scale_shows_replicas_and_whose_pods_they_are(wire: Wire) -> None:
     assert shown["metadata"] == {
         name: whole[name] for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     }
-    assert wire.get(f"{BASE}/none/scale").json["message"] == 'deployments.apps "none" not found'
-    put = wire.request("PUT", f"{BASE}/none/scale", {"metadata": {"name": "none"}, "spec": {"replicas": 1}})
-    assert put.json["message"] == 'deployments.apps "none" not found'
+    assert wire.get(f"{BASE}/none/scale").message == 'deployments.apps "none" not found'
+    put = wire.put(f"{BASE}/none/scale", {"metadata": {"name": "none"}, "spec": {"replicas": 1}})
+    assert put.message == 'deployments.apps "none" not found'
 
 
-def test_who_scales_owns_the_replicas_from_then_on(wire: Wire) -> None:
-    assert wire.request("PUT", f"{SCALE}?fieldManager=hpa", scale(5)).json["spec"] == {"replicas": 5}
+def test_a_scale_update_takes_the_ownership_of_replicas(wire: Wire) -> None:
+    assert wire.put(f"{SCALE}?fieldManager=hpa", scale(5)).json["spec"] == {"replicas": 5}
     whole = wire.get(f"{BASE}/d").json
     assert (whole["spec"]["replicas"], whole["metadata"]["generation"]) == (5, 2)
     assert managers(wire) == [("hpa", "scale", True), ("author", "", False)]
 
 
 def test_a_scale_can_be_patched_and_applied(wire: Wire) -> None:
-    merged = wire.request("PATCH", SCALE, {"spec": {"replicas": 3}}, {"Content-Type": "application/merge-patch+json"})
+    merged = wire.patch(SCALE, {"spec": {"replicas": 3}})
     assert merged.json["spec"] == {"replicas": 3}
     body = {"kind": "Scale", "apiVersion": "autoscaling/v1", **scale(0)}
-    apply = {"Content-Type": "application/apply-patch+yaml"}
-    taken = wire.request("PATCH", f"{SCALE}?fieldManager=a&force=true", body, apply)
+    taken = wire.patch(f"{SCALE}?fieldManager=a&force=true", body, "apply")
     assert (taken.status, taken.json["spec"]) == (200, {})
     assert wire.get(f"{BASE}/d").json["spec"]["replicas"] == 0
-    refused = wire.request("PATCH", f"{SCALE}?fieldManager=b", {**body, "spec": {"replicas": 7}}, apply)
-    assert (refused.status, refused.json["message"]) == (
+    refused = wire.patch(f"{SCALE}?fieldManager=b", {**body, "spec": {"replicas": 7}}, "apply")
+    assert refused.refusal == (
         409,
         'Apply failed with 1 conflict: conflict with "a" with subresource "scale": .spec.replicas',
     )
 
 
 def test_a_wrong_scale_is_refused_in_its_own_name(wire: Wire) -> None:
-    negative = wire.request("PUT", SCALE, scale(-1)).json
+    negative = wire.put(SCALE, scale(-1)).json
     assert (
         negative["message"]
         == 'Scale.autoscaling "d" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0'
     )
     old = wire.get(SCALE).json["metadata"]["resourceVersion"]
-    assert wire.request("PUT", SCALE, scale(4, resourceVersion=old)).status == 200
-    assert wire.request("PUT", SCALE, scale(5, resourceVersion=old)).json["details"] == {
+    assert wire.put(SCALE, scale(4, resourceVersion=old)).status == 200
+    assert wire.put(SCALE, scale(5, resourceVersion=old)).json["details"] == {
         "name": "d",
         "group": "apps",
         "kind": "deployments",
     }
     other = [{"op": "add", "path": "/metadata/uid", "value": "other"}]
-    assert (
-        "deployments/scale"
-        in wire.request("PATCH", SCALE, other, {"Content-Type": "application/json-patch+json"}).json["message"]
-    )
+    assert "deployments/scale" in wire.patch(SCALE, other, "json").message
 
 
 def test_a_dry_run_scales_nothing(wire: Wire) -> None:
-    assert wire.request("PUT", f"{SCALE}?dryRun=All", scale(9)).json["spec"] == {"replicas": 9}
+    assert wire.put(f"{SCALE}?dryRun=All", scale(9)).json["spec"] == {"replicas": 9}
     assert wire.get(SCALE).json["spec"] == {"replicas": 2}
 
 
@@ -116,15 +105,12 @@ def test_a_scale_has_a_row_of_its_own(wire: Wire) -> None:
     assert b"kind: Scale" in wire.get(SCALE, Accept="application/yaml").body
 
 
-def test_an_annotation_that_should_be_a_number_is_told_as_upstream_does(wire: Wire) -> None:
+def test_an_annotation_that_should_be_a_number_is_refused_as_upstream_does(wire: Wire) -> None:
     key = "deprecated.deployment.rollback.to"
-    merge = {"Content-Type": "application/merge-patch+json"}
-    wrong = wire.request("PATCH", f"{BASE}/d", {"metadata": {"annotations": {key: "x"}}}, merge)
+    wrong = wire.patch(f"{BASE}/d", {"metadata": {"annotations": {key: "x"}}})
     assert (wrong.status, wrong.json["details"]["causes"][0]["field"]) == (422, "patch")
-    assert wrong.json["message"].endswith(
+    assert wrong.message.endswith(
         f'failed to parse annotation[{key}]=x as int64: strconv.ParseInt: parsing "x": invalid syntax'
     )
-    negative = wire.request("PATCH", f"{BASE}/d", {"metadata": {"annotations": {key: "-1"}}}, merge)
-    assert negative.json["message"].endswith(
-        "spec.rollback.version: Invalid value: -1: must be greater than or equal to 0"
-    )
+    negative = wire.patch(f"{BASE}/d", {"metadata": {"annotations": {key: "-1"}}})
+    assert negative.message.endswith("spec.rollback.version: Invalid value: -1: must be greater than or equal to 0")

@@ -1,4 +1,4 @@
-"""What services of a server share: addresses and node ports, given when they are made and free when they go."""
+"""Addresses and node ports of services: allocated on creation, freed on deletion."""
 
 from __future__ import annotations
 
@@ -18,25 +18,17 @@ pytestmark = pytest.mark.integration
 
 SERVICES = "/api/v1/namespaces/default/services"
 ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
-MERGE = {"Content-Type": "application/merge-patch+json"}
 FLAGS = ("--service-cluster-ip-range=10.9.0.0/29,fd00::/112", "--service-node-port-range=30000-30003")
 NAMES = (f"s{number}" for number in itertools.count())
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Running]:
-    with serve(*FLAGS) as running:
-        yield running
-
-
 @pytest.fixture
-def wire(running: Running) -> Iterator[Wire]:
-    """Every test begins with nothing but the server's own service."""
-    wire = running.wire()
+def wire(wire: Wire) -> Iterator[Wire]:
+    """Every test begins with only the server's own service."""
     yield wire
     for service in wire.get(SERVICES).json["items"]:
         if service["metadata"]["name"] != "kubernetes":
-            assert wire.request("DELETE", f"{SERVICES}/{service['metadata']['name']}").status == 200
+            assert wire.delete(f"{SERVICES}/{service['metadata']['name']}").status == 200
     assert held(wire) == ["10.9.0.1"]
 
 
@@ -45,13 +37,12 @@ def service(name: str = "", **spec: Any) -> Json:
 
 
 def make(wire: Wire, query: str = "", **spec: Any) -> Json:
-    answer = wire.post(SERVICES + query, service(**spec))
-    assert answer.status == 201, answer.text
-    return answer.json["spec"] | {"name": answer.json["metadata"]["name"]}
+    made = wire.create(SERVICES + query, service(**spec))
+    return {**made["spec"], "name": made["metadata"]["name"]}
 
 
 def change(wire: Wire, name: str, **spec: Any) -> Answer:
-    return wire.request("PATCH", f"{SERVICES}/{name}", {"spec": spec}, MERGE)
+    return wire.patch(f"{SERVICES}/{name}", {"spec": spec})
 
 
 def held(wire: Wire) -> list[str]:
@@ -60,11 +51,9 @@ def held(wire: Wire) -> list[str]:
 
 def test_a_service_gets_an_address_which_an_object_holds_for_it(wire: Wire) -> None:
     spec = make(wire)
-    assert (spec["clusterIPs"], spec["ipFamilies"], spec["ipFamilyPolicy"]) == (
-        [spec["clusterIP"]],
-        ["IPv4"],
-        "SingleStack",
-    )
+    assert spec["clusterIPs"] == [spec["clusterIP"]]
+    assert spec["ipFamilies"] == ["IPv4"]
+    assert spec["ipFamilyPolicy"] == "SingleStack"
     holder = wire.get(f"{ADDRESSES}/{spec['clusterIP']}").json
     assert holder["spec"] == {"parentRef": {"resource": "services", "namespace": "default", "name": spec["name"]}}
     assert holder["metadata"]["labels"] == {
@@ -72,11 +61,11 @@ def test_a_service_gets_an_address_which_an_object_holds_for_it(wire: Wire) -> N
         "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
     }
     refusal = wire.post(SERVICES, service("again", clusterIP=spec["clusterIP"]))
-    assert refusal.json["message"] == (
+    assert refusal.message == (
         f'Service "again" is invalid: spec.clusterIPs: Invalid value: ["{spec["clusterIP"]}"]: failed to allocate IP'
         f" {spec['clusterIP']}: provided IP is already allocated"
     )
-    outside = wire.post(SERVICES, service("out", clusterIP="10.8.0.1")).json["message"]
+    outside = wire.post(SERVICES, service("out", clusterIP="10.8.0.1")).message
     assert outside.endswith("failed to allocate IP 10.8.0.1: the provided network does not match the current range")
 
 
@@ -84,37 +73,32 @@ def test_a_range_is_used_up_and_what_fails_takes_nothing(wire: Wire) -> None:
     made = [make(wire)["clusterIP"] for _ in range(5)]
     assert sorted(made) == [f"10.9.0.{number}" for number in range(2, 7)]
     full = wire.post(SERVICES, service("full"))
-    assert (full.status, full.json["message"]) == (
+    assert full.refusal == (
         500,
         'Internal error occurred: failed to allocate a serviceIP for Service "full": range is full',
     )
-    assert (
-        wire.request("DELETE", f"{SERVICES}/{wire.get(SERVICES).json['items'][-1]['metadata']['name']}").status == 200
-    )
+    assert wire.delete(f"{SERVICES}/{wire.get(SERVICES).json['items'][-1]['metadata']['name']}").status == 200
     assert wire.post(SERVICES, service("wrong", ports=[{"port": 0}])).status == 422
     assert len(held(wire)) == 5
     assert make(wire)["clusterIP"] in made
 
 
-def test_a_service_without_a_name_is_told_that_an_address_needs_one(wire: Wire) -> None:
-    """(In upstream's words; its name is validated after addresses are taken.)"""
+def test_a_service_without_a_name_is_refused_because_its_address_needs_one(wire: Wire) -> None:
+    """The words are upstream's, which validates the name after the allocation of addresses."""
     lacks = "is invalid: spec.parentRef.name: Required value"
     asked = wire.post(SERVICES, {"metadata": {}, "spec": {"ports": [{"port": 80}], "clusterIP": "10.9.0.5"}})
     told = f'["10.9.0.5"]: failed to allocate IP 10.9.0.5: IPAddress.networking.k8s.io "10.9.0.5" {lacks}'
-    assert (asked.status, asked.json["message"]) == (
-        422,
-        f'Service "" is invalid: spec.clusterIPs: Invalid value: {told}',
-    )
+    assert asked.refusal == (422, f'Service "" is invalid: spec.clusterIPs: Invalid value: {told}')
     chosen = wire.post(SERVICES, {"spec": {"ports": [{"port": 80}]}})
     assert chosen.status == 422
-    assert 'Invalid value: [""]: failed to allocate IP : IPAddress.networking.k8s.io' in chosen.json["message"]
+    assert 'Invalid value: [""]: failed to allocate IP : IPAddress.networking.k8s.io' in chosen.message
 
 
 def test_another_range_gives_addresses_as_soon_as_it_is_there(wire: Wire) -> None:
     ranges = "/apis/networking.k8s.io/v1/servicecidrs"
-    assert wire.post(ranges, {"metadata": {"name": "more"}, "spec": {"cidrs": ["10.10.0.0/30"]}}).status == 201
+    wire.create(ranges, {"metadata": {"name": "more"}, "spec": {"cidrs": ["10.10.0.0/30"]}})
     assert make(wire, clusterIP="10.10.0.1")["clusterIPs"] == ["10.10.0.1"]
-    assert wire.request("DELETE", f"{ranges}/more").status == 200
+    assert wire.delete(f"{ranges}/more").status == 200
     assert wire.post(SERVICES, service("late", clusterIP="10.10.0.2")).status == 422
 
 
@@ -130,7 +114,7 @@ def test_a_service_may_have_an_address_of_each_family_and_give_the_second_one_ba
     assert spec["ipFamilies"] == ["IPv4", "IPv6"]
     assert sorted(held(wire)) == sorted(["10.9.0.1", *spec["clusterIPs"]])
     kept = change(wire, spec["name"], clusterIPs=spec["clusterIPs"][:1], ipFamilies=["IPv4"])
-    assert kept.json["message"].count("must be 'SingleStack' to release the secondary") == 2
+    assert kept.message.count("must be 'SingleStack' to release the secondary") == 2
     single = change(wire, spec["name"], ipFamilyPolicy="SingleStack").json["spec"]
     assert (single["clusterIPs"], single["ipFamilies"]) == (spec["clusterIPs"][:1], ["IPv4"])
     assert sorted(held(wire)) == sorted(["10.9.0.1", spec["clusterIP"]])
@@ -158,8 +142,8 @@ def test_ports_of_one_number_share_a_node_port_and_keep_it_by_name(wire: Wire) -
     assert fewer[0]["nodePort"] == 30003
     assert make(wire, type="NodePort", ports=[{"port": 1, "nodePort": first}])["ports"][0]["nodePort"] == first
     taken = wire.post(SERVICES, service("t", type="NodePort", ports=[{"port": 1, "nodePort": 30003}]))
-    assert taken.json["message"].endswith("nodePort: Invalid value: 30003: provided port is already allocated")
-    outside = wire.post(SERVICES, service("t", type="NodePort", ports=[{"port": 1, "nodePort": 80}])).json["message"]
+    assert taken.message.endswith("nodePort: Invalid value: 30003: provided port is already allocated")
+    outside = wire.post(SERVICES, service("t", type="NodePort", ports=[{"port": 1, "nodePort": 80}])).message
     assert outside.endswith("provided port is not in the valid range. The range of valid ports is 30000-30003")
 
 
@@ -188,27 +172,27 @@ def test_the_servers_own_service_leads_to_it_and_comes_back_with_a_reset(running
     assert [subset["addresses"][0]["ip"]] == found["endpoints"][0]["addresses"]
     assert found["metadata"]["labels"] == {"kubernetes.io/service-name": "kubernetes"}
     found = wire.get("/apis/networking.k8s.io/v1/servicecidrs/kubernetes").json
-    status, applied, *_ = found["status"], *found["metadata"]["managedFields"]
+    applied = found["metadata"]["managedFields"][0]
     assert (applied["manager"], applied["subresource"]) == ("kubernetes-service-cidr-controller", "status")
-    assert [(item["type"], item["status"]) for item in status["conditions"]] == [("Ready", "True")]
+    assert [(item["type"], item["status"]) for item in found["status"]["conditions"]] == [("Ready", "True")]
 
 
 def test_endpoints_go_with_their_service(wire: Wire) -> None:
     name, path = make(wire)["name"], "/api/v1/namespaces/default/endpoints"
-    assert wire.post(path, {"metadata": {"name": name}}).status == 201
-    assert wire.request("DELETE", f"{SERVICES}/{name}").status == 200
+    wire.create(path, {"metadata": {"name": name}})
+    assert wire.delete(f"{SERVICES}/{name}").status == 200
     assert wire.get(f"{path}/{name}").status == 404
 
 
 def test_a_start_repairs_what_holds_addresses(running: Running, wire: Wire) -> None:
     server = running.server
     address = make(wire)["clusterIP"]
-    assert wire.request("DELETE", f"{ADDRESSES}/{address}").status == 200
+    assert wire.delete(f"{ADDRESSES}/{address}").status == 200
     labels = {"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"}
     for name in ("192.0.2.8", "192.0.2.9"):
         parent = {"resource": "services", "namespace": "default", "name": "gone"}
         sent = {"metadata": {"name": name, "labels": labels}, "spec": {"parentRef": parent}}
-        assert wire.post(ADDRESSES, sent).status == 201
+        wire.create(ADDRESSES, sent)
 
     def aged(obj: Any) -> Any:
         return {**obj, "metadata": {**obj["metadata"], "creationTimestamp": "2020-01-01T00:00:00Z"}}
@@ -221,7 +205,7 @@ def test_a_start_repairs_what_holds_addresses(running: Running, wire: Wire) -> N
     running.call(start_again)
     # The other one may be that of a service that is not stored yet.
     assert sorted(held(wire)) == sorted(["10.9.0.1", address, "192.0.2.9"])
-    assert wire.request("DELETE", f"{ADDRESSES}/192.0.2.9").status == 200
+    assert wire.delete(f"{ADDRESSES}/192.0.2.9").status == 200
 
 
 def test_a_server_starts_without_its_service_where_the_range_of_the_service_is_going(
@@ -233,14 +217,13 @@ def test_a_server_starts_without_its_service_where_the_range_of_the_service_is_g
     )
     with serve() as running:
         wire = Wire(running.url)
-        assert wire.request("DELETE", service).status == 200
-        # Nobody is there who would take the finalizer away.
-        assert wire.request("DELETE", f"{ranges}?propagationPolicy=Foreground").status == 200
+        assert wire.delete(service).status == 200
+        # No controller removes the finalizer here.
+        assert wire.delete(f"{ranges}?propagationPolicy=Foreground").status == 200
         running.call(running.server.built_in.ensure)
         assert wire.get(service).status == 404
         assert 'Service "kubernetes" is invalid' in caplog.text
-        patch = {"Content-Type": "application/merge-patch+json"}
-        assert wire.request("PATCH", ranges, {"metadata": {"finalizers": None}}, patch).status == 200
+        assert wire.patch(ranges, {"metadata": {"finalizers": None}}).status == 200
         running.call(running.server.built_in.ensure)
         assert wire.get(service).json["spec"]["clusterIP"].endswith(".1")
 

@@ -1,26 +1,18 @@
-"""What the server itself adds to claims and volumes: finalizers, the default class, and who may grow."""
+"""Storage plugins: finalizers of claims and volumes, the default class, and expansion."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from apiserver.api.objects import Json
-from tests.support.server import serve
 from tests.support.wire import Wire
 
 pytestmark = pytest.mark.integration
 
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
-
-
-@pytest.fixture(scope="module")
-def wire() -> Iterator[Wire]:
-    with serve() as running:
-        yield running.wire()
 
 
 def claim(name: str, **spec: Any) -> Json:
@@ -46,13 +38,13 @@ def test_volumes_and_claims_are_protected_from_deletion(wire: Wire) -> None:
     assert wire.post("/api/v1/persistentvolumes", volume).json["metadata"]["finalizers"] == [
         "kubernetes.io/pv-protection"
     ]
-    wire.request("DELETE", "/api/v1/persistentvolumes/v")
+    wire.delete("/api/v1/persistentvolumes/v")
     assert "deletionTimestamp" in wire.get("/api/v1/persistentvolumes/v").json["metadata"]
 
 
 def test_a_claim_that_names_no_class_gets_the_default_one(wire: Wire) -> None:
     for name in ("b", "a"):
-        assert wire.post(CLASSES, storage_class(name)).status == 201
+        wire.create(CLASSES, storage_class(name))
     names = {
         item["metadata"]["name"]: item["metadata"]["creationTimestamp"] for item in wire.get(CLASSES).json["items"]
     }
@@ -62,17 +54,17 @@ def test_a_claim_that_names_no_class_gets_the_default_one(wire: Wire) -> None:
 
 
 def test_a_bound_claim_grows_where_its_class_allows_it(wire: Wire) -> None:
-    assert wire.post(CLASSES, storage_class("growing", allowVolumeExpansion=True)).status == 201
+    wire.create(CLASSES, storage_class("growing", allowVolumeExpansion=True))
     for name, allowed in (("growing", True), ("fixed", False)):
         wire.post(CLAIMS, claim(name, storageClassName=name, volumeName="v"))
         bound = wire.get(f"{CLAIMS}/{name}").json
         bound["status"] = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
-        bound = wire.request("PUT", f"{CLAIMS}/{name}/status", bound).json
+        bound = wire.put(f"{CLAIMS}/{name}/status", bound).json
         bound["spec"]["resources"]["requests"]["storage"] = "2Gi"
-        answer = wire.request("PUT", f"{CLAIMS}/{name}", bound)
+        answer = wire.put(f"{CLAIMS}/{name}", bound)
         assert answer.status == (200 if allowed else 403)
     assert (
-        answer.json["message"]
+        answer.message
         == 'persistentvolumeclaims "fixed" is forbidden: only dynamically provisioned pvc can be resized and the'
         " storageclass that provisions the pvc must support resize"
     )

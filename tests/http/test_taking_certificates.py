@@ -1,4 +1,4 @@
-"""Connections of those who are asked for certificates: what they are told, and that nothing of what they send is lost."""
+"""Connections that request client certificates: handshakes, data, and the verified peer."""
 
 from __future__ import annotations
 
@@ -33,12 +33,20 @@ def asking(folder: Path, users: Authority, *flags: str) -> tuple[ClientCertifica
 
 
 class Ends:
-    """A client and a server that have agreed, and between them what was sent."""
+    """A client and a server after their handshake, and the bytes between them."""
 
     def __init__(
         self, https: Https, shown: Path | None, first: bytes = b"", name: str | None = None, **client: Any
     ) -> None:
-        """`first`: sent together with the last of the client's handshake; `client`: see `a_client`."""
+        """Shake hands.
+
+        Args:
+            https: the server.
+            shown: the certificate of the client.
+            first: data that is sent with the last message of the client's handshake.
+            name: the server name.
+            client: see `a_client`.
+        """
         self.there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.client = a_client(shown, **client).wrap_bio(back, self.there, server_hostname=name)
         self.server: ClientCertificateConnection = https.context.wrap_bio(self.there, back, server_side=True)
@@ -50,7 +58,7 @@ class Ends:
 
 
 def a_client(shown: Path | None, *, curve: str = "", newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> ssl.SSLContext:
-    """`newest`: the version that it speaks at most."""
+    """Return the context of a client of at most the version `newest`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode, context.maximum_version = False, ssl.CERT_NONE, newest
     if curve:
@@ -69,7 +77,7 @@ def agrees(step: Callable[[], object]) -> bool:
 
 
 def received(server: ClientCertificateConnection) -> bytes:
-    """All that there is to read, as an event loop reads: as long as something is pending."""
+    """Read everything that is pending, as an event loop does."""
     found = b""
     try:
         while server.pending() or server._incoming.pending:
@@ -79,7 +87,7 @@ def received(server: ClientCertificateConnection) -> bytes:
     return found
 
 
-def test_what_comes_with_the_end_of_the_handshake_is_read(tmp_path: Path) -> None:
+def test_data_sent_with_the_end_of_the_handshake_is_read(tmp_path: Path) -> None:
     users = Authority(tmp_path, "users")
     _, https = asking(tmp_path, users)
     ends = Ends(https, users.client("alice"), b"GET / HTTP/1.1\r\n\r\n")
@@ -105,7 +113,7 @@ def test_large_bodies_and_answers_arrive_whole_and_a_connection_ends_in_order(tm
     ends.client.unwrap()
 
 
-def test_clients_are_told_the_names_of_the_authorities_that_count_now(tmp_path: Path) -> None:
+def test_clients_get_the_names_of_the_current_authorities(tmp_path: Path) -> None:
     users, others = Authority(tmp_path, "users"), Authority(tmp_path, "others")
     certificates, https = asking(tmp_path, users)
 
@@ -145,7 +153,7 @@ def test_a_certificate_that_ends_while_its_connection_is_open_counts_no_more(
     [(bytes.fromhex("a003020102"), bytes.fromhex("a003020105")), (b"alice", b"\xff\xfe\xff\xfe\xff")],
     ids=("version", "name"),
 )
-def test_a_certificate_that_cannot_be_read_names_nobody(tmp_path: Path, was: bytes, now: bytes) -> None:
+def test_an_unreadable_certificate_names_no_user(tmp_path: Path, was: bytes, now: bytes) -> None:
     users = Authority(tmp_path, "users")
     certificates, _ = asking(tmp_path, users)
     shown = x509.load_pem_x509_certificate(users.client("alice").read_bytes()).public_bytes(Encoding.DER)
@@ -177,7 +185,7 @@ def test_certificates_that_a_client_sends_along_are_shown_after_its_own(tmp_path
     assert shown == (own.public_bytes(Encoding.DER), along.public_bytes(Encoding.DER))
 
 
-def test_flags_on_tls_hold_for_those_who_are_asked(tmp_path: Path) -> None:
+def test_flags_on_tls_hold_for_connections_that_request_certificates(tmp_path: Path) -> None:
     users = Authority(tmp_path, "users")
     _, https = asking(tmp_path, users, "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256")
     ends = Ends(https, users.client("alice"))
@@ -241,7 +249,7 @@ def test_a_key_of_another_certificate_is_refused(tmp_path: Path) -> None:
         Https((certificate, key), read(["--tls"]).tls_options, certificates)
 
 
-def test_a_connection_is_never_one_from_before_of_which_the_chain_is_not_known(tmp_path: Path) -> None:
+def test_tls_sessions_are_not_resumed_because_their_chain_is_unknown(tmp_path: Path) -> None:
     users = Authority(tmp_path, "users")
     _, https = asking(tmp_path, users)
     context = a_client(users.client("alice"), newest=ssl.TLSVersion.TLSv1_2)

@@ -1,4 +1,4 @@
-"""What https may be spoken with: suites, versions and curves by the names and numbers of Go."""
+"""TLS flags: suites, versions and curves by the names and numbers of Go."""
 
 from __future__ import annotations
 
@@ -17,27 +17,24 @@ pytestmark = pytest.mark.integration
 
 
 def context(*flags: str) -> ssl.SSLContext:
-    """What a server with these flags speaks."""
+    """Return the context of a server with these flags."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     read(["--tls", *flags]).tls_options.restrict(made)
     return made
 
 
 def older(made: ssl.SSLContext) -> set[str]:
-    """The suites for versions before TLS 1.3; the others are always there."""
+    """Return the suites for versions before TLS 1.3; those of 1.3 are always enabled."""
     return {suite["name"] for suite in made.get_ciphers() if suite["protocol"] != "TLSv1.3"}
 
 
 def agreed(folder: Path, server: ssl.SSLContext, curve: str) -> bool:
-    """Whether a client with one curve comes to terms with the server."""
+    """Return whether a client with one curve can connect to the server."""
     server.load_cert_chain(*load_or_create_certificate(folder))
     client = ssl.create_default_context(cafile=str(folder / "tls.crt"))
     client.set_ecdh_curve(curve)
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ends = [
-        client.wrap_bio(back, there, server_hostname="localhost"),
-        server.wrap_bio(there, back, server_side=True),
-    ]
+    ends = [client.wrap_bio(back, there, server_hostname="localhost"), server.wrap_bio(there, back, server_side=True)]
     for _ in range(4):
         for end in ends:
             try:
@@ -56,11 +53,11 @@ def test_suites_go_by_gos_names_and_the_others_are_refused() -> None:
     assert made.minimum_version == ssl.TLSVersion.TLSv1_2
 
 
-def test_suites_of_the_newest_version_alone_leave_no_older_one() -> None:
+def test_suites_of_only_the_newest_version_exclude_older_versions() -> None:
     assert context("--tls-cipher-suites=TLS_AES_128_GCM_SHA256").minimum_version == ssl.TLSVersion.TLSv1_3
 
 
-def test_the_oldest_version_is_said() -> None:
+def test_the_oldest_version_is_a_flag() -> None:
     assert context().minimum_version == ssl.TLSVersion.TLSv1_2
     assert context("--tls-min-version=VersionTLS13").minimum_version == ssl.TLSVersion.TLSv1_3
 

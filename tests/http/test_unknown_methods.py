@@ -1,14 +1,14 @@
-"""Methods that no HTTP library knows."""
+"""HTTP methods that no library knows."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.server import Running, serve
+from tests.support.tokens import token_flag
 from tests.support.wire import Wire
 
 pytestmark = pytest.mark.integration
@@ -16,33 +16,21 @@ pytestmark = pytest.mark.integration
 PATHS = ["/api/v1/pods", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/a", "/version"]
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Running]:
-    with serve() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def wire(running: Running) -> Wire:
-    return running.wire()
-
-
 @pytest.mark.parametrize("path", PATHS)
-def test_a_method_that_nobody_knows_is_not_allowed(wire: Wire, path: str) -> None:
+def test_an_unknown_method_is_not_allowed(wire: Wire, path: str) -> None:
     answer = wire.request("FOO", path)
-    assert (answer.status, answer.json["reason"], answer.json["details"]) == (405, "MethodNotAllowed", {})
+    assert (answer.status, answer.reason, answer.json["details"]) == (405, "MethodNotAllowed", {})
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_who_sends_it_and_may_do_it_is_asked_first(tmp_path: Path, path: str) -> None:
-    tokens = tmp_path / "tokens.csv"
-    tokens.write_text('all,admin,1,"system:masters"\nnone,bob,2\n')
-    with serve(f"--token-auth-file={tokens}", "--authorization-mode=RBAC") as running:
+def test_authentication_and_authorization_come_first(tmp_path: Path, path: str) -> None:
+    tokens = token_flag(tmp_path, 'all,admin,1,"system:masters"\nnone,bob,2\n')
+    with serve(tokens, "--authorization-mode=RBAC") as running:
         assert running.wire("wrong").request("FOO", path).status == 401
         refused = running.wire("none").request("FOO", path)
         assert refused.status == 403
         verb = "" if path.count("/") > 2 else "foo"  # there is no such verb of a resource
-        assert f'User "bob" cannot {verb} ' in refused.json["message"]
+        assert f'User "bob" cannot {verb} ' in refused.message
         assert running.wire("all").request("FOO", path).status == 405
 
 

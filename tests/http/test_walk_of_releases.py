@@ -1,6 +1,4 @@
-"""One data directory under several releases and gates, up and down again: what only some of them know is kept by
-all.
-"""
+"""One data directory under several releases and gates: fields known only to some of them are kept."""
 
 from __future__ import annotations
 
@@ -41,74 +39,42 @@ PLURALS = {
 }
 
 
-def devices(*listed: Json) -> Json:
-    return {
-        "driver": "d.example.com",
-        "nodeName": "n",
-        "pool": POOL,
-        "devices": [{"name": f"d{index}", **device} for index, device in enumerate(listed)],
-    }
+def requests(request: Json) -> Json:
+    return {"devices": {"requests": [{"name": "r", **request}]}}
 
+
+def devices(*listed: Json) -> Json:
+    named = [{"name": f"d{index}", **device} for index, device in enumerate(listed)]
+    return {"driver": "d.example.com", "nodeName": "n", "pool": POOL, "devices": named}
+
+
+TOLERATIONS = [{"operator": "Exists"}]
+REQUEST = {"exactly": {**EXACTLY, "capacity": {"requests": {"m": "1Gi"}}, "tolerations": TOLERATIONS}}
+CLAIM = {
+    "requests": [{"name": "r", **REQUEST}],
+    "constraints": [{"distinctAttribute": "d.example.com/a"}],
+    "config": [{"opaque": {"driver": "d.example.com", "parameters": {"b": 1, "a": 2}}}],
+}
+LISTS = {
+    "attributes": {"a": {"ints": [1, 2]}},
+    "nodeAllocatableResourceMappings": {"cpu": {"allocationMultiplier": "2"}},
+}
+CAPACITY = {"m": {"value": "4Gi", "requestPolicy": {"default": "1Gi"}}}
+CONDITIONS = {"bindingConditions": ["Ready"], "bindingFailureConditions": ["Failed"], "bindsToNode": True}
 
 #: Written by 1.33 in v1beta1, the version it serves.
 OLD: list[tuple[str, str, Json]] = [
-    (
-        "ResourceClaim",
-        "old",
-        {"devices": {"requests": [{"name": "r", "deviceClassName": "c", "tolerations": [{"operator": "Exists"}]}]}},
-    ),
-    ("ResourceSlice", "old", {**devices({"basic": {"taints": [TAINT], "attributes": {"a": {"string": "x"}}}})}),
+    ("ResourceClaim", "old", requests({"deviceClassName": "c", "tolerations": TOLERATIONS})),
+    ("ResourceSlice", "old", devices({"basic": {"taints": [TAINT], "attributes": {"a": {"string": "x"}}}})),
     ("DeviceClass", "old", {"selectors": [{"cel": {"expression": "true"}}]}),
 ]
 #: Written by 1.36 in v1 (where there is one), with fields that 1.34 has no gate for, or has off.
 NEW: list[tuple[str, str, Json]] = [
-    (
-        "ResourceClaim",
-        "new",
-        {
-            "devices": {
-                "requests": [
-                    {
-                        "name": "r",
-                        "exactly": {
-                            **EXACTLY,
-                            "capacity": {"requests": {"m": "1Gi"}},
-                            "tolerations": [{"operator": "Exists"}],
-                        },
-                    }
-                ],
-                "constraints": [{"distinctAttribute": "d.example.com/a"}],
-                "config": [{"opaque": {"driver": "d.example.com", "parameters": {"b": 1, "a": 2}}}],
-            }
-        },
-    ),
-    (
-        "ResourceClaimTemplate",
-        "new",
-        {"spec": {"devices": {"requests": [{"name": "r", "firstAvailable": [{"name": "s", **EXACTLY}]}]}}},
-    ),
-    (
-        "ResourceSlice",
-        "lists",
-        devices(
-            {
-                "attributes": {"a": {"ints": [1, 2]}},
-                "nodeAllocatableResourceMappings": {"cpu": {"allocationMultiplier": "2"}},
-            }
-        ),
-    ),
-    (
-        "ResourceSlice",
-        "shared",
-        devices(
-            {"allowMultipleAllocations": True, "capacity": {"m": {"value": "4Gi", "requestPolicy": {"default": "1Gi"}}}}
-        ),
-    ),
-    (
-        "ResourceSlice",
-        "bound",
-        devices({"bindingConditions": ["Ready"], "bindingFailureConditions": ["Failed"], "bindsToNode": True}),
-    ),
+    ("ResourceClaim", "new", {"devices": CLAIM}),
+    ("ResourceClaimTemplate", "new", {"spec": requests({"firstAvailable": [{"name": "s", **EXACTLY}]})}),
+    ("ResourceSlice", "lists", devices(LISTS)),
+    ("ResourceSlice", "shared", devices({"allowMultipleAllocations": True, "capacity": CAPACITY})),
+    ("ResourceSlice", "bound", devices(CONDITIONS)),
     ("DeviceClass", "new", {"extendedResourceName": "example.com/gpu"}),
     ("DeviceTaintRule", "new", {"deviceSelector": {"driver": "d.example.com"}, "taint": TAINT}),
     ("ResourcePoolStatusRequest", "new", {"driver": "d.example.com", "limit": 100}),
@@ -132,12 +98,12 @@ def create(wire: Wire, objects: list[tuple[str, str, Json]], version: str = "") 
 
 
 def touch(wire: Wire, objects: list[tuple[str, str, Json]], label: str, version: str = "") -> None:
-    """Reads and writes back every object that is served: a new label, nothing else."""
+    """Read and write back every served object with one new label."""
     for kind, name, _ in objects:
         if kind not in ONLY_36:
             obj = ok(wire.get(path(kind, name, version)))
             obj["metadata"].setdefault("labels", {})[label] = "x"
-            ok(wire.request("PUT", path(kind, name, version), obj))
+            ok(wire.put(path(kind, name, version), obj))
 
 
 def specs(wire: Wire, objects: list[tuple[str, str, Json]]) -> list[Json]:
@@ -174,8 +140,8 @@ def test_nothing_is_lost_on_the_way_through_releases_and_gates(tmp_path: Path, b
         assert ok(wire.get(path("ResourceClaim", "new")))["metadata"]["labels"] == {"down": "x", "older": "x"}
 
 
-def test_a_manager_who_spoke_a_version_that_is_no_longer_served_is_forgotten_by_the_next_write(tmp_path: Path) -> None:
-    """Which fields a version has is known of served versions alone (k8s.io/apimachinery: "no corresponding type")."""
+def test_the_next_write_drops_a_manager_of_a_version_that_is_no_longer_served(tmp_path: Path) -> None:
+    """The fields of a version are known only while it is served (k8s.io/apimachinery: "no corresponding type")."""
     sent = {"metadata": {"name": "c", "labels": {"a": "b"}}, "spec": {"selectors": [{"cel": {"expression": "true"}}]}}
     with Child(tmp_path, "--storage=sqlite", "--runtime-config=api/all=true") as child:
         wire = child.wire()
@@ -190,11 +156,11 @@ def test_a_manager_who_spoke_a_version_that_is_no_longer_served_is_forgotten_by_
             "reading changes nothing"
         )
         read["metadata"]["labels"]["c"] = "d"
-        written = ok(wire.request("PUT", path("DeviceClass", "c", "v1beta1"), read))
+        written = ok(wire.put(path("DeviceClass", "c", "v1beta1"), read))
         assert [(entry["apiVersion"], entry["fieldsV1"]) for entry in written["metadata"]["managedFields"]] == [
             ("resource.k8s.io/v1beta1", {"f:metadata": {"f:labels": {"f:c": {}}}})
         ]
         kept = ok(wire.get(path("DeviceClass", "old", "v1beta1")))
-        assert ok(wire.request("PUT", path("DeviceClass", "old", "v1beta1"), kept))["metadata"] == kept["metadata"], (
+        assert ok(wire.put(path("DeviceClass", "old", "v1beta1"), kept))["metadata"] == kept["metadata"], (
             "it is still served"
         )

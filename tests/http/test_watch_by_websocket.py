@@ -27,7 +27,7 @@ def running() -> Iterator[Running]:
 
 
 class Socket:
-    """A connection that asks for a websocket; the key is that of RFC 6455, 1.3."""
+    """A connection that requests a websocket; the key is that of RFC 6455, 1.3."""
 
     def __init__(self, running: Running, path: str, headers: dict[str, str]) -> None:
         host, _, port = running.url.removeprefix("http://").partition(":")
@@ -44,7 +44,7 @@ class Socket:
         self.headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in heads)}
 
     def frame(self) -> tuple[int, bytes]:
-        """Kind and content of the next frame."""
+        """Read the next frame; return its kind and content."""
         first, size = self._file.read(2)
         if size == 126:
             size = int.from_bytes(self._file.read(2), "big")
@@ -64,7 +64,7 @@ class Socket:
         self._connection.close()
 
 
-def test_each_event_is_a_frame_of_text_and_the_end_is_told(running: Running) -> None:
+def test_each_event_is_a_text_frame_and_the_end_a_close_frame(running: Running) -> None:
     with Socket(running, PATH, {**ORIGIN, "Sec-WebSocket-Protocol": "p, q"}) as opened:
         assert (opened.status, opened.headers["upgrade"]) == (101, "websocket")
         assert opened.headers["sec-websocket-accept"] == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
@@ -99,7 +99,7 @@ def test_events_in_protobuf_are_binary_and_a_client_ends_the_watch(running: Runn
         ("/api/v1/namespaces/default/configmaps/a", ORIGIN, 200),
     ],
 )
-def test_what_cannot_be_one_is_answered_as_ever(
+def test_a_request_that_cannot_upgrade_is_answered_normally(
     running: Running, path: str, headers: dict[str, str], status: int
 ) -> None:
     with Socket(running, path, headers) as opened:

@@ -1,11 +1,11 @@
-"""Watches of clients in the server's process: its own objects instead of bytes, and otherwise what everybody gets."""
+"""Watches of clients in the server's process share its objects and equal other watches."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
-from typing import cast
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -28,7 +28,7 @@ OLDER = Kind("resource.k8s.io", "v1beta1", "resourceclaims", "ResourceClaim")
 
 
 class WithoutShortcut:
-    """The same transport, but for watches."""
+    """The same transport without its shortcut for watches."""
 
     def __init__(self, inside: InProcess) -> None:
         self.request, self.stream, self.close = inside.request, inside.stream, inside.close
@@ -41,7 +41,7 @@ def running() -> Iterator[Running]:
 
 
 def seen(running: Running, kind: Kind, *, shortcut: bool) -> list[tuple[str, Json]]:
-    """The events of a new watch until the claim is deleted."""
+    """Return the events of a new watch until the claim is deleted."""
 
     async def watch() -> list[tuple[str, Json]]:
         inside = InProcess(running.server.chain, ADMIN)
@@ -60,9 +60,8 @@ def seen(running: Running, kind: Kind, *, shortcut: bool) -> list[tuple[str, Jso
 def claim_that_came_and_went(running: Running) -> None:
     wire = running.wire()
     wire.post(CLAIMS, CLAIM)
-    wire.request("PATCH", f"{CLAIMS}/c", {"metadata": {"labels": {"a": "b"}}}, {
-        "Content-Type": "application/merge-patch+json"})  # fmt: skip
-    wire.request("DELETE", f"{CLAIMS}/c")
+    wire.patch(f"{CLAIMS}/c", {"metadata": {"labels": {"a": "b"}}})  # fmt: skip
+    wire.delete(f"{CLAIMS}/c")
 
 
 @pytest.mark.parametrize("kind", [RESOURCE_CLAIMS, OLDER], ids=["as stored", "in another version"])
@@ -79,7 +78,7 @@ def test_the_objects_are_those_of_the_server(running: Running) -> None:
     assert all(mine["metadata"] is theirs["metadata"] for (_, mine), (_, theirs) in zip(one, other, strict=True))
 
 
-def test_its_record_tells_as_many_bytes(running: Running) -> None:
+def test_its_record_counts_as_many_bytes(running: Running) -> None:
     claim_that_came_and_went(running)
     for shortcut in (True, False):
         seen(running, RESOURCE_CLAIMS, shortcut=shortcut)
@@ -94,13 +93,20 @@ REVISION = {"metadata": {"name": "c"}, "revision": 1, "data": {"spec": {"a": [1,
 
 
 async def followed(running: Running, kind: Kind, objects: Sequence[Json]) -> list[tuple[Json, Json, bool]]:
-    """Objects that are created under a watch inside: as it shows them, as a reader gets them, and whether their bytes
-    were decoded for that.
+    """Create objects under a watch inside.
+
+    Returns:
+        For each object its event, its body for other readers, and whether its bytes were decoded for the event.
     """
     store = running.server.registry.stores[kind.group, kind.plural]
-    cache, decoded = store.cache, []
+    cache, decoded = store.cache, list[bytes]()
     decode = cache._decode
-    cache._decode = lambda text: decoded.append(text) or decode(text)
+
+    def record(text: bytes) -> Any:
+        decoded.append(text)
+        return decode(text)
+
+    cache._decode = record
     client, found = Client(InProcess(running.server.chain, ADMIN), "inside"), []
     async with aclosing(client.watch(kind, resource_version=str(cache.revision))) as batches:
         first = asyncio.ensure_future(anext(batches))
@@ -125,7 +131,7 @@ async def followed(running: Running, kind: Kind, objects: Sequence[Json]) -> lis
     [(RESOURCE_CLAIMS, CLAIM, False), (REVISIONS, REVISION, True)],
     ids=["what was made is what reading gives", "something knows how it was written"],
 )
-def test_what_is_written_under_a_watch_inside_is_shown_as_everybody_reads_it(
+def test_a_write_under_a_watch_inside_is_shown_as_others_read_it(
     running: Running, kind: Kind, obj: Json, decoded: bool
 ) -> None:
     ((seen, made, was_decoded),) = running.call(lambda: followed(running, kind, [obj]))

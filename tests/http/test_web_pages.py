@@ -1,15 +1,15 @@
-"""What a web page in a browser on the same machine can do to a server whose access is open: nothing."""
+"""Web pages in a browser on the same machine cannot use a server with open access."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from apiserver.http.server.webpages import WebPages
+from tests.support.tokens import token_flag
 from tests.support.wire import Child, Wire
 
 pytestmark = pytest.mark.integration
@@ -20,14 +20,8 @@ BROWSER = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64)"}
 JSON = {"Content-Type": "application/json"}
 
 
-@pytest.fixture(scope="module")
-def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
-    with Child(tmp_path_factory.mktemp("pages")) as child:
-        yield child.wire()
-
-
 def status(wire: Wire, method: str, path: str, body: str = "", **headers: str) -> int:
-    """The status of a request that is sent with these header fields and no others (but its length)."""
+    """Return the status of a request with only these header fields and its length."""
     place = urlsplit(wire.url)
     assert place.hostname is not None
     fields = {"Host": place.netloc, "Content-Length": str(len(body)), "Connection": "close"}
@@ -134,10 +128,8 @@ def test_the_page_of_routes_needs_nothing_from_elsewhere(wire: Wire) -> None:
     assert wire.get("/openapi.json").json["paths"]["/-/reset"]
 
 
-def test_the_page_of_routes_is_for_whoever_may_use_them(tmp_path: Path) -> None:
-    tokens = tmp_path / "tokens.csv"
-    tokens.write_text('root,root,1,"system:masters"\n')
-    with Child(tmp_path / "data", f"--token-auth-file={tokens}", "--authorization-mode=RBAC") as child:
+def test_the_page_of_routes_needs_the_rights_to_them(tmp_path: Path) -> None:
+    with Child(tmp_path / "data", token_flag(tmp_path), "--authorization-mode=RBAC") as child:
         for path in ("/docs", "/openapi.json"):
             assert Wire(child.url, "").get(path).status in (401, 403)
             assert Wire(child.url, "root").get(path).status == 200

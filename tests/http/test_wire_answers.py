@@ -1,8 +1,7 @@
-"""What a client sees on the wire for one request: status, media type, text, in all the ways a request can be wrong."""
+"""Single requests on the wire: status, media type and text, also of invalid requests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
@@ -14,25 +13,18 @@ from tests.support.server import serve
 from tests.support.wire import Child, Wire
 
 pytestmark = pytest.mark.integration
+FLAGS = ("--runtime-config=api/all=true",)
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
-@pytest.fixture(scope="module")
-def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
-    with Child(tmp_path_factory.mktemp("answers"), "--runtime-config=api/all=true") as child:
-        yield child.wire()
-
-
 @pytest.mark.parametrize("path", ["/nope", "/apis/nope", "/apis/nope/v1", "/apis/nope/v1/things/a", "/debug/nope"])
 def test_a_path_outside_every_group_is_a_plain_404(wire: Wire, path: str) -> None:
     answer = wire.get(path)
-    assert (answer.status, answer.headers["content-type"], answer.text) == (
-        404,
-        "text/plain; charset=utf-8",
-        "404 page not found\n",
-    )
+    assert answer.status == 404
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    assert answer.text == "404 page not found\n"
 
 
 @pytest.mark.parametrize(
@@ -50,8 +42,8 @@ def test_a_path_outside_every_group_is_a_plain_404(wire: Wire, path: str) -> Non
 )
 def test_an_unknown_path_inside_a_group_is_a_status_404(wire: Wire, path: str) -> None:
     answer = wire.get(path)
-    assert (answer.status, answer.json["reason"], answer.json["details"]) == (404, "NotFound", {})
-    assert answer.json["message"] == "the server could not find the requested resource"
+    assert (answer.status, answer.reason, answer.json["details"]) == (404, "NotFound", {})
+    assert answer.message == "the server could not find the requested resource"
 
 
 @pytest.mark.parametrize(
@@ -70,8 +62,8 @@ def test_an_unknown_path_inside_a_group_is_a_status_404(wire: Wire, path: str) -
 )
 def test_a_method_that_a_path_does_not_know_is_a_status_405(wire: Wire, method: str, path: str) -> None:
     answer = wire.request(method, path, {} if method in ("PUT", "POST", "PATCH") else None)
-    assert (answer.status, answer.json["reason"]) == (405, "MethodNotAllowed")
-    assert answer.json["message"] == "the server does not allow this method on the requested resource"
+    assert answer.failure == (405, "MethodNotAllowed")
+    assert answer.message == "the server does not allow this method on the requested resource"
 
 
 def test_a_trailing_slash_changes_nothing(wire: Wire) -> None:
@@ -82,11 +74,9 @@ def test_a_trailing_slash_changes_nothing(wire: Wire) -> None:
 def test_a_body_over_three_mebibytes_is_refused_and_one_below_is_read(wire: Wire) -> None:
     whole = b'{"metadata":{"name":"big"},"data":{"k":"' + b"x" * 3 * 1024 * 1024 + b'"}}'
     large = wire.request("POST", "/api/v1/namespaces/default/configmaps", whole, {"Content-Type": "application/json"})
-    assert (large.status, large.json["reason"], large.json["message"]) == (
-        413,
-        "RequestEntityTooLarge",
-        "Request entity too large: limit is 3145728",
-    )
+    assert large.status == 413
+    assert large.reason == "RequestEntityTooLarge"
+    assert large.message == "Request entity too large: limit is 3145728"
     below = wire.request(
         "POST",
         "/api/v1/namespaces/default/configmaps",
@@ -117,32 +107,28 @@ def test_an_answer_comes_in_the_first_form_that_can_be_given(wire: Wire) -> None
         ),
     ):
         answer = wire.get(path, Accept=accept)
-        assert (answer.status, answer.headers["content-type"], answer.body[: len(start)]) == (
-            200,
-            content_type,
-            start,
-        ), accept
+        assert answer.status == 200, accept
+        assert answer.headers["content-type"] == content_type, accept
+        assert answer.body[: len(start)] == start, accept
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/cbor", "application/json;as=Table;v=v2;g=meta.k8s.io"])
-def test_a_form_that_cannot_be_given_is_a_406_in_json(wire: Wire, accept: str) -> None:
+def test_an_unsupported_form_is_a_406_in_json(wire: Wire, accept: str) -> None:
     answer = wire.get("/api/v1/namespaces", Accept=accept)
-    assert (answer.status, answer.headers["content-type"], answer.json["reason"]) == (
-        406,
-        "application/json",
-        "NotAcceptable",
-    )
+    assert answer.status == 406
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.reason == "NotAcceptable"
 
 
-def test_an_error_ignores_the_table_that_was_asked_for(wire: Wire) -> None:
+def test_an_error_is_never_a_table(wire: Wire) -> None:
     answer = wire.get(f"{CLAIMS}/missing", Accept=TABLE)
-    assert (answer.status, answer.json["kind"], answer.json["reason"]) == (404, "Status", "NotFound")
+    assert (answer.status, answer.json["kind"], answer.reason) == (404, "Status", "NotFound")
 
 
 def test_a_body_in_an_unknown_form_is_refused_by_naming_what_is_read(wire: Wire) -> None:
     answer = wire.request("POST", CLAIMS, b"\xd9\xd9\xf7", {"Content-Type": "application/cbor"})
-    assert (answer.status, answer.json["reason"]) == (415, "UnsupportedMediaType")
-    assert "application/json" in answer.json["message"]
+    assert answer.failure == (415, "UnsupportedMediaType")
+    assert "application/json" in answer.message
 
 
 def test_yaml_goes_in_and_out(wire: Wire) -> None:
@@ -211,19 +197,19 @@ def test_unknown_fields_warn_once_each(wire: Wire) -> None:
 def test_an_encoded_slash_stays_inside_its_segment(wire: Wire) -> None:
     answer = wire.get("/api/v1/namespaces/default/configmaps/a%2Fb")
     assert answer.status in (400, 404)
-    assert "a/b" in answer.json["message"]
+    assert "a/b" in answer.message
 
 
-def test_a_container_that_does_not_run_has_no_log_and_the_error_says_why(wire: Wire) -> None:
+def test_a_container_that_does_not_run_has_no_log_and_the_error_has_the_reason(wire: Wire) -> None:
     wire.post("/api/v1/nodes", {"metadata": {"name": "n1"}})
     pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}}
-    assert wire.post("/api/v1/namespaces/default/pods", pod).status == 201
+    wire.create("/api/v1/namespaces/default/pods", pod)
     for what in ("log", "exec?command=ls", "attach", "portforward", "proxy"):
         answer = wire.get(f"/api/v1/namespaces/default/pods/p/{what}")
-        assert (answer.status, answer.json["reason"]) == (501, "NotImplemented"), what
-        assert "kubedra" in answer.json["message"]
+        assert answer.failure == (501, "NotImplemented"), what
+        assert "kubedra" in answer.message
     missing = wire.get("/api/v1/namespaces/default/pods/missing/log")
-    assert (missing.status, missing.json["reason"]) == (404, "NotFound")
+    assert missing.failure == (404, "NotFound")
 
 
 def test_head_has_the_length_and_no_body(wire: Wire) -> None:
@@ -249,18 +235,11 @@ def test_a_directory_keeps_nothing_in_memory_mode(tmp_path: Path) -> None:
     assert not list((tmp_path / "data").glob("*.db*"))
 
 
-def test_answers_tell_browsers_to_use_https_where_a_flag_says_so() -> None:
+def test_a_flag_adds_the_header_for_https_only_access() -> None:
     with serve("--strict-transport-security-directives=max-age=31536000,includeSubDomains") as running:
         wire = running.wire()
-        for path in (
-            "/",
-            "/healthz",
-            "/api/v1",
-            "/api/v1/namespaces",
-            "/api/v1/namespaces/default",
-            "/nope",
-            "/api/v1/a",
-        ):
+        paths = "/ /healthz /api/v1 /api/v1/namespaces /api/v1/namespaces/default /nope /api/v1/a"
+        for path in paths.split():
             assert wire.get(path).headers["strict-transport-security"] == "max-age=31536000; includeSubDomains"
     for wrong in ("max-age", "max-age=1=2", "preload,", "always"):
         with pytest.raises(SettingsError, match="allowed are max-age=SECONDS, includeSubDomains and preload"):
@@ -268,12 +247,9 @@ def test_answers_tell_browsers_to_use_https_where_a_flag_says_so() -> None:
 
 
 def test_the_way_to_a_node_leads_nowhere(wire: Wire) -> None:
-    assert wire.get("/api/v1/nodes/none/proxy/metrics").json["message"] == 'nodes "none" not found'
-    assert wire.get("/api/v1/nodes/a:b:c:d/proxy").json["message"] == 'invalid node request "a:b:c:d"'
-    assert wire.post("/api/v1/nodes", {"metadata": {"name": "there"}}).status == 201
+    assert wire.get("/api/v1/nodes/none/proxy/metrics").message == 'nodes "none" not found'
+    assert wire.get("/api/v1/nodes/a:b:c:d/proxy").message == 'invalid node request "a:b:c:d"'
+    wire.create("/api/v1/nodes", {"metadata": {"name": "there"}})
     answer = wire.get("/api/v1/nodes/https:there:10250/proxy/")
-    assert (answer.status, answer.json["message"]) == (
-        501,
-        "kubedra emulates nodes: no kubelet listens on node there",
-    )
+    assert answer.refusal == (501, "kubedra emulates nodes: no kubelet listens on node there")
     assert "nodes/proxy" in {each["name"] for each in wire.get("/api/v1").json["resources"]}

@@ -1,4 +1,4 @@
-"""What a connection may keep of a client's, and for how long."""
+"""Limits of a connection: buffered bodies, slow requests, and headers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def creation(name: str, size: int) -> bytes:
 
 
 class Watched(Protocol):
-    """Notes how much of bodies it has kept at most, while answers were owed."""
+    """A protocol that records the most bytes of bodies that it held while answers were due."""
 
     most = 0
 
@@ -54,7 +54,7 @@ class Watched(Protocol):
 
 def watched(server: Server) -> Web:
     web = Web(server.front)
-    web.config.http = Watched  # type: ignore[assignment]
+    web.config.http = Watched
     return web
 
 
@@ -67,7 +67,7 @@ def test_bodies_behind_a_watch_wait_in_the_network_and_are_answered_when_it_ends
     Watched.most = 0
     with serve(wire=watched) as server, connect(server.wire()) as connection:
         requests = [WATCH, *(creation(f"m{number}", 400_000) for number in range(20)), BYE]
-        sender = Thread(target=lambda: [connection.sendall(each) for each in requests])
+        sender = Thread(target=connection.sendall, args=(b"".join(requests),))
         sender.start()
         answer = read_all(connection)
         sender.join()
@@ -81,7 +81,7 @@ def test_bodies_behind_a_watch_wait_in_the_network_and_are_answered_when_it_ends
     ids=["head", "body"],
 )
 def test_a_request_that_trickles_is_given_up(begun: bytes, answer: bytes) -> None:
-    """Silence is not needed: each byte may come in time, and the whole must."""
+    """Each byte may come in time, but the whole request must."""
     with serve(wire=hasty) as server, connect(server.wire()) as connection:
         connection.sendall(begun)
         connection.settimeout(0.02)
@@ -112,7 +112,7 @@ def test_a_request_that_begins_behind_a_watch_has_its_time_when_its_turn_comes()
 
 
 def test_a_header_that_is_repeated_is_one_header() -> None:
-    """However often: joined once, at the end of the head."""
+    """The values are joined once, at the end of the head."""
     with serve() as server:
         fields = "".join(f"Accept: text/x{number}\r\n" for number in range(30_000))
         with connect(server.wire()) as connection:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +14,14 @@ from tests.support.server import serve
 from tests.support.wire import Child, Wire
 
 pytestmark = pytest.mark.integration
+FLAGS = ("--runtime-config=api/all=true",)
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 KUBECTL = f"{AGGREGATED},application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 
 
-@pytest.fixture(scope="module")
-def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
-    with Child(tmp_path_factory.mktemp("documents"), "--runtime-config=api/all=true") as child:
-        yield child.wire()
-
-
 def legacy(wire: Wire) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """Every resource and subresource by (group, version, name), from the documents of each version."""
+    """Return every resource and subresource by (group, version, name), from the documents of each version."""
     roots = [("", version, f"/api/{version}") for version in wire.get("/api").json["versions"]]
     for group in wire.get("/apis").json["groups"]:
         roots += [
@@ -40,8 +34,8 @@ def legacy(wire: Wire) -> dict[tuple[str, str, str], dict[str, Any]]:
     }
 
 
-def test_both_forms_of_discovery_say_the_same(wire: Wire) -> None:
-    """What a client learns from one document it learns from the many."""
+def test_both_forms_of_discovery_agree(wire: Wire) -> None:
+    """The aggregated document has the same content as the many documents."""
     found = {}
     for root in ("/api", "/apis"):
         answer = wire.get(root, Accept=KUBECTL)
@@ -65,7 +59,7 @@ def test_both_forms_of_discovery_say_the_same(wire: Wire) -> None:
 
 
 def test_discovery_is_true(wire: Wire) -> None:
-    """Every resource that may be listed answers a list of its kind."""
+    """Every listable resource answers a list of its kind."""
     listable = [(key, entry) for key, entry in legacy(wire).items() if "list" in entry["verbs"]]
     assert len(listable) > 10
     for (group, version, plural), entry in listable:
@@ -88,12 +82,10 @@ def test_an_unknown_aggregated_version_is_a_406_unless_json_will_do(wire: Wire) 
 
 def test_the_version_is_that_of_the_release_that_is_emulated(wire: Wire) -> None:
     version = wire.get("/version").json
-    assert (version["major"], version["minor"], version["emulationMinor"], version["minCompatibilityMinor"]) == (
-        "1",
-        "36",
-        "36",
-        "35",
-    )
+    assert version["major"] == "1"
+    assert version["minor"] == "36"
+    assert version["emulationMinor"] == "36"
+    assert version["minCompatibilityMinor"] == "35"
     assert version["gitVersion"].startswith("v1.36.")
     posted = wire.post("/version", {})
     assert (posted.status, posted.headers["content-type"]) == (405, "application/json")
@@ -159,10 +151,9 @@ def test_metrics_count_requests_objects_and_gates(wire: Wire) -> None:
     assert requests("POST", "resource", 201) == counted + 1
     wire.get(maps)
     wire.get("/api/v1/configmaps", user_agent="kube-scheduler/v1.36.2")
-    wire.request("DELETE", f"{maps}?dryRun=All&labelSelector=a%3Db")
+    wire.delete(f"{maps}?dryRun=All&labelSelector=a%3Db")
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "counted"}}
-    applied = {"Content-Type": "application/apply-patch+yaml"}
-    wire.request("PATCH", f"{maps}/counted?fieldManager=a", body, applied)
+    wire.patch(f"{maps}/counted?fieldManager=a", body, "apply")
     assert min(
         requests("LIST", "namespace", 200), requests("LIST", "cluster", 200, client="kube-scheduler"),
         requests("DELETE", "namespace", 200, "All"), requests("APPLY", "resource", 200),
@@ -202,7 +193,7 @@ def test_the_list_of_our_own_paths_is_that_of_their_document(wire: Wire) -> None
     assert set(listed) == {"/docs", "/openapi.json", *document["paths"]}
 
 
-def test_a_reset_leaves_the_built_in_objects_alone(wire: Wire) -> None:
+def test_a_reset_keeps_the_built_in_objects(wire: Wire) -> None:
     wire.create_config_map("gone")
     before = {
         item["metadata"]["name"]: item["metadata"]["uid"] for item in wire.get("/api/v1/namespaces").json["items"]
@@ -219,15 +210,15 @@ def test_a_reset_deletes_objects_whose_names_begin_like_built_in_ones(wire: Wire
     namespaces, services = "/api/v1/namespaces", "/apis/apiregistration.k8s.io/v1/apiservices"
     spec = {"group": "down.example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}
     outside = {"service": {"namespace": "default", "name": "none"}, "insecureSkipTLSVerify": True}
-    assert wire.post(namespaces, {"metadata": {"name": "default-2"}}).status == 201
+    wire.create(namespaces, {"metadata": {"name": "default-2"}})
     own = {"metadata": {"name": "v1.down.example.com"}, "spec": spec | outside}
-    assert wire.post(services, own).status == 201
+    wire.create(services, own)
     assert wire.post("/-/reset", None).status == 200
     assert wire.get(f"{namespaces}/default-2").status == 404
     assert wire.get(f"{services}/v1.down.example.com").status == 404
 
 
-def test_what_is_ours_is_described_by_its_own_document(wire: Wire) -> None:
+def test_our_own_paths_are_described_by_their_own_document(wire: Wire) -> None:
     assert wire.get("/docs").headers["content-type"].startswith("text/html")
     document = wire.get("/openapi.json").json
     assert all(path.startswith("/-/") for path in document["paths"])
@@ -235,7 +226,7 @@ def test_what_is_ours_is_described_by_its_own_document(wire: Wire) -> None:
     assert wire.get("/-/nope").status == 404
 
 
-def test_what_this_server_is(wire: Wire) -> None:
+def test_the_info_of_this_server(wire: Wire) -> None:
     info = wire.get("/-/info").json
     assert (info["emulates"], info["objects"]["namespaces"]) == ("1.36", 4)
 
@@ -253,7 +244,7 @@ def test_an_older_release_serves_what_it_had(
             assert answer.text == "404 page not found\n"
 
 
-def test_what_clients_make_up_is_counted_without_names_of_its_own(wire: Wire) -> None:
+def test_invented_paths_and_methods_are_counted_without_new_labels(wire: Wire) -> None:
     def samples() -> int:
         return wire.get("/metrics").text.count("apiserver_request_")
 
@@ -270,7 +261,7 @@ def test_what_clients_make_up_is_counted_without_names_of_its_own(wire: Wire) ->
     assert samples() == before
 
 
-def test_statusz_and_flagz_are_texts_for_people_and_kinds_for_whoever_asks_for_them(wire: Wire) -> None:
+def test_statusz_and_flagz_are_texts_by_default_and_objects_on_request(wire: Wire) -> None:
     text = wire.get("/statusz").text
     assert "\napiserver statusz\nWarning: This endpoint is not meant to be machine parseable" in text
     assert "Emulation version: 1.36" in text

@@ -1,14 +1,10 @@
-"""Media types on the wire: what upstream's router says before any handler looks, and what handlers say of forms that
-cannot be given.
-"""
+"""Media types on the wire: refusals of upstream's router, and refusals of handlers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.support.wire import Child, Wire
+from tests.support.wire import Wire
 
 pytestmark = pytest.mark.integration
 
@@ -19,20 +15,12 @@ PARTIAL = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
-@pytest.fixture(scope="module")
-def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
-    with Child(tmp_path_factory.mktemp("media")) as child:
-        yield child.wire()
-
-
 @pytest.mark.parametrize("accept", ["text/html", "application/*", "text/*", "APPLICATION/JSON", "application/cbor"])
-def test_an_answer_that_nobody_makes_is_refused_by_the_router_with_all_that_the_route_produces(
-    wire: Wire, accept: str
-) -> None:
+def test_the_router_refuses_an_unknown_accept_with_the_forms_of_the_route(wire: Wire, accept: str) -> None:
     one, many = wire.get(f"{MAPS}/absent", Accept=accept), wire.get(MAPS, Accept=accept)
-    assert (one.status, one.json["reason"], one.json["details"]) == (406, "NotAcceptable", {})
-    assert one.json["message"] == f"406: Not Acceptable\n\nAvailable representations: {KNOWN}"
-    assert many.json["message"] == f"406: Not Acceptable\n\nAvailable representations: {KNOWN}{STREAMS}"
+    assert (one.status, one.reason, one.json["details"]) == (406, "NotAcceptable", {})
+    assert one.message == f"406: Not Acceptable\n\nAvailable representations: {KNOWN}"
+    assert many.message == f"406: Not Acceptable\n\nAvailable representations: {KNOWN}{STREAMS}"
 
 
 def test_one_known_alternative_passes_the_router(wire: Wire) -> None:
@@ -40,11 +28,9 @@ def test_one_known_alternative_passes_the_router(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "text/plain", "application/Merge-Patch+json"])
-def test_a_patch_of_no_patch_type_is_refused_by_the_router_before_its_object_is_looked_for(
-    wire: Wire, content_type: str
-) -> None:
+def test_the_router_refuses_an_unknown_patch_type_before_the_object_is_read(wire: Wire, content_type: str) -> None:
     answer = wire.request("PATCH", f"{MAPS}/absent", b"{}", {"Content-Type": content_type})
-    assert (answer.status, answer.json["message"], answer.json["details"]) == (415, "415: Unsupported Media Type", {})
+    assert (answer.status, answer.message, answer.json["details"]) == (415, "415: Unsupported Media Type", {})
 
 
 def test_metadata_of_one_object_is_no_form_of_a_list_nor_the_other_way_round(wire: Wire) -> None:
@@ -53,11 +39,11 @@ def test_metadata_of_one_object_is_no_form_of_a_list_nor_the_other_way_round(wir
     of_one = wire.get(f"{MAPS}/formed", Accept=PARTIAL.replace("Metadata", "MetadataList"))
     assert (of_list.status, of_one.status) == (406, 406)
     assert (
-        of_list.json["message"]
+        of_list.message
         == "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)"
     )
     assert (
-        of_one.json["message"]
+        of_one.message
         == "you requested PartialObjectMetadataList, but the requested object is not a list (*core.ConfigMap)"
     )
 
@@ -67,10 +53,10 @@ def test_an_empty_list_of_metadata_has_no_items(wire: Wire) -> None:
     assert answer.json["items"] is None
 
 
-def test_what_rows_of_a_table_show_is_one_of_three(wire: Wire) -> None:
+def test_include_object_is_one_of_three_values(wire: Wire) -> None:
     answer = wire.get(f"{MAPS}?includeObject=nope", Accept=TABLE)
     wrong = "includeObject: Invalid value: \"nope\": must be 'Metadata', 'Object', 'None', or empty"
-    assert (answer.status, answer.json["message"]) == (400, f"Unable to convert to Table as requested: {wrong}")
+    assert answer.refusal == (400, f"Unable to convert to Table as requested: {wrong}")
     assert wire.get(f"{MAPS}?includeObject=nope").status == 200
 
 
@@ -82,7 +68,7 @@ def test_a_patched_document_without_apiversion_is_the_hubs_own_type_which_has_no
     patch = b'{"apiVersion":null}' if "merge" in content_type else b'[{"op":"remove","path":"/apiVersion"}]'
     name = f"bare-{content_type[12]}"
     answer = wire.request("PATCH", f"{MAPS}/{name}", patch, {"Content-Type": content_type})
-    assert (answer.status, answer.json["message"]) == (
+    assert answer.refusal == (
         400,
         f"the name of the object ({name} based on URL) was undeterminable: name must be provided",
     )
@@ -93,46 +79,35 @@ def test_a_patched_document_without_apiversion_is_the_hubs_own_type_which_has_no
 
 def test_a_body_of_any_kind_but_deleteoptions_deletes_nothing(wire: Wire) -> None:
     wire.create_config_map("kept")
-    refused = wire.request("DELETE", f"{MAPS}/kept", {"kind": "Pod", "apiVersion": "v1"})
+    refused = wire.delete(f"{MAPS}/kept", {"kind": "Pod", "apiVersion": "v1"})
     scheme = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
-    assert (refused.status, refused.json["message"]) == (
-        400,
-        f'no kind "Pod" is registered for version "v1" in scheme "{scheme}"',
-    )
-    assert wire.request("DELETE", f"{MAPS}/kept", {"kind": "DeleteOptions", "apiVersion": "nope.io/v1"}).status == 200
+    assert refused.refusal == (400, f'no kind "Pod" is registered for version "v1" in scheme "{scheme}"')
+    assert wire.delete(f"{MAPS}/kept", {"kind": "DeleteOptions", "apiVersion": "nope.io/v1"}).status == 200
 
 
 def test_a_dry_run_keeps_what_only_storing_takes(wire: Wire) -> None:
     made = wire.post(f"{MAPS}?dryRun=All", {"metadata": {"name": "dry", "resourceVersion": "5"}})
     assert (made.status, made.json["metadata"]["resourceVersion"]) == (201, "5")
     stored = wire.post(MAPS, {"metadata": {"name": "dry", "resourceVersion": "5"}})
-    assert (stored.status, stored.json["message"]) == (
-        500,
-        "resourceVersion should not be set on objects to be created",
-    )
+    assert stored.refusal == (500, "resourceVersion should not be set on objects to be created")
     wire.create_config_map("linked")
-    merge = {"Content-Type": "application/merge-patch+json"}
     for query, shown in (("?dryRun=All", "x"), ("", None)):
-        patched = wire.request("PATCH", f"{MAPS}/linked{query}", b'{"metadata":{"selfLink":"x"}}', merge)
+        patched = wire.patch(f"{MAPS}/linked{query}", b'{"metadata":{"selfLink":"x"}}')
         assert patched.json["metadata"].get("selfLink") == shown
 
 
 def test_version_zero_in_a_patch_is_none(wire: Wire) -> None:
     wire.create_config_map("zero")
-    merge = {"Content-Type": "application/merge-patch+json"}
-    assert (
-        wire.request("PATCH", f"{MAPS}/zero", b'{"metadata":{"resourceVersion":"0","labels":{"a":"b"}}}', merge).status
-        == 200
-    )
+    assert wire.patch(f"{MAPS}/zero", b'{"metadata":{"resourceVersion":"0","labels":{"a":"b"}}}').status == 200
 
 
-def test_a_kind_that_is_not_the_one_asked_for_is_told(wire: Wire) -> None:
-    """Lists, and what every version knows besides its kinds."""
+def test_an_unexpected_kind_is_named(wire: Wire) -> None:
+    """These are lists, and the kinds that every version has besides its own."""
     for kind in ("List", "ConfigMapList", "Status", "DeleteOptions", "WatchEvent", "ListOptions"):
         answer = wire.post(MAPS, {"apiVersion": "v1", "kind": kind, "items": []})
         assert answer.status == 400
         conversion = f"converting (v1.{kind}) to (core.ConfigMap): unknown conversion"
-        assert answer.json["message"] == f'{kind} in version "v1" cannot be handled as a ConfigMap: {conversion}'
+        assert answer.message == f'{kind} in version "v1" cannot be handled as a ConfigMap: {conversion}'
     scheme = 'scheme "pkg/api/legacyscheme/scheme.go:30"'
     for version, kind, conversion in (
         ("v1", "DeleteOptions", "converting (v1.DeleteOptions) to (apps.Deployment): unknown conversion"),
@@ -143,25 +118,25 @@ def test_a_kind_that_is_not_the_one_asked_for_is_told(wire: Wire) -> None:
         body = {"apiVersion": f"apps/{version}", "kind": kind}
         answer = wire.post("/apis/apps/v1/namespaces/default/deployments", body)
         wrong = f'{kind} in version "{version}" cannot be handled as a Deployment: {conversion}'
-        assert answer.json["message"] == wrong
+        assert answer.message == wrong
 
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
-def test_what_is_never_stored_makes_no_tables(wire: Wire) -> None:
+def test_resources_that_are_not_stored_have_no_tables(wire: Wire) -> None:
     answer = wire.post(REVIEWS, {"spec": {}}, Accept=TABLE)
-    assert (answer.status, answer.json["message"]) == (406, f"only the following media types are accepted: {KNOWN}")
+    assert answer.refusal == (406, f"only the following media types are accepted: {KNOWN}")
 
 
 def test_documents_of_versions_pass_the_router_and_those_of_groups_take_any_method(wire: Wire) -> None:
     refused = wire.get("/apis/resource.k8s.io/v1", Accept="text/html")
-    assert refused.json["message"] == f"406: Not Acceptable\n\nAvailable representations: {KNOWN}"
+    assert refused.message == f"406: Not Acceptable\n\nAvailable representations: {KNOWN}"
     assert [
         wire.request("POST", path).status
         for path in ("/apis", "/apis/resource.k8s.io", "/api", "/apis/resource.k8s.io/v1")
     ] == [200, 200, 405, 405]
-    assert wire.request("POST", "/version").json["reason"] == "MethodNotAllowed"
+    assert wire.request("POST", "/version").reason == "MethodNotAllowed"
 
 
 def test_a_value_that_occurs_twice_is_written_twice_in_yaml(wire: Wire) -> None:
@@ -179,9 +154,7 @@ def test_an_object_with_a_nameless_item_has_no_managers_and_cannot_be_applied_to
     made = wire.post(accounts, {"metadata": {"name": "nameless"}, "secrets": [{"kind": "Secret"}]})
     assert (made.status, "managedFields" in made.json["metadata"]) == (201, False)
     body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "nameless", "labels": {"a": "b"}}}
-    applied = wire.request(
-        "PATCH", f"{accounts}/nameless?fieldManager=m", body, {"Content-Type": "application/apply-patch+yaml"}
-    )
+    applied = wire.patch(f"{accounts}/nameless?fieldManager=m", body, "apply")
     failed = (
         "failed to create manager for existing fields: failed to convert new object (default/nameless; /v1,"
         " Kind=ServiceAccount) to smd typed"
@@ -190,4 +163,4 @@ def test_an_object_with_a_nameless_item_has_no_managers_and_cannot_be_applied_to
         'element 0: associative list with keys has an element that omits all key fields ["name"] (and doesn\'t have'
         " default values for any key fields)"
     )
-    assert (applied.status, applied.json["message"]) == (500, f"{failed}: .secrets: {wrong}")
+    assert applied.refusal == (500, f"{failed}: .secrets: {wrong}")

@@ -1,26 +1,18 @@
-"""Pods through their subresources: what a resize may change, what an eviction and a binding may ask for."""
+"""Subresources of pods: resize, eviction and binding."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from apiserver.api.objects import Json
-from tests.support.wire import Answer, Child, Wire
+from tests.support.wire import Answer, Wire
 
 pytestmark = pytest.mark.integration
 
 PODS = "/api/v1/namespaces/default/pods"
-STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 ONLY = "spec: Forbidden: only cpu and memory resources are mutable"
-
-
-@pytest.fixture(scope="module")
-def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
-    with Child(tmp_path_factory.mktemp("pods")) as child:
-        yield child.wire()
 
 
 def made(wire: Wire, name: str, resources: Json | None = None, **spec: Any) -> str:
@@ -35,7 +27,7 @@ def made(wire: Wire, name: str, resources: Json | None = None, **spec: Any) -> s
 
 def resized(wire: Wire, pod: str, container: Json | None = None, **spec: Any) -> Answer:
     body: Json = {"spec": spec or {"containers": [{"name": "c", "resources": container}]}}
-    return wire.request("PATCH", f"{pod}/resize", body, STRATEGIC)
+    return wire.patch(f"{pod}/resize", body, "strategic")
 
 
 def wrong(answer: Answer) -> list[str]:
@@ -72,7 +64,7 @@ def test_a_resize_keeps_the_class_of_service_and_removes_nothing(wire: Wire) -> 
     assert wrong(resized(wire, pod, {"requests": {"memory": None}, "limits": {"memory": None}})) == [changed, *gone]
 
 
-def test_containers_stay_who_they_are(wire: Wire) -> None:
+def test_a_resize_does_not_replace_containers(wire: Wire) -> None:
     pod = made(wire, "same", {"requests": {"cpu": "1"}})
     assert "spec.containers: Forbidden: containers may not be added or removed on resize" in wrong(
         resized(wire, pod, containers=[{"name": "d", "image": "i"}])
@@ -85,11 +77,9 @@ def test_a_whole_pods_resources_can_be_changed_but_not_removed(wire: Wire) -> No
         "metadata": {"name": "whole"},
         "spec": {"containers": [{"name": "c", "image": "i:1"}], "resources": {"requests": {"cpu": "1"}}},
     }
-    assert wire.post(PODS, body).status == 201
+    wire.create(PODS, body)
     assert resized(wire, pod, resources={"requests": {"cpu": "2"}}).status == 200
-    refused = wire.request(
-        "PATCH", f"{pod}/resize", {"spec": {"resources": None}}, {"Content-Type": "application/merge-patch+json"}
-    )
+    refused = wire.patch(f"{pod}/resize", {"spec": {"resources": None}})
     assert "spec.resources: Forbidden: pod-level resources cannot be removed" in wrong(refused)
 
 
@@ -98,13 +88,10 @@ def test_no_windows_pod_is_resized(wire: Wire) -> None:
     assert wrong(resized(wire, pod, {"requests": {"cpu": "2"}})) == ["[]: Forbidden: windows pods cannot be resized"]
 
 
-def test_what_changed_of_an_ephemeral_container_is_shown(wire: Wire) -> None:
+def test_a_refused_change_of_an_ephemeral_container_is_shown_as_a_diff(wire: Wire) -> None:
     pod = f"{made(wire, 'debugged')}/ephemeralcontainers"
-    assert (
-        wire.request("PATCH", pod, {"spec": {"ephemeralContainers": [{"name": "e", "image": "x"}]}}, STRATEGIC).status
-        == 200
-    )
-    answer = wire.request("PATCH", pod, {"spec": {"ephemeralContainers": [{"name": "e", "image": "y"}]}}, STRATEGIC)
+    assert wire.patch(pod, {"spec": {"ephemeralContainers": [{"name": "e", "image": "x"}]}}, "strategic").status == 200
+    answer = wire.patch(pod, {"spec": {"ephemeralContainers": [{"name": "e", "image": "y"}]}}, "strategic")
     assert '- "Image": "x",\n+ "Image": "y",\n' in wrong(answer)[0]
 
 
@@ -117,35 +104,30 @@ def evicted(wire: Wire, pod: str, query: str = "", **options: Any) -> Answer:
 
 def test_an_eviction_is_judged_as_the_deletion_that_it_is(wire: Wire) -> None:
     pod = made(wire, "evicted")
-    assert (
-        evicted(wire, pod, propagationPolicy="X")
-        .json["message"]
-        .startswith('DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value')
+    assert evicted(wire, pod, propagationPolicy="X").message.startswith(
+        'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value'
     )
     mixed = evicted(wire, pod, "?dryRun=All", dryRun=["x"])
-    assert (mixed.status, mixed.json["message"]) == (
-        500,
-        "Non-matching dry-run options in request and content: [All] and [x]",
-    )
+    assert mixed.refusal == (500, "Non-matching dry-run options in request and content: [All] and [x]")
     assert evicted(wire, pod, dryRun=["x"]).status == 422
     conditions = wire.get(pod).json["status"]["conditions"]
     assert [condition["type"] for condition in conditions] == ["DisruptionTarget"]  # of the one that was to be done
     older = {"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "evicted"}}
-    assert wire.post(f"{pod}/eviction", older).status == 201
+    wire.create(f"{pod}/eviction", older)
 
 
 def test_the_older_way_to_bind_has_the_same_rules(wire: Wire) -> None:
     made(wire, "bound")
     bindings = "/api/v1/namespaces/default/bindings"
     target = {"target": {"kind": "Node", "name": "n"}}
-    assert wire.post(bindings, target).json["message"] == "Name parameter required."
-    assert wire.post(bindings, {"metadata": {"name": "absent"}, **target}).json["message"] == 'pods "absent" not found'
+    assert wire.post(bindings, target).message == "Name parameter required."
+    assert wire.post(bindings, {"metadata": {"name": "absent"}, **target}).message == 'pods "absent" not found'
     assert (
         wire.post(f"{PODS}/bound/binding", {"metadata": {"name": "bound", "namespace": "other"}, **target}).status
         == 400
     )
     stale = wire.post(f"{bindings}?dryRun=All", {"metadata": {"name": "bound", "resourceVersion": "1"}, **target})
-    assert (stale.status, "Key: /pods/default/bound, " in stale.json["message"]) == (409, True)
+    assert (stale.status, "Key: /pods/default/bound, " in stale.message) == (409, True)
     assert wire.post(bindings, {"metadata": {"name": "bound"}, **target}).json == {
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201,
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The server as a process: what it prints, what it refuses in one line, the files it writes, how it stops."""
+"""The server as a process: output, start errors, files, and its end."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import yaml
 
 from apiserver.runtime import lazy_imports as warming
 from tests.support.patience import communicate, ended, run_command
+from tests.support.tokens import token_flag
 from tests.support.wire import Child, Wire, command, environment, refused
 
 pytestmark = pytest.mark.integration
@@ -44,10 +45,7 @@ MISTAKES: Final = [
     (["--enable-admission-plugins=Nope"], ["admission plugin", "Nope"]),
     (["--runtime-config=nope"], ["invalid key nope"]),
     (["--runtime-config=nope/v1=true"], ["unknown api groups nope/v1"]),
-    (
-        ["--runtime-config=resource.k8s.io/v9=true"],
-        ["group version resource.k8s.io/v9 that has not been registered"],
-    ),
+    (["--runtime-config=resource.k8s.io/v9=true"], ["group version resource.k8s.io/v9 that has not been registered"]),
     (["--runtime-config=api/all=maybe"], ["invalid value api/all=maybe"]),
     (
         ["--runtime-config=resource.k8s.io/v1=true", "--emulated-version=1.33"],
@@ -79,7 +77,7 @@ json.dump(outcomes, sys.stdout)
 
 @pytest.fixture(scope="module")
 def refusals(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[int, str]]:
-    """What becomes of a start with each of the mistakes."""
+    """Return exit code and stderr of a start with each mistake."""
     common = [f"--data-dir={tmp_path_factory.mktemp('data')}", "--storage=memory", "--port=0"]
     each = tmp_path_factory.mktemp("mistakes") / "flags"
     each.write_text(json.dumps([[*common, *flags] for flags, _ in MISTAKES]))
@@ -118,27 +116,12 @@ def test_two_servers_do_not_share_a_data_directory(tmp_path: Path) -> None:
 def test_help_names_every_flag(tmp_path: Path) -> None:
     done = run_command(command("--help"), env=environment(), text=True)
     assert done.returncode == 0
-    for flag in (
-        "emulated-version",
-        "feature-gates",
-        "runtime-config",
-        "token-auth-file",
-        "authorization-mode",
-        "enable-admission-plugins",
-        "disable-admission-plugins",
-        "tls-cert-file",
-        "tls-private-key-file",
-        "tls",
-        "port",
-        "bind-address",
-        "data-dir",
-        "storage",
-        "durability",
-        "kubeconfig",
-        "controllers",
-        "nodes",
-        "devices",
-    ):
+    flags = (
+        "emulated-version feature-gates runtime-config token-auth-file authorization-mode enable-admission-plugins"
+        " disable-admission-plugins tls-cert-file tls-private-key-file tls port bind-address data-dir storage durability"
+        " kubeconfig controllers nodes devices"
+    )
+    for flag in flags.split():
         assert f"--{flag}" in done.stdout
 
 
@@ -158,7 +141,7 @@ def test_a_start_prints_a_line_for_each_part_then_address_and_kubeconfig(tmp_pat
     assert (process.returncode, errors) == (0, ""), "Ctrl-C is a clean end"
 
 
-def test_the_last_line_says_where_what_was_stored_is(tmp_path: Path) -> None:
+def test_the_last_line_names_the_data_directory(tmp_path: Path) -> None:
     with subprocess.Popen(
         command(f"--data-dir={tmp_path}", "--port=0"), env=environment(), stdout=subprocess.PIPE, text=True
     ) as process:
@@ -185,30 +168,25 @@ def test_a_server_whose_reader_has_gone_ends_cleanly(tmp_path: Path) -> None:
 
 
 def test_a_part_that_is_not_built_warns_once(tmp_path: Path) -> None:
-    tokens = tmp_path / "tokens.csv"
-    tokens.write_text('t,admin,1,"system:masters"\n')
-    flags = [
-        "--authorization-mode=Node,RBAC",
-        "--enable-admission-plugins=NodeRestriction",
-        f"--token-auth-file={tokens}",
-    ]
+    tokens = token_flag(tmp_path, 't,admin,1,"system:masters"\n')
+    flags = ["--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", tokens]
     with Child(tmp_path / "data", *flags) as child:
         warnings = [line for line in child.log().splitlines() if line.startswith("warning:")]
     assert len(warnings) == len({line.split()[1] for line in warnings}), "one line for each flag"
     assert all("docs/fidelity.md" in line for line in warnings)
 
 
-def test_the_kubeconfig_is_where_it_was_asked_for_and_works(tmp_path: Path) -> None:
+def test_the_kubeconfig_is_at_the_requested_path_and_works(tmp_path: Path) -> None:
     wanted = tmp_path / "elsewhere" / "config"
     with Child(tmp_path / "data", f"--kubeconfig={wanted}") as child:
         config = yaml.safe_load(wanted.read_text())
         assert config["clusters"][0]["cluster"]["server"] == child.url
         assert child.announced["kubeconfig"] == str(wanted)
-        assert wanted.stat().st_mode & 0o077 == 0, "nobody else may read it"
+        assert wanted.stat().st_mode & 0o077 == 0, "only its owner may read it"
         assert not (tmp_path / "data" / "kubeconfig").exists()
 
 
-def test_a_kubeconfig_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_kubeconfig_of_another_origin_is_kept(tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_text("apiVersion: v1\nkind: Config\n")
     code, text = refused(f"--data-dir={tmp_path}", "--storage=memory", "--port=0", f"--kubeconfig={file}")
@@ -228,11 +206,10 @@ def test_a_kubeconfig_of_an_earlier_start_is_replaced(tmp_path: Path) -> None:
 def test_tls_makes_a_certificate_that_the_kubeconfig_trusts_and_keeps_it(tmp_path: Path) -> None:
     import base64
 
-    tokens = tmp_path / "tokens.csv"
-    tokens.write_text('secret,admin,1,"system:masters"\n')
+    tokens = token_flag(tmp_path, 'secret,admin,1,"system:masters"\n')
     authorities = []
     for _ in range(2):
-        with Child(tmp_path / "data", "--tls", f"--token-auth-file={tokens}", "--authorization-mode=RBAC") as child:
+        with Child(tmp_path / "data", "--tls", tokens, "--authorization-mode=RBAC") as child:
             config = yaml.safe_load((tmp_path / "data" / "kubeconfig").read_text())
             authorities.append(
                 base64.b64decode(config["clusters"][0]["cluster"]["certificate-authority-data"]).decode()
@@ -262,7 +239,7 @@ def test_a_certificate_of_the_users_is_served(tmp_path: Path) -> None:
         assert child.wire(ca=certificate.read_text()).get("/readyz").text == "ok"
 
 
-def test_what_was_answered_is_there_after_a_stop_and_a_start_and_what_waited_is_not_begun(tmp_path: Path) -> None:
+def test_answered_writes_survive_a_restart_and_waiting_requests_are_not_started(tmp_path: Path) -> None:
     waits = json.dumps({"metadata": {"name": "waited"}})
     post = f"POST {MAPS} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(waits)}"
     with Child(tmp_path, "--storage=sqlite") as child:
@@ -284,14 +261,14 @@ def test_what_was_answered_is_there_after_a_stop_and_a_start_and_what_waited_is_
         )
 
 
-def test_a_server_ends_with_whoever_started_it(tmp_path: Path) -> None:
+def test_a_server_ends_with_its_parent(tmp_path: Path) -> None:
     with Child(tmp_path) as child:
         assert child.process.stdin is not None
         child.process.stdin.close()
         assert ended(child.process) == 0
 
 
-def test_what_requests_may_need_is_loaded_once_the_server_is_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_for_requests_are_loaded_once_the_server_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     worked, steps = iter((0.0, 0.4, 0.5, 0.504)), list[str]()  # seconds of the processor, at one look after the other
     time = SimpleNamespace(process_time=lambda: next(worked), sleep=lambda seconds: steps.append("look"))
     monkeypatch.setattr(warming, "time", time)

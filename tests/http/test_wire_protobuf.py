@@ -1,12 +1,9 @@
-"""Protobuf as clients speak it: bodies in, objects, lists, events, errors and discovery out, each read by a client of
-messages and frames.
-"""
+"""Protobuf on the wire: bodies, objects, lists, events, errors and discovery."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -42,25 +39,20 @@ from tests.http.protobufs import (
     written,
 )
 from tests.support.patience import run_command
-from tests.support.server import serve
+from tests.support.server import Running
 from tests.support.wire import Wire
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Wire]:
-    with serve("--runtime-config=api/all=true") as running:
-        yield running.wire()
+FLAGS = ("--runtime-config=api/all=true",)
 
 
 @pytest.fixture
-def wire(server: Wire) -> Wire:
-    assert server.post("/-/reset", None).status == 200
-    return server
+def wire(wire: Wire) -> Wire:
+    assert wire.post("/-/reset", None).status == 200
+    return wire
 
 
-def test_what_is_made_in_protobuf_is_the_same_as_in_json(wire: Wire) -> None:
+def test_an_object_created_in_protobuf_equals_that_in_json(wire: Wire) -> None:
     made = wire.request("POST", MAPS, config_map("a", k="ü"), BOTH)
     assert made.status == 201
     obj = answered(made)
@@ -112,14 +104,12 @@ def test_lists_hold_whole_messages_and_their_metadata(wire: Wire) -> None:
         assert answer.body == written("v1", "ConfigMapList", plain)
 
 
-def test_metadata_alone_and_its_list_in_both_versions(wire: Wire) -> None:
+def test_metadata_and_its_list_in_both_versions(wire: Wire) -> None:
     wire.create_config_map("a", k="v")
     one = answered(wire.get(f"{MAPS}/a", Accept=f"{PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"))
-    assert (one["kind"], one["metadata"]["name"], set(one)) == (
-        "PartialObjectMetadata",
-        "a",
-        {"kind", "apiVersion", "metadata"},
-    )
+    assert one["kind"] == "PartialObjectMetadata"
+    assert one["metadata"]["name"] == "a"
+    assert set(one) == {"kind", "apiVersion", "metadata"}
     many = wire.get(MAPS, Accept=f"{PROTOBUF};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{PROTOBUF}")
     assert [item["metadata"]["name"] for item in answered(many)["items"]] == ["a"]
     older = protobuf.unwrap(
@@ -133,7 +123,7 @@ def test_metadata_alone_and_its_list_in_both_versions(wire: Wire) -> None:
 def test_a_table_has_no_protobuf(wire: Wire) -> None:
     table = "as=Table;g=meta.k8s.io;v=v1"
     refused = wire.get(MAPS, Accept=f"{PROTOBUF};{table}")
-    assert (refused.status, refused.json["reason"]) == (406, "NotAcceptable")
+    assert refused.failure == (406, "NotAcceptable")
     assert wire.get(MAPS, Accept=f"{PROTOBUF};{table},application/json;{table}").json["kind"] == "Table"
     assert answered(wire.get(MAPS, Accept=f"{PROTOBUF};{table},{PROTOBUF}"))["kind"] == "ConfigMapList"
 
@@ -148,23 +138,21 @@ def test_a_watch_is_frames_of_enveloped_objects(wire: Wire) -> None:
         kind, obj = event(watch)
         assert (kind, obj["kind"], obj["data"]) == ("ADDED", "ConfigMap", {"k": "1"})
         kind, mark = event(watch)
-        assert (kind, mark["kind"], mark["metadata"]["annotations"]) == (
-            "BOOKMARK",
-            "ConfigMap",
-            {"k8s.io/initial-events-end": "true"},
-        )
+        assert kind == "BOOKMARK"
+        assert mark["kind"] == "ConfigMap"
+        assert mark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
         with wire.watch(
             f"{MAPS}?watch=true&resourceVersion={mark['metadata']['resourceVersion']}",
             Accept=f"{PROTOBUF};stream=watch",
         ) as second:
             wire.create_config_map("b", k="x" * 300)
             assert event(watch) == event(second)
-            wire.request("DELETE", f"{MAPS}/a")
+            wire.delete(f"{MAPS}/a")
             assert event(watch)[0] == event(second)[0] == "DELETED"
 
 
 def test_a_watch_of_another_version_and_of_metadata(wire: Wire) -> None:
-    assert wire.post(CLAIMS.format("v1"), claim("c")).status == 201
+    wire.create(CLAIMS.format("v1"), claim("c"))
     with wire.watch(CLAIMS.format("v1beta1") + "?watch=true", Accept=PROTOBUF) as watch:
         kind, obj = event(watch)
     assert (kind, obj["apiVersion"]) == ("ADDED", "resource.k8s.io/v1beta1")
@@ -173,12 +161,10 @@ def test_a_watch_of_another_version_and_of_metadata(wire: Wire) -> None:
         CLAIMS.format("v1") + "?watch=true", Accept=f"{PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
     ) as watch:
         kind, obj = event(watch)
-    assert (kind, obj["kind"], obj["apiVersion"], obj["metadata"]["name"]) == (
-        "ADDED",
-        "PartialObjectMetadata",
-        "meta.k8s.io/v1",
-        "c",
-    )
+    assert kind == "ADDED"
+    assert obj["kind"] == "PartialObjectMetadata"
+    assert obj["apiVersion"] == "meta.k8s.io/v1"
+    assert obj["metadata"]["name"] == "c"
 
 
 def test_a_watch_ends_with_a_status_when_what_it_wants_is_gone() -> None:
@@ -190,16 +176,14 @@ def test_a_watch_ends_with_a_status_when_what_it_wants_is_gone() -> None:
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     outer = _fields(frame[4:])
     found = read(_fields(outer[2])[1])
-    assert (outer[1], found["kind"], found["message"], found["reason"], found["code"]) == (
-        b"ERROR",
-        "Status",
-        status["message"],
-        "Expired",
-        410,
-    )
+    assert outer[1] == b"ERROR"
+    assert found["kind"] == "Status"
+    assert found["message"] == status["message"]
+    assert found["reason"] == "Expired"
+    assert found["code"] == 410
 
 
-def test_errors_come_in_the_form_that_was_asked_for(wire: Wire) -> None:
+def test_errors_come_in_the_requested_form(wire: Wire) -> None:
     for answer, code, reason in (
         (wire.get(f"{MAPS}/missing", Accept=PROTOBUF), 404, "NotFound"),
         (wire.request("POST", MAPS, config_map("Bad_Name"), BOTH), 422, "Invalid"),
@@ -241,14 +225,14 @@ def test_errors_come_in_the_form_that_was_asked_for(wire: Wire) -> None:
         ),
     ],
 )
-def test_a_body_that_is_no_such_object_is_a_400_that_says_why(wire: Wire, body: bytes, words: str) -> None:
+def test_a_body_that_is_not_such_an_object_is_a_400_with_the_reason(wire: Wire, body: bytes, words: str) -> None:
     answer = wire.request("POST", MAPS, body, {"Content-Type": PROTOBUF})
-    assert (answer.status, answer.json["message"]) == (400, words)
+    assert answer.refusal == (400, words)
 
 
 @given(st.data())
 @settings(max_examples=60, deadline=None)
-def test_a_damaged_message_is_taken_or_refused_but_never_fails(server: Wire, data: st.DataObject) -> None:
+def test_a_damaged_message_is_taken_or_refused_but_never_fails(running: Running, data: st.DataObject) -> None:
     resource = data.draw(
         st.sampled_from(
             [
@@ -265,7 +249,7 @@ def test_a_damaged_message_is_taken_or_refused_but_never_fails(server: Wire, dat
     for _ in range(data.draw(st.integers(0, 4))):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     path = f"/{'apis' if resource.group else 'api'}/{version}{'/namespaces/default' if resource.namespaced else ''}/{resource.plural}?dryRun=All"
-    answer = server.request("POST", path, protobuf.wrap(version, resource.kind, bytes(raw)), BOTH)
+    answer = running.wire().request("POST", path, protobuf.wrap(version, resource.kind, bytes(raw)), BOTH)
     assert answer.status < 500, answer.body
     assert answered(answer)["kind"] == ("Status" if answer.status >= 400 else resource.kind)
 
@@ -309,7 +293,7 @@ def test_a_binding_in_protobuf(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis", "/api/v1", "/apis/resource.k8s.io/v1"])
-def test_discovery_in_protobuf_says_what_it_says_in_json(wire: Wire, path: str) -> None:
+def test_discovery_in_protobuf_equals_that_in_json(wire: Wire, path: str) -> None:
     plain = wire.get(path).json
     answer = wire.get(path, Accept=PROTOBUF)
     assert answer.body == written(plain.get("apiVersion", ""), plain["kind"], plain)

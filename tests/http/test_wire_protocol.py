@@ -1,6 +1,4 @@
-"""The wire itself: each answer has its head and length, in order, however requests come and however slowly answers are
-read.
-"""
+"""HTTP on the wire: heads and lengths, pipelining, and slow readers."""
 
 from __future__ import annotations
 
@@ -9,6 +7,7 @@ import re
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from tests.support.server import serve
 from tests.support.wire import Child, Wire
 
 pytestmark = pytest.mark.integration
+FLAGS = ("--runtime-config=api/all=true",)
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -35,12 +35,6 @@ def impatient(server: Server) -> Web:
     return web
 
 
-@pytest.fixture(scope="module")
-def wire() -> Iterator[Wire]:
-    with serve("--runtime-config=api/all=true") as server:
-        yield server.wire()
-
-
 @contextmanager
 def connected(wire: Wire) -> Iterator[socket.socket]:
     host, _, port = wire.url.removeprefix("http://").rpartition(":")
@@ -49,7 +43,7 @@ def connected(wire: Wire) -> Iterator[socket.socket]:
 
 
 def exchange(wire: Wire, *parts: bytes) -> bytes:
-    """Everything that is answered until the server closes."""
+    """Return everything that the server sends until it closes."""
     with connected(wire) as connection:
         for part in parts:
             connection.sendall(part)
@@ -157,7 +151,7 @@ def test_a_client_in_the_process_passes_the_same_chain_and_gets_the_same_answers
 
         for method, path, body, headers, *_ in REQUESTS:
             there = served.wire().request(method, path, body, headers)
-            here = inside.call(lambda given=(method, path, body, headers): answer(*given))
+            here = inside.call(partial(answer, method, path, body, headers))
             ours = {name.lower(): value for name, value in here.headers}
             sent = {name: value for name, value in there.headers.items() if name in ours}
             assert (there.status, there.headers["content-type"], sent) == (here.status, here.content_type, ours), path
@@ -336,7 +330,7 @@ def test_a_watcher_that_reads_nothing_costs_no_more_than_a_chunk() -> None:
         return webs[0]
 
     async def unsent() -> int:
-        return max(connection.transport.get_write_buffer_size() for connection in webs[0].server_state.connections)  # type: ignore[union-attr]
+        return max(connection.transport.get_write_buffer_size() for connection in webs[0].server_state.connections)
 
     with serve(wire=listening) as server:
         wire, filling = server.wire(), "x" * 300_000
@@ -358,7 +352,7 @@ def test_a_watcher_that_reads_nothing_costs_no_more_than_a_chunk() -> None:
         "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
     ],
 )
-def test_watchers_who_see_the_same_are_sent_the_very_same_bytes(accept: str) -> None:
+def test_watchers_of_the_same_view_share_bytes(accept: str) -> None:
     with serve() as running:
 
         async def open_one() -> Any:

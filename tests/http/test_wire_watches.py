@@ -1,6 +1,4 @@
-"""Watches on a real connection: lines, forms, their end by client, by time, by the server's stop, and what a reset
-tells them.
-"""
+"""Watches on a real connection: lines, forms, their end, and resets."""
 
 from __future__ import annotations
 
@@ -41,11 +39,9 @@ def version(wire: Wire) -> str:
 
 def test_an_event_is_one_compact_line(wire: Wire) -> None:
     with wire.watch(f"{MAPS}?watch=true&resourceVersion={version(wire)}") as watch:
-        assert (watch.status, watch.headers["content-type"], watch.headers["transfer-encoding"]) == (
-            200,
-            "application/json",
-            "chunked",
-        )
+        assert watch.status == 200
+        assert watch.headers["content-type"] == "application/json"
+        assert watch.headers["transfer-encoding"] == "chunked"
         made = wire.create_config_map("a", k="v")
         line = watch.line()
     assert line.startswith(b'{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1",')
@@ -56,7 +52,7 @@ def test_an_event_is_one_compact_line(wire: Wire) -> None:
 def test_a_watch_begins_with_what_is_there_and_goes_on_with_what_changes(wire: Wire) -> None:
     wire.create_config_map("a")
     with wire.watch(f"{MAPS}?watch=1") as watch:
-        assert (watch.event()["type"], wire.request("DELETE", f"{MAPS}/a").status) == ("ADDED", 200)
+        assert (watch.event()["type"], wire.delete(f"{MAPS}/a").status) == ("ADDED", 200)
         event = watch.event()
         assert (event["type"], event["object"]["metadata"]["name"]) == ("DELETED", "a")
 
@@ -66,13 +62,11 @@ def test_a_version_of_another_release_gets_events_in_its_own_form(wire: Wire) ->
         "metadata": {"name": "c"},
         "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.example.com"}}]}},
     }
-    assert wire.post("/apis/resource.k8s.io/v1/namespaces/default/resourceclaims", body).status == 201
+    wire.create("/apis/resource.k8s.io/v1/namespaces/default/resourceclaims", body)
     with wire.watch("/apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims?watch=true") as watch:
         event = watch.event()["object"]
-    assert (event["apiVersion"], event["spec"]["devices"]["requests"][0]["deviceClassName"]) == (
-        "resource.k8s.io/v1beta1",
-        "gpu.example.com",
-    )
+    assert event["apiVersion"] == "resource.k8s.io/v1beta1"
+    assert event["spec"]["devices"]["requests"][0]["deviceClassName"] == "gpu.example.com"
 
 
 def test_only_the_first_event_of_a_table_watch_carries_columns(wire: Wire) -> None:
@@ -86,7 +80,7 @@ def test_only_the_first_event_of_a_table_watch_carries_columns(wire: Wire) -> No
     assert first["object"]["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
 
 
-def test_a_metadata_watch_has_metadata_alone(wire: Wire) -> None:
+def test_a_metadata_watch_has_only_metadata(wire: Wire) -> None:
     with wire.watch(f"{MAPS}?watch=true", Accept=f"{PARTIAL},application/json") as watch:
         wire.create_config_map("a", k="v")
         assert sorted(watch.event()["object"]) == ["apiVersion", "kind", "metadata"]
@@ -99,7 +93,7 @@ def test_a_watch_for_a_list_of_metadata_ends_at_its_first_event(wire: Wire) -> N
         assert watch.rest() == b""
 
 
-def test_initial_events_end_with_a_bookmark_that_says_so(wire: Wire) -> None:
+def test_initial_events_end_with_an_annotated_bookmark(wire: Wire) -> None:
     wire.create_config_map("a")
     query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     with wire.watch(f"{MAPS}?{query}") as watch:
@@ -126,7 +120,7 @@ def test_a_watch_ends_properly_when_its_time_is_up(wire: Wire) -> None:
         assert watch.rest() == b""
 
 
-def test_what_is_wrong_with_a_watch_is_said_before_it_opens(wire: Wire) -> None:
+def test_an_invalid_watch_is_refused_before_it_opens(wire: Wire) -> None:
     for query, status in (
         ("labelSelector=,", 400),
         ("timeoutSeconds=abc", 400),
@@ -154,8 +148,8 @@ def test_many_events_come_complete_and_in_order(wire: Wire) -> None:
     assert versions == sorted(versions)
 
 
-def test_a_slow_reader_holds_up_nobody(wire: Wire) -> None:
-    """One watcher reads nothing while megabytes of events pass; requests and other watchers do not wait for it."""
+def test_a_slow_reader_delays_no_other(wire: Wire) -> None:
+    """One watcher reads nothing while megabytes of events pass."""
     filling = "x" * 500_000
     with wire.watch(f"{MAPS}?watch=true") as slow, wire.watch(f"{MAPS}?watch=true") as quick:
         for number in range(20):
@@ -164,7 +158,7 @@ def test_a_slow_reader_holds_up_nobody(wire: Wire) -> None:
         assert [slow.event()["object"]["metadata"]["name"] for _ in range(20)] == [f"m{number}" for number in range(20)]
 
 
-def test_a_reset_tells_watches_and_versions_go_on(wire: Wire) -> None:
+def test_a_reset_sends_deletions_to_watches_and_versions_continue(wire: Wire) -> None:
     made = wire.create_config_map("a")
     with wire.watch(f"{MAPS}?watch=true") as watch:
         assert watch.event()["type"] == "ADDED"

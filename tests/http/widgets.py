@@ -1,4 +1,4 @@
-"""A kind of its own, for tests of catalogs that change."""
+"""A custom kind for tests of changing catalogs."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ from apiserver.resources.common.scales import SCALE
 
 GROUP = "example.com"
 IN_DEFAULT = f"/apis/{GROUP}/v1/namespaces/default/widgets"
-MERGE = {"content-type": "application/merge-patch+json"}
 AGGREGATED = {"accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
 V2_PROTOBUF = {"accept": "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"}
 
 
 def schema(version: str, count: str) -> Struct:
-    """A kind made at run time, whose count has another name in each version."""
+    """Return the schema of a kind whose count has another name in each version."""
     name = f"com.example.{version}"
     spec = Struct(f"{name}.WidgetSpec", lambda: (field(count, 1, INT32), field("color", 2, STRING)))
     status = Struct(f"{name}.WidgetStatus", lambda: (field("replicas", 1, INT32), field("phase", 2, STRING)))
@@ -85,18 +84,35 @@ def widgets(*versions: Version, namespaced: bool = True, plural: str = "widgets"
     )
 
 
+class ApiClient(httpx.AsyncClient):
+    """A client of the API."""
+
+    async def create(self, path: str, body: Json) -> Json:
+        """Create an object; return it as the server answers it."""
+        answer = await self.post(path, json=body)
+        assert answer.status_code == 201, answer.text
+        return dict(answer.json())
+
+    async def merge(self, path: str, body: Json) -> httpx.Response:
+        """Send a merge patch."""
+        return await self.patch(path, json=body, headers={"content-type": "application/merge-patch+json"})
+
+    async def apply(self, path: str, body: Json) -> httpx.Response:
+        return await self.patch(path, json=body, headers={"content-type": "application/apply-patch+yaml"})
+
+
 @asynccontextmanager
 async def running(
     storage: str = "memory", directory: Path | None = None, *more: str
-) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
-    """A server on a socket, and a client. `more`: further flags."""
+) -> AsyncIterator[tuple[Server, ApiClient]]:
+    """Serve on a socket; yield the server and a client."""
     flags = [f"--storage={storage}", *more] + ([f"--data-dir={directory}"] if directory else [])
     server = await Server.open(read(flags))
     web, listener = Web(server.front), socket.create_server(("127.0.0.1", 0))
     serving = asyncio.ensure_future(web.serve(sockets=[listener]))
     await web.ready.wait()
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=None) as client:
+        async with ApiClient(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=None) as client:
             yield server, client
     finally:
         web.stop()
@@ -109,16 +125,9 @@ def widget(name: str, **spec: Any) -> Json:
     return {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec}
 
 
-async def created(client: httpx.AsyncClient, path: str, body: Json) -> Json:
-    answer = await client.post(path, json=body)
-    assert answer.status_code == 201, answer.text
-    made: Json = answer.json()
-    return made
-
-
 @asynccontextmanager
-async def watching(client: httpx.AsyncClient, path: str) -> AsyncIterator[AsyncIterator[Json]]:
-    """The events of a watch, which has begun."""
+async def watching(client: ApiClient, path: str) -> AsyncIterator[AsyncIterator[Json]]:
+    """Open a watch; yield its events."""
 
     async def events(lines: AsyncIterator[str]) -> AsyncIterator[Json]:
         async for line in lines:
@@ -127,7 +136,3 @@ async def watching(client: httpx.AsyncClient, path: str) -> AsyncIterator[AsyncI
     async with client.stream("GET", path, params={"watch": "true"}) as answer:
         assert answer.status_code == 200
         yield events(answer.aiter_lines())
-
-
-def run(scenario: Any) -> None:
-    asyncio.run(scenario)

@@ -1,4 +1,4 @@
-"""What the documents say of custom resources; kubectl and generators of clients go by it."""
+"""OpenAPI documents of custom resources, as kubectl and generators of clients read them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,7 @@ EITHERS: dict[str, tuple[Json, Json]] = {
     "terms": ({"allOf": [{"pattern": "a"}]}, {"allOf": [{"pattern": "a"}], "anyOf": EITHER}),
 }
 INT_OR_STRING: Json = {"x-kubernetes-int-or-string": True}
-SPEC: Json = {
-    "color": {"type": "string"},
-    **{name: INT_OR_STRING | said for name, (said, _) in EITHERS.items()},
-}
+SPEC: Json = {"color": {"type": "string"}, **{name: INT_OR_STRING | said for name, (said, _) in EITHERS.items()}}
 DEFINITION: Json = {
     "metadata": {"name": "foos.y.x.io"},
     "spec": {
@@ -70,7 +67,7 @@ COLLECTION = "/apis/y.x.io/v1/namespaces/{namespace}/foos"
 def server() -> Iterator[Running]:
     with serve() as running:
         wire = running.wire()
-        assert wire.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", DEFINITION).status == 201
+        wire.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", DEFINITION)
         yield running
 
 
@@ -102,7 +99,7 @@ def test_bodies_and_answers_are_json_or_yaml(document: Json) -> None:
     assert "requestBody" not in document["paths"][COLLECTION]["delete"]
 
 
-def test_the_group_is_described_by_its_versions_alone(server: Running, document: Json) -> None:
+def test_the_group_is_described_only_by_its_versions(server: Running, document: Json) -> None:
     index = server.wire().get("/openapi/v3").json["paths"]
     assert "apis/y.x.io/v1" in index
     assert "apis/y.x.io" not in index
@@ -139,7 +136,7 @@ def test_lists_have_the_name_of_the_definition_and_can_be_selected_from_like_the
     assert listed["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].endswith(".FooHerd")
 
 
-def test_an_integer_or_a_string_is_told_as_two_types_once(document: Json) -> None:
+def test_an_integer_or_a_string_is_described_as_two_types_once(document: Json) -> None:
     fields = document["components"]["schemas"]["io.x.y.v1.Foo"]["properties"]["spec"]["properties"]
     assert {name: fields[name] for name in EITHERS} == {
         name: INT_OR_STRING | told for name, (_, told) in EITHERS.items()

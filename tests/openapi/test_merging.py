@@ -1,4 +1,4 @@
-"""Documents of OpenAPI 2 of several servers become one by the rules of Kubernetes' aggregator."""
+"""OpenAPI 2 documents of several servers are merged by the rules of Kubernetes' aggregator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_of_a_document_only_what_is_below_a_path_counts() -> None:
     assert select_paths({"swagger": "2.0"}, "/apis/") == {"swagger": "2.0", "paths": {}, "definitions": {}}
 
 
-def test_a_path_belongs_to_whoever_is_there_first() -> None:
+def test_a_path_belongs_to_the_first_document_that_has_it() -> None:
     ours = document({"/a": leads_to("A")}, {"A": {"type": "string"}})
     theirs = document({"/a": leads_to("B"), "/b": leads_to("C")}, {"B": {}, "C": {"type": "integer"}})
     assert merge_documents(ours, [theirs]) == document(
@@ -42,7 +42,7 @@ def test_a_path_belongs_to_whoever_is_there_first() -> None:
     assert merge_documents(ours, [document({"/a": leads_to("Z")}, {"Z": {}})]) == ours
 
 
-def test_a_name_that_says_something_else_gets_a_number_wherever_it_is_meant() -> None:
+def test_a_conflicting_name_gets_a_number_in_all_references() -> None:
     ours = document({"/a": leads_to("A")}, {"A": {"type": "string"}}, parameters={"P": {"name": "p"}})
     theirs = document(
         {"/b": leads_to("A", "B", parameter="P")},

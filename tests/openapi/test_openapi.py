@@ -111,7 +111,7 @@ def test_kubectl_finds_field_validation_at_the_patch_of_every_kind() -> None:
         assert all("fieldValidation" in {parameter["name"] for parameter in patch["parameters"]} for patch in found)
 
 
-def test_extensions_say_how_fields_are_merged() -> None:
+def test_extensions_define_how_fields_are_merged() -> None:
     for release, schemas in (
         ("v2.json", DOCUMENTS["v2.json"]["definitions"]),
         ("v3", DOCUMENTS["v3/api__v1.json"]["components"]["schemas"]),
@@ -131,7 +131,7 @@ def test_extensions_say_how_fields_are_merged() -> None:
         assert "NodeResizePending" in expansions["additionalProperties"]["enum"]
 
 
-def test_a_union_tells_which_field_goes_with_which_value() -> None:
+def test_a_union_maps_fields_to_values() -> None:
     flow, scheduling = (
         DOCUMENTS[f"v3/apis__{name}.json"]["components"]["schemas"]
         for name in ("flowcontrol.apiserver.k8s.io__v1", "scheduling.k8s.io__v1alpha2")
@@ -203,7 +203,7 @@ def test_parameters_that_all_operations_of_a_path_have_are_the_paths() -> None:
     ]
 
 
-def test_documents_name_protobuf_where_the_server_speaks_it() -> None:
+def test_documents_name_protobuf_where_the_server_supports_it() -> None:
     pods = DOCUMENTS["v3/api__v1.json"]["paths"]["/api/v1/namespaces/{namespace}/pods"]
     assert list(pods["post"]["responses"]["201"]["content"]) == [
         "application/json",
@@ -229,7 +229,7 @@ def test_a_tag_is_made_of_all_labels_of_a_group_but_upstreams_suffix(group: str,
     assert tag_of(group) == tag
 
 
-def test_operations_are_told_in_upstreams_phrases() -> None:
+def test_operations_are_described_in_upstreams_phrases() -> None:
     told = {
         f"{method} {path}": operation["description"]
         for path, item in DOCUMENTS["v2.json"]["paths"].items()
@@ -259,7 +259,7 @@ def test_values_of_several_types_are_definitions_without_a_type() -> None:
         assert schemas[reference.rpartition("/")[2]].keys() == {"description"}
 
 
-def test_who_issues_tokens_is_described() -> None:
+def test_the_paths_of_the_token_issuer_are_described() -> None:
     service = OpenApi(EVERYTHING, WRITTEN, RELEASE)
     keys = orjson.loads(get(service, "/openapi/v3/openid/v1/jwks").body)
     answer = keys["paths"]["/openid/v1/jwks/"]["get"]["responses"]["200"]
@@ -302,14 +302,14 @@ def test_an_old_hash_is_sent_on_to_the_present_document() -> None:
 
 
 @pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1"])
-def test_a_client_that_has_the_document_is_told_so(path: str) -> None:
+def test_a_client_that_has_the_document_gets_a_304(path: str) -> None:
     service = OpenApi(EVERYTHING, WRITTEN, RELEASE)
     etag = header(get(service, path), "Etag")
     assert get(service, path, if_none_match=f'"x", {etag}').status == 304
     assert get(service, path, if_none_match='"x"').status == 200
 
 
-def test_what_is_not_served_is_not_described() -> None:
+def test_unserved_resources_are_not_described() -> None:
     service = OpenApi(
         [
             (resource, version)
@@ -340,7 +340,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         get(OpenApi(EVERYTHING, WRITTEN, RELEASE, tmp_path), "/openapi/v2")
 
 
-def test_a_document_that_was_cut_is_hashed_anew() -> None:
+def test_a_reduced_document_has_its_own_hash() -> None:
     fewer: list[tuple[Any, Any]] = [
         (replace(resource), version) for resource, version in EVERYTHING if resource.plural != "nodes"
     ]

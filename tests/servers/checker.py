@@ -117,14 +117,14 @@ async def _work(
 
 
 def _raise(*groups: list[asyncio.Task[None]]) -> None:
-    """A client that failed by a mistake of its own ends the run."""
+    """Raise the error of a client that failed by its own mistake."""
     for task in (task for group in groups for task in group):
         if task.done() and not task.cancelled():
             task.result()
 
 
 async def _finish(world: World, watchers: list[Watcher]) -> None:
-    """A last write of each color; every watcher has to see it."""
+    """Write a last object of each color; every watcher has to see it."""
     writer = Writer(world, "finisher")
     for color in ("red", "blue"):
         for _ in range(200):
@@ -145,7 +145,7 @@ async def _finish(world: World, watchers: list[Watcher]) -> None:
 
 
 def _broken(world: World) -> list[str]:
-    """Connections may end with their server, and for no other reason."""
+    """Return the connections that ended although their server lived."""
     return [
         f"{server.url}: {what}, though the server lived"
         for server, when, what in world.broken

@@ -1,6 +1,4 @@
-"""Clients that work on as real ones do: another server after every error, the same place in a watch, a new list after
-410.
-"""
+"""Clients that continue like real ones: on another server after errors, where a watch ended, with a list after 410."""
 
 from __future__ import annotations
 
@@ -18,8 +16,7 @@ from tests.servers.wire import Answer, Ended, Line, NoAnswer
 NAMESPACES = ("default", "kube-public")
 NAMES = 24
 COLORS = ("red", "blue")
-#: A version that somebody was told of is reached by every server, if the database is there; each time takes three
-#: seconds.
+#: Attempts for a version that a client knows; every server reaches it while the database is up. Each takes 3 s.
 MAX_LATE = 10
 ALL = "/api/v1/configmaps"
 LAST = "last"
@@ -27,7 +24,7 @@ _MERGE = "application/merge-patch+json"
 
 
 class Server(Protocol):
-    """One process, from its start to its end; `ended` is when it was told to go."""
+    """One process; `ended` is the time of its signal."""
 
     url: str
     ended: float | None
@@ -38,7 +35,7 @@ class Servers(Protocol):
 
 
 class World:
-    """What all clients share."""
+    """The state that all clients share."""
 
     def __init__(self, servers: Servers, seed: int) -> None:
         self.servers = servers
@@ -51,9 +48,7 @@ class World:
         self.latencies: list[float] = []
 
     def broke(self, server: Server, what: str) -> None:
-        """A connection ended. Whether it was allowed to is known later, when the server turns out to have been
-        killed.
-        """
+        """Record a connection that ended. The checker decides later whether its server had been killed."""
         self.counts["connections that ended"] += 1
         self.broken.append((server, time.monotonic(), what))
 
@@ -71,7 +66,7 @@ class Client:
         self._last: Server | None = None
 
     async def server(self, other: bool = False) -> Server:
-        """Some server; with `other` not the one of the time before."""
+        """Return a random server; with `other` not the previous one."""
         while True:
             up = self.world.servers.up()
             choice = [server for server in up if not other or server is not self._last] or up
@@ -83,7 +78,7 @@ class Client:
     async def ask(
         self, method: str, path: str, body: Any = None, content_type: str = "application/json", *, other: bool = False
     ) -> Answer | None:
-        """The answer; None when there was none, or one that says to try again (503)."""
+        """Send a request; return None without an answer, or if a 503 asks for a repetition."""
         server = await self.server(other)
         line = self._lines.setdefault(server, Line(server.url))
         self.world.counts["requests"] += 1
@@ -110,7 +105,7 @@ class Client:
         self.world.fault(f"{method} {path} was answered {answer.status} {answer.body}")
 
     async def get(self, namespace: str, name: str, least: int = 0, *, other: bool = False) -> Json | None:
-        """The object. The answer, or that there is none, goes into the history."""
+        """Get an object; record it or its absence in the history."""
         path = f"/api/v1/namespaces/{namespace}/configmaps/{name}" + (f"?resourceVersion={least}" if least else "")
         began = time.monotonic()
         answer = await self.ask("GET", path, other=other)
@@ -129,7 +124,7 @@ class Client:
         return answer.body
 
     def late(self, answer: Answer, least: int) -> bool:
-        """504 for a version that the server has not reached in time is a client's to repeat."""
+        """Return whether this is a 504 for a version that the server has not reached in time; clients repeat it."""
         if (
             answer.status == 504
             and least
@@ -170,7 +165,7 @@ class Writer(Client):
         return f"{self.name}-{next(self.world.numbers)}"
 
     async def settle(self) -> None:
-        """A namespace on one server, and at once an object in it on another, which must know of it."""
+        """Create a namespace on one server, and immediately an object in it on another."""
         name = f"ns{next(self.world.numbers)}"
         answer = await self.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
         if answer is None:
@@ -262,7 +257,7 @@ class Writer(Client):
         world.counts[f"{answer.status} {answer.reason}"] += 1
 
     async def _read_back(self, key: str, revision: int) -> None:
-        """On another server: the own write, at once."""
+        """Read an own write back from another server, immediately."""
         namespace, name = key.split("/")
         if self.world.random.random() < 0.2:
             await self.get(namespace, name, self.world.random.choice((0, revision)), other=True)

@@ -1,4 +1,4 @@
-"""Server processes on one database, started again whenever they end; and what is done to them."""
+"""Server processes on one database, their restarts, and faults."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Process:
 
 
 class Slot:
-    """A place for a server, which has one process after the other."""
+    """A slot for a server, which has one process after the other."""
 
     def __init__(self, number: int, url: str, directory: Path, flags: tuple[str, ...], counts: Counter[str]) -> None:
         self._directory = directory / f"server{number}"
@@ -49,7 +49,7 @@ class Slot:
         self.current: Process | None = None
 
     async def start(self) -> None:
-        """Raises TimeoutError."""
+        """Start until it succeeds. Raise TimeoutError if it never does."""
         async with patience(START_SECONDS):
             while not await self._attempt():
                 self._counts["starts that failed"] += 1
@@ -79,7 +79,7 @@ class Slot:
         return True
 
     async def end(self, number: signal.Signals) -> None:
-        """Sends the signal and waits for the end; a stopped process is let go on first."""
+        """Send the signal and wait for the end; a stopped process continues first."""
         current, self.current = self.current, None
         if current is None:
             return
@@ -105,14 +105,14 @@ class Cluster:
         self._coming: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """All at once."""
+        """Start all servers together."""
         await asyncio.gather(*(slot.start() for slot in self.slots))
 
     def up(self) -> list[Server]:
         return [slot.current for slot in self.slots if slot.current is not None]
 
     async def kill(self) -> None:
-        """Ends a server, now and then all of them, by SIGKILL or SIGTERM. They start again while work goes on."""
+        """End a server, rarely all of them, by SIGKILL or SIGTERM. They restart while the clients continue."""
         number = self._random.choice((signal.SIGKILL, signal.SIGTERM))
         running = [slot for slot in self.slots if slot.current is not None]
         if not running:
@@ -129,7 +129,7 @@ class Cluster:
         await slot.start()
 
     async def disturb(self) -> None:
-        """Does something to the database or its connections, or lets a server sleep so that it wakes in the past."""
+        """Disturb the database or its connections, or stop a server so that it continues with an old state."""
         what = self._random.choice(("one", "all", "listeners", "fast", "immediate", "sleep"))
         self.counts[f"disturbed: {what}"] += 1
         if what in ("fast", "immediate"):
@@ -155,7 +155,7 @@ class Cluster:
             process.process.send_signal(signal.SIGCONT)
 
     async def settle(self) -> None:
-        """Returns when all servers are up. Raises whatever kept one from it."""
+        """Wait until all servers are up. Raise the error of a failed start."""
         while self._coming:
             await asyncio.gather(*self._coming)
 
@@ -166,7 +166,7 @@ class Cluster:
         await asyncio.gather(*(slot.end(signal.SIGTERM) for slot in self.slots))
 
     def complaints(self) -> list[str]:
-        """What servers wrote that no server should: an error that nobody caught, lines that tell of a defect."""
+        """Return log lines that point to a defect, such as uncaught errors."""
         found = []
         for slot in self.slots:
             if slot.log.exists():
@@ -180,7 +180,7 @@ class Cluster:
 
 
 def _cause(lines: list[str], index: int) -> str:
-    """The exception below a traceback's first line."""
+    """Return the exception below the first line of a traceback."""
     before = lines[index - 1] if index else ""
     return next(
         (f"{before} … {line}" for line in lines[index + 1 :] if line and not line.startswith((" ", "+"))),

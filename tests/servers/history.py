@@ -1,12 +1,12 @@
-"""What clients saw, and the judgement of it against what happened.
+"""Observations of clients, and their check against the log table.
 
 Every client belongs to one process, so that "before" and "after" among them are facts. A read has to show a state that
-the store was in at some time between the read's beginning and its end:
+the store had at some time between the read's beginning and its end:
 
-    low     the highest revision that anybody had been told of when the read began
+    low     the highest revision that any client knew when the read began
     high    below the lowest revision of a write that began after the read had ended
 
-which makes reads linearizable, across servers and clients, not only never older than what this client had seen.
+So reads are linearizable across servers and clients, not only monotonic per client.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.servers.truth import Row, Truth
 
 
 class Write(NamedTuple):
-    """A write's fate. `revision` 0 with `answered`: a deletion. `base`: the revision that it was to replace."""
+    """The fate of a write. `revision` 0 with `answered`: a deletion. `base`: the revision that it replaces."""
 
     op: str
     key: str
@@ -35,8 +35,9 @@ class Write(NamedTuple):
 
 
 class Read(NamedTuple):
-    """One object, or its absence (revision 0). `exists`: all that is known is that the name was taken. `least`: the
-    revision that was asked for.
+    """A read of one object, or of its absence (revision 0).
+
+    With `exists` only the presence of the name is known. `least` is the requested revision.
     """
 
     key: str
@@ -49,8 +50,9 @@ class Read(NamedTuple):
 
 
 class List(NamedTuple):
-    """A list's revision and those of its items. `fresh`: it was to show the newest state; `least`, `exact`: what was
-    asked for.
+    """A list's revision and those of its items.
+
+    `fresh` lists have to show the newest state; `least` and `exact` are requested revisions.
     """
 
     began: float
@@ -77,7 +79,7 @@ class Segment:
 
 @dataclass
 class History:
-    """Everything that clients saw. `faults` are answers that no client should get."""
+    """All observations. `faults` are answers that no client should get."""
 
     writes: list[Write] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
@@ -88,12 +90,12 @@ class History:
     faults: list[str] = field(default_factory=list)
 
     def tell(self, when: float, revision: int) -> None:
-        """Somebody was told of a revision."""
+        """Record that a client knows of a revision."""
         if not self.told or revision > self.told[-1][1]:
             self.told.append((when, revision))
 
     def note(self, key: str, revision: int, op: str) -> None:
-        """Somebody saw an object: at one revision all see the same."""
+        """Record an object: at one revision all clients have to see the same."""
         if self.seen.setdefault(revision, (key, op)) != (key, op):
             fault = f"revision {revision} is {self.seen[revision]} to one and {(key, op)} to another"
             if fault not in self.faults:
@@ -101,7 +103,7 @@ class History:
 
 
 def judge(history: History, truth: Truth) -> list[str]:
-    """Everything that must not have happened, one line each."""
+    """Return every violation, one line each."""
     return [
         *history.faults,
         *_contents(history, truth),
@@ -113,7 +115,7 @@ def judge(history: History, truth: Truth) -> list[str]:
 
 
 class _Bounds:
-    """Between which revisions the store was while something went on."""
+    """Bounds of the revision of the store at a time."""
 
     def __init__(self, history: History, truth: Truth) -> None:
         told = [
@@ -215,7 +217,7 @@ def _lists(history: History, truth: Truth) -> list[str]:
 
 
 def _watch(segment: Segment, truth: Truth) -> list[str]:
-    """A watcher's events are exactly those that happened; so any two watchers agree."""
+    """Return an error unless a watcher got exactly the events that happened; so any two watchers agree."""
     through = max(segment.reached, segment.events[-1][1] if segment.events else segment.since)
     right = truth.events(segment.color, segment.since, through)
     if segment.events == right:

@@ -1,4 +1,4 @@
-"""What the machine does to servers: they are stopped, lose their database, run out of descriptors, and clocks jump."""
+"""Faults of the machine: stopped servers, a lost database, few descriptors, clock jumps."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -28,14 +29,14 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[Database]:
-    """One that may be restarted under its users."""
+    """Start a database that tests may restart."""
     with Database() as database:
         yield database
 
 
 @pytest.fixture(scope="module")
 def pair(database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Child, Child]]:
-    """Two servers on one database."""
+    """Start two servers on one database."""
     directory, url = tmp_path_factory.mktemp("pair"), fresh_schema(database.url)
     with Child(directory / "one", f"--storage={url}") as one, Child(directory / "two", f"--storage={url}") as two:
         yield one, two
@@ -43,7 +44,7 @@ def pair(database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
-    """A server on SQLite that may have 48 descriptors."""
+    """Serve on SQLite with at most 48 descriptors."""
     if shutil.which("prlimit") is None:
         pytest.skip("no prlimit here")
     limit = ("prlimit", "--nofile=48:48")
@@ -52,7 +53,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
 
 
 def write(wire: Wire, name: str) -> int:
-    """Creates an object as a client does that tries again: its status."""
+    """Create an object, and repeat that until it is answered; return the status."""
 
     def created() -> int:
         status = wire.request("POST", MAPS, {"metadata": {"name": name}}).status
@@ -77,7 +78,7 @@ def test_a_database_that_crashes_under_two_servers_loses_nothing_that_was_answer
             # A write whose answer was lost may have happened.
             assert write(wire, f"after-{turn}-{number}") in (201, 409)
     for wire in wires:
-        wait_until(lambda wire=wire: wire.get("/readyz").status == 200, "it is ready again")
+        wait_until(partial(answered, wire), "it is ready again")
     expected = {f"{when}-{turn}-{number}" for when in ("before", "after") for turn in (0, 1) for number in (0, 1)}
     assert names(wires[0]) == names(wires[1])
     assert expected <= names(wires[0])
@@ -102,7 +103,7 @@ def test_a_server_that_was_stopped_for_a_while_shows_what_happened_meanwhile(pai
     assert "last" in names(awake)
 
 
-def test_a_server_alone_that_was_stopped_goes_on(alone: Child) -> None:
+def test_a_single_server_continues_after_a_stop(alone: Child) -> None:
     wire = alone.wire()
     assert write(wire, "before") == 201
     alone.process.send_signal(signal.SIGSTOP)
@@ -170,7 +171,7 @@ class Cut:
         self._writers: list[asyncio.StreamWriter] = []
 
     async def open(self) -> int:
-        """The port."""
+        """Listen; return the port."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         return int(self._server.sockets[0].getsockname()[1])
 
@@ -190,14 +191,14 @@ class Cut:
         sink.close()
 
     def cut(self) -> None:
-        """From now on nobody is let in, and nothing is carried."""
+        """Close all connections and refuse new ones."""
         self._server.close()
         for writer in self._writers:
             writer.close()
 
 
 def test_a_start_while_the_database_goes_away_is_one_line(database: Database, tmp_path: Path) -> None:
-    """At any moment of the start: after so many bytes of the database's answers."""
+    """The database ends after so many bytes of its answers, at any moment of the start."""
     target = unix_socket(database)
 
     async def start(most: int) -> tuple[str, int]:
@@ -225,6 +226,6 @@ def test_a_start_while_the_database_goes_away_is_one_line(database: Database, tm
 
 
 def unix_socket(database: Database) -> str:
-    """The path of the database's socket."""
+    """Return the path of the database's socket."""
     (directory,) = parse_qs(urlsplit(database.url).query)["host"]
     return str(next(Path(directory).glob(".s.PGSQL.*[0-9]")))

@@ -1,4 +1,4 @@
-"""Several servers on one database are one server; and the checker that says so notices when they are not."""
+"""Several servers on one database act as one, and the checker notices when they do not."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[Database]:
-    """One that may be restarted under its users."""
+    """Start a database that tests may restart."""
     with Database() as started:
         yield started
 
 
 @pytest.mark.real_time
-async def test_servers_that_start_at_once_make_what_is_built_in_once(database: Database, tmp_path: Path) -> None:
+async def test_servers_that_start_together_create_built_in_objects_once(database: Database, tmp_path: Path) -> None:
     cluster = Cluster(database, tmp_path, 3, (), seed=1)
     try:
         await cluster.start()

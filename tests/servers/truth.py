@@ -1,4 +1,4 @@
-"""What happened, as the database's table says: read row by row beside the servers, before compaction takes it away."""
+"""The history in the database's table, read row by row before compaction removes it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ _ROWS = "SELECT revision, key, deleted, value FROM log WHERE revision > %s ORDER
 
 
 class Row(NamedTuple):
-    """One revision. `op` is the write that made it: every write marks the object with its number; a deletion's is the
-    state's before.
-    """
+    """One revision. `op` names the write, which marks its object with it; a deletion has that of the last state."""
 
     revision: int
     key: str
@@ -43,7 +41,7 @@ def row_of(revision: int, key: str, deleted: bool, value: bytes) -> Row:
 
 
 class Follower:
-    """Reads the table again and again. `rows` are all rows so far; `gaps` tell of revisions that were never there."""
+    """Reads the table repeatedly. `rows` are all rows so far; `gaps` name missing revisions."""
 
     def __init__(self, url: str, pause: float = 0.05) -> None:
         self._url, self._pause = url, pause
@@ -60,7 +58,7 @@ class Follower:
             await asyncio.sleep(self._pause)
 
     async def finish(self) -> None:
-        """Reads what is still missing."""
+        """Read the remaining rows."""
         async with await psycopg.AsyncConnection.connect(self._url, autocommit=True) as connection:
             await self.read(connection)
 
@@ -77,7 +75,7 @@ class Follower:
 
 
 class Truth:
-    """The whole history, with what can be asked of it."""
+    """The whole history, indexed."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self.rows = {row.revision: row for row in rows}
@@ -100,7 +98,7 @@ class Truth:
                 self.of_op.setdefault(row.op, []).append(row)
 
     def possible(self, key: str, revision: int, low: int, high: int) -> bool:
-        """Whether `key` was at `revision` (0: not there) at some time between two revisions."""
+        """Return whether `key` was at `revision` (0: absent) at some time between two revisions."""
         if revision:
             row = self.rows.get(revision)
             return (
@@ -115,7 +113,7 @@ class Truth:
         return state is None or state.deleted or any(row.deleted and low < row.revision <= high for row in chain)
 
     def alive(self, key: str, low: int, high: int) -> bool:
-        """Whether `key` was there at some time between two revisions."""
+        """Return whether `key` existed at some time between two revisions."""
         chain = self.of_key.get(key, ())
         state = next((row for row in reversed(chain) if row.revision <= low), None)
         return (state is not None and not state.deleted) or any(
@@ -123,7 +121,7 @@ class Truth:
         )
 
     def events(self, color: str, after: int, through: int) -> list[tuple[str, int]]:
-        """What a watch of one color ("": of all) has to say of the revisions after one, up to another."""
+        """Return the events of a watch of one color ("": of all) after one revision, up to another."""
         told = []
         for row in self.maps:
             if not after < row.revision <= through:

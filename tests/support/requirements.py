@@ -1,4 +1,4 @@
-"""What packages need, from the metadata of those that are installed here."""
+"""Requirements of packages, from the metadata of installed ones."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from packaging.utils import canonicalize_name
 
 
 def closure(wanted: Iterable[str], **environment: str) -> set[str]:
-    """The names of these requirements' packages and of all that they need in turn, where markers are judged by this
-    machine's values and the given ones. What a package needs that is not installed here is not known.
+    """Return the names of the packages of these requirements and of all their requirements.
+
+    Markers are evaluated with this machine's values and the given ones. Requirements of packages that are not installed
+    are unknown.
     """
     seen: set[tuple[str, frozenset[str]]] = set()
     open_ = [(Requirement(text), frozenset[str]()) for text in wanted]

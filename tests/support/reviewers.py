@@ -1,4 +1,4 @@
-"""Webhooks that decide for a server, with the kubeconfigs that lead to them."""
+"""Webhooks that decide for a server, and their kubeconfigs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from apiserver.api.objects import Json
 from tests.conformance.webhook import Webhook
+from tests.support.tokens import token_flag
 
 
 class Decider:
@@ -27,7 +28,7 @@ class Decider:
         }))  # fmt: skip
 
     def says(self, *statuses: Json, failures: int = 0) -> None:
-        """Answer so after some failures, the last answer again and again; forget the earlier calls."""
+        """Answer so after some failures and repeat the last answer; clear the calls."""
         reviews = [{"kind": self._kind, "apiVersion": self._version, "status": status} for status in statuses]
         failed = [{"http": 500, "raw": "no", "content_type": "text/plain"}] * failures
         self._webhook.script({"/decide": [*failed, *({"raw": json.dumps(review)} for review in reviews)]})
@@ -55,9 +56,7 @@ def configuration(webhook: Decider, *after: str, **said: Any) -> str:
 
 def with_tokens(directory: Path, *more: str) -> tuple[str, ...]:
     """Return flags of a server that knows the tokens `root` (system:masters) and `ann`."""
-    tokens = directory / "tokens.csv"
-    tokens.write_text('root,root,1,"system:masters"\nann,ann,2,"devs,qa"\n')
-    return (f"--token-auth-file={tokens}", *more)
+    return (token_flag(directory, 'root,root,1,"system:masters"\nann,ann,2,"devs,qa"\n'), *more)
 
 
 def authorized_by(directory: Path, text: str) -> tuple[str, ...]:

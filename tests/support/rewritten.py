@@ -1,7 +1,7 @@
-"""Bytecode of tests, with their assertions rewritten, before they are imported: of workers that collect the same files
-at the same time each would rewrite all of them.
+"""Bytecode of tests with rewritten assertions, written before their import.
 
-pytest has no public name for it. Where what it has is another, each worker rewrites for itself, as without this.
+Otherwise each worker would rewrite all files. pytest has no public name for it. If its internals change, each worker
+rewrites for itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from _pytest.assertion import rewrite
 
 
 def write(config: pytest.Config, files: Iterable[Path]) -> None:
-    """Rewrites those of some files that have changed since they were."""
+    """Rewrite changed files."""
     pytest_s: Any = rewrite
     with contextlib.suppress(AttributeError, LookupError, OSError, SyntaxError, TypeError, ValueError):
         state = config.stash[pytest_s.assertstate_key]

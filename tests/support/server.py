@@ -1,5 +1,4 @@
-"""A server on a real socket in a thread of this process: memory storage, port 0. As fast to start as to import; use it
-for a whole module.
+"""A server on a real socket in a thread of this process, with memory storage and any free port. Use it for a module.
 
 with serve("--token-auth-file", str(tokens)) as server:
     answer = server.wire("secret").get("/api/v1/pods")
@@ -34,27 +33,27 @@ _GLANCE: Final = 0.02
 
 
 class SystemTime:
-    """The time of a server that runs by itself."""
+    """Time of a server on the system's clock."""
 
     def sleep(self, seconds: float) -> None:
-        """So much time passes."""
+        """Let so much time pass."""
         system.sleep(seconds)
 
     def advance(self, seconds: float) -> None:
-        """So much time passes at once, where time can be moved."""
+        """Let so much time pass immediately, if time can be moved."""
 
     def step(self, most: float) -> float:
-        """Some time passes, so many seconds at most: how many."""
+        """Let some time pass, at most so many seconds; return how many."""
         before = CLOCK.seconds
         system.sleep(min(most, _GLANCE))
         return CLOCK.seconds - before
 
     def await_answer(self, connection: socket.socket) -> None:
-        """Time passes until something has come on a connection, where it does not pass by itself."""
+        """Let time pass until data has come on a connection, if it does not pass by itself."""
 
 
 class HeldTime(SystemTime):
-    """A server's time that stands still unless it is moved. Timers run on the system's clock all the same."""
+    """A server's clock that stands still unless it is moved. Timers run on the system's clock."""
 
     def __init__(self) -> None:
         self._now = datetime.now(UTC)
@@ -70,24 +69,25 @@ class HeldTime(SystemTime):
         return system.monotonic()
 
     def outside_began(self) -> None:
-        """Nothing depends on it here."""
+        """Do nothing."""
 
     def outside_ended(self) -> None:
-        """Nothing depends on it here."""
+        """Do nothing."""
 
     def thread_began(self) -> None:
-        """Nothing depends on it here."""
+        """Do nothing."""
 
     def thread_ended(self) -> None:
-        """Nothing depends on it here."""
+        """Do nothing."""
 
     def advance(self, seconds: float) -> None:
         self._now += timedelta(seconds=seconds)
 
 
 class StandingTime(SystemTime):
-    """The time of a server that stands still, timers and all (docs/adr/0014-time.md): what happens does not depend on the
-    machine, and nobody waits. A client whose answer has to wait for a timer moves it on.
+    """Time of a server that stands still, timers included (docs/adr/0014-time.md).
+
+    Results do not depend on the machine, and no test waits. A client whose answer waits for a timer moves time on.
     """
 
     #: Seconds within which every request is answered, whatever it waits for.
@@ -108,7 +108,7 @@ class StandingTime(SystemTime):
         return self._loop.time() - before
 
     def await_answer(self, connection: socket.socket) -> None:
-        """Raises TimeoutError."""
+        """Move time on until an answer comes. Raise TimeoutError."""
         left = self.LONGEST
         while not _arrived(connection, _GLANCE):
             self.advance(0)
@@ -124,7 +124,7 @@ def _arrived(connection: socket.socket, seconds: float) -> bool:
 
 
 class Running:
-    """A server that answers. `server` lives on the thread's loop: reach it with `call`."""
+    """A running server. `server` lives on the thread's loop: reach it with `call`."""
 
     def __init__(self, server: Server, loop: asyncio.AbstractEventLoop, url: str, time: SystemTime) -> None:
         self.server, self.url, self._loop, self.time = server, url, loop, time
@@ -133,7 +133,7 @@ class Running:
         return Wire(self.url, token)
 
     def call(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Run a coroutine where the server runs."""
+        """Run a coroutine on the server's loop."""
 
         async def run() -> T:
             return await work()
@@ -141,7 +141,7 @@ class Running:
         return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
 
     def tell(self, event: asyncio.Event) -> None:
-        """Set an event where the server runs."""
+        """Set an event on the server's loop."""
         self._loop.call_soon_threadsafe(event.set)
 
 
@@ -157,8 +157,14 @@ def serve(
     standing: bool = False,
     dependencies: Dependencies | None = None,
 ) -> Iterator[Running]:
-    """A server with these flags, until the block ends. `wire` makes its listening end; `time` is its clock instead of the
-    system's; `standing`: its time stands still, timers and all; `dependencies` are those of its process.
+    """Serve with these flags until the block ends.
+
+    Args:
+        flags: flags of the server.
+        wire: makes its listening end.
+        time: its clock, instead of the system's.
+        standing: let its time stand still, timers included.
+        dependencies: those of its process.
     """
     with tempfile.TemporaryDirectory() as directory:
         settings = read(["--storage=memory", "--port=0", f"--data-dir={directory}", *flags])

@@ -30,36 +30,38 @@ def run(scenario: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 async def passes(seconds: float = 0) -> None:
-    """Lets time pass; all that falls due meanwhile has come to rest when this returns."""
+    """Let time pass. Everything that falls due meanwhile is done on return."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     await loop.advance(seconds)
 
 
 class OneClock(VirtualLoop):
-    """Time-outs of connections pass in its time, too: for those who have both ends of them. While somebody outside is
-    called (a database, a webhook) they follow the system's clock, as ever: that call does not move this one.
+    """A virtual loop on which time-outs of connections are virtual, too, because both ends are here.
+
+    During a call outside (a database, a webhook) they follow the system's clock, and virtual time stands still.
     """
 
     def _calls_outside(self) -> bool:
         return self._outside > 0
 
-    def _add(self, *timer: Any) -> Any:
-        *rest, purpose = timer
-        return super()._add(*rest, Timer.UPKEEP if purpose is Timer.MACHINE and not self._calls_outside() else purpose)
+    def _add(self, due: int, order: int, callback: Any, args: Any, context: Any, purpose: Timer) -> Any:
+        if purpose is Timer.MACHINE and not self._calls_outside():
+            purpose = Timer.UPKEEP
+        return super()._add(due, order, callback, args, context, purpose)
 
 
 class ClosedLoop(OneClock):
-    """Drivers and those who call them are on this loop: a call is not outside of it. Only threads are."""
+    """A loop with drivers and their callers: calls are not outside, only threads are."""
 
     def _calls_outside(self) -> bool:
         return False
 
     def outside_began(self) -> None:
-        """Whoever is called is here."""
+        """Do nothing: the callee is on this loop."""
 
     def outside_ended(self) -> None:
-        """Whoever was called is here."""
+        """Do nothing: the callee is on this loop."""
 
 
 def run_closed(scenario: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -1,6 +1,6 @@
-"""A test's time limit, in fair seconds: a machine with other work to do ends no test that goes on.
+"""A test's time limit in fair seconds, so that a loaded machine ends no running test.
 
-It is pytest-timeout with another clock: its options, its markers and its report of what every thread was doing.
+It is pytest-timeout with another clock: its options, its markers and its report of all threads.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""A server as a child process, and a client that sees every byte: status line, headers, chunks. For rules about the
-wire itself.
-"""
+"""A server as a child process, and a client that sees every byte: status line, headers, chunks."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from apiserver.api.objects import Json
@@ -26,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def environment() -> dict[str, str]:
-    """A child's environment: this repository's packages come first."""
+    """Return a child's environment, in which this repository's packages come first."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
     return {**os.environ, "PYTHONPATH": path}
 
@@ -36,7 +34,7 @@ def command(*flags: str) -> list[str]:
 
 
 def refused(*flags: str) -> tuple[int, str]:
-    """(exit code, stderr) of a start that is expected to fail."""
+    """Return the exit code and stderr of a start that is expected to fail."""
     done = run_command(command(*flags), env=environment(), text=True)
     return done.returncode, done.stderr
 
@@ -58,9 +56,38 @@ class Answer:
     def text(self) -> str:
         return self.body.decode()
 
+    @property
+    def message(self) -> str:
+        """The message of a Status."""
+        return str(self.json["message"])
+
+    @property
+    def reason(self) -> str:
+        """The reason of a Status."""
+        return str(self.json["reason"])
+
+    @property
+    def refusal(self) -> tuple[int, str]:
+        """The code and the message of a Status."""
+        return self.status, self.message
+
+    @property
+    def failure(self) -> tuple[int, str]:
+        """The code and the reason of a Status."""
+        return self.status, self.reason
+
+
+#: Media types of patches by the names that `Wire.patch` knows them by.
+PATCHES: Final = {
+    "apply": "application/apply-patch+yaml",
+    "json": "application/json-patch+json",
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+
 
 class Wire:
-    """A server's address and who speaks to it."""
+    """A client of a server, with one token."""
 
     def __init__(self, url: str, token: str = "", ca: str = "") -> None:
         parts = urlsplit(url)
@@ -68,7 +95,7 @@ class Wire:
         self.url, self._token, self._host, self._port, self._ca = url, token, parts.hostname, parts.port, ca
 
     def user(self, token: str) -> Wire:
-        """The same server, asked with another token."""
+        """Return a client of the same server with another token."""
         return Wire(self.url, token, self._ca)
 
     def _connect(self) -> http.client.HTTPConnection:
@@ -90,7 +117,7 @@ class Wire:
         return connection.getresponse()
 
     def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
-        """One request on a connection of its own. A body that is not bytes is sent as JSON."""
+        """Send one request on its own connection. A body that is not bytes is sent as JSON."""
         given = dict(headers or {})
         data: bytes | None = body
         if body is not None and not isinstance(body, bytes):
@@ -105,16 +132,31 @@ class Wire:
             connection.close()
 
     def get(self, path: str, **headers: str) -> Answer:
-        """GET; header names are given with underscores."""
+        """Send a GET; header names are given with underscores."""
         return self.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
     def post(self, path: str, body: Any, **headers: str) -> Answer:
         return self.request("POST", path, body, {name.replace("_", "-"): value for name, value in headers.items()})
 
-    def create_config_map(self, name: str, namespace: str = "default", **data: str) -> Json:
-        made = self.post(f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": name}, "data": data})
+    def put(self, path: str, body: Any) -> Answer:
+        return self.request("PUT", path, body)
+
+    def delete(self, path: str, body: Any = None) -> Answer:
+        return self.request("DELETE", path, body)
+
+    def patch(self, path: str, body: Any, form: str = "merge", **headers: str) -> Answer:
+        """Send a patch of a form in `PATCHES`."""
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.request("PATCH", path, body, {"Content-Type": PATCHES[form], **given})
+
+    def create(self, path: str, body: Any) -> Json:
+        """Create an object; return it as the server answers it."""
+        made = self.post(path, body)
         assert made.status == 201, made.text
         return dict(made.json)
+
+    def create_config_map(self, name: str, namespace: str = "default", **data: str) -> Json:
+        return self.create(f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": name}, "data": data})
 
     @contextmanager
     def watch(self, path: str, **headers: str) -> Iterator[Watch]:
@@ -128,7 +170,7 @@ class Wire:
             connection.close()
 
     def open_watches(self) -> int:
-        """How many watches the server says are open."""
+        """Return how many watches are open according to the metrics."""
         lines = self.get("/metrics").text.splitlines()
         return sum(
             int(float(line.rpartition(" ")[2])) for line in lines if line.startswith("apiserver_longrunning_requests{")
@@ -144,26 +186,32 @@ class Watch:
         self._answer = answer
 
     def line(self) -> bytes:
-        """The next line as sent; b"" at the end."""
+        """Return the next line as sent; b"" at the end."""
         return self._answer.readline()
 
     def event(self) -> Json:
         return dict(json.loads(self.line()))
 
     def read(self, size: int) -> bytes:
-        """So many bytes."""
+        """Return so many bytes."""
         return self._answer.read(size)
 
     def rest(self) -> bytes:
-        """Everything until the server ends the stream."""
+        """Return everything until the server ends the stream."""
         return self._answer.read()
 
 
 class Child:
-    """A server in a process of its own; ready when entered."""
+    """A server in its own process; ready when entered."""
 
     def __init__(self, directory: Path, *flags: str, before: Sequence[str] = ()) -> None:
-        """`before`: a command that runs the server's."""
+        """Prepare the command line.
+
+        Args:
+            directory: the data directory; the log is beside it.
+            flags: further flags of the server.
+            before: a command that runs the server's command line, such as `strace -f`.
+        """
         self._before = list(before)
         self._flags = ["--announce", "--attached", "--port=0", f"--data-dir={directory}", *flags]
         if not any(flag.startswith("--storage") for flag in flags):
@@ -194,12 +242,12 @@ class Child:
         return Wire(self.url, token, ca)
 
     def log(self) -> str:
-        """What the child wrote to stderr."""
+        """Return what the child wrote to stderr."""
         self._log.flush()
         return Path(self._log.name).read_text()
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, float]:
-        """(exit code, fair seconds that it took)."""
+        """Send a signal; return the exit code and the fair seconds until the exit."""
         started = CLOCK.seconds
         self.process.send_signal(number)
         code = ended(self.process, "the server has ended")
