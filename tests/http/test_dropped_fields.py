@@ -65,7 +65,7 @@ def test_a_failed_write_is_listed_and_a_dry_run_only_warns(wire: Wire) -> None:
 
 def test_the_path_names_map_keys_and_list_indexes(wire: Wire) -> None:
     device = {"name": "d0", "taints": [{"key": "k", "effect": "NoSchedule"}], "attributes": {"b": {"ints": [1]}}}
-    wire.create(SLICES, {"metadata": {"name": "s"}, "spec": make_slice("s", [device])["spec"]})
+    wire.post(SLICES, {"metadata": {"name": "s"}, "spec": make_slice("s", [device])["spec"]})
     (loss,) = list_dropped(wire, "kind=ResourceSlice")
     assert loss["fields"] == [
         {"path": "spec.devices[0].attributes[b].ints", "gate": "DRAListTypeAttributes"},
