@@ -124,6 +124,9 @@ def test_a_pod_is_judged_by_what_all_of_it_asks_for() -> None:
     assert refusal(PLUGIN, off.request("CREATE", "pods", whole)) == ""
 
 
+OF_CLAIMS = "storage usage per PersistentVolumeClaim is"
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
@@ -131,13 +134,7 @@ def test_a_pod_is_judged_by_what_all_of_it_asks_for() -> None:
         ({"storage": "2Gi"}, ""),
         ({"storage": "1Mi"}, "minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 1Mi"),
         ({"storage": "3Gi"}, "maximum storage usage per PersistentVolumeClaim is 2Gi, but request is 3Gi"),
-        (
-            {},
-            (
-                "[minimum storage usage per PersistentVolumeClaim is 1Gi.  No request is specified, maximum storage"
-                " usage per PersistentVolumeClaim is 2Gi.  No request is specified]"
-            ),
-        ),
+        ({}, f"[minimum {OF_CLAIMS} 1Gi.  No request is specified, maximum {OF_CLAIMS} 2Gi.  No request is specified]"),
     ],
 )
 def test_a_claim_keeps_to_the_limits_of_claims_whenever_it_is_written(asked: Json, words: str) -> None:

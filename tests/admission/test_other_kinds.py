@@ -179,15 +179,8 @@ def test_approving_and_signing_need_the_right_for_the_signer_or_its_domain() -> 
     ):
         for allowed in ("example.com/s", "example.com/*", "other"):
             asked.clear()
-            request = Situation(may=may).request(
-                "UPDATE",
-                "certificatesigningrequests",
-                new,
-                old,
-                group=CERTIFICATES,
-                subresource=subresource,
-                namespace="",
-            )
+            of: Json = {"group": CERTIFICATES, "subresource": subresource, "namespace": ""}
+            request = Situation(may=may).request("UPDATE", "certificatesigningrequests", new, old, **of)
             words = f'user not permitted to {verb} requests with signerName "example.com/s"'
             assert refusal(plugin, request) == ("" if allowed.startswith("example.com/") else words)
             assert {each[:5] for each in asked} == {(verb, CERTIFICATES, "signers", "", "")}
@@ -291,7 +284,8 @@ def limits(*said: Json) -> EventRateLimit:
 def written(plugin: EventRateLimit, *, after: float = 0, user: str = "u", name: str = "a", **more: Any) -> str:
     situation = Situation(user=User(user), dry_run=more.pop("dry_run", False))
     situation.now += timedelta(seconds=after)
-    return refusal(plugin, situation.request("CREATE", "events", {"involvedObject": {"name": name}}, **more))
+    event = {"source": {"component": "c"}, "involvedObject": {"name": name}}
+    return refusal(plugin, situation.request("CREATE", "events", event, **more))
 
 
 def test_events_are_limited_to_a_burst_that_fills_again() -> None:
@@ -301,6 +295,8 @@ def test_events_are_limited_to_a_burst_that_fills_again() -> None:
     assert [written(plugin, after=99) for _ in range(3)] == ["", "", words], "no more than a burst is kept"
     assert written(plugin, after=98) == words, "a clock that goes back fills nothing"
     assert written(plugin, after=99, dry_run=True) == ""
+    fast = limits({"type": "Server", "qps": 2, "burst": 1})
+    assert [written(fast, after=after) for after in (0, 0.49, 0.5, 0.5)] == ["", words, "", words]
 
 
 @pytest.mark.parametrize(
@@ -308,7 +304,7 @@ def test_events_are_limited_to_a_burst_that_fills_again() -> None:
     [
         ("Namespace", {"namespace": "m"}, {"user": "v"}, "n"),
         ("User", {"user": "v"}, {"namespace": "m"}, "u"),
-        ("SourceAndObject", {"name": "b"}, {"user": "v"}, "a"),
+        ("SourceAndObject", {"name": "b"}, {"user": "v"}, "ca"),
         ("Server", None, {"namespace": "m", "user": "v", "name": "b"}, ""),
     ],
 )
@@ -328,10 +324,10 @@ def test_all_limits_are_checked_and_the_least_recently_used_keys_are_dropped() -
         "429 Too many requests: [limit reached on type User for key u, limit reached on type Server for key ]",
     ]
     few = limits({"type": "User", "burst": 1, "cacheSize": 2})
-    assert [written(few, user=user) for user in "abab"][:2] == ["", ""]
-    assert written(few, user="c") == "", "there is room for two: a goes"
-    assert written(few, user="b") != ""
-    assert written(few, user="a") == ""
+    assert [written(few, user=user) for user in "aba"][:2] == ["", ""]
+    assert written(few, user="c") == "", "there is room for two keys: b is dropped"
+    assert written(few, user="a") != ""
+    assert written(few, user="b") == ""
 
 
 @pytest.mark.parametrize(

@@ -38,52 +38,41 @@ CLASSES = {"priorityclasses": [priority_class("high", 5), priority_class("meek",
 DEFAULTS = {"priorityclasses": [priority_class("b", 4, globalDefault=True), priority_class("a", 3, globalDefault=True)]}
 
 
+PREEMPTS = {"preemptionPolicy": "PreemptLowerPriority"}
+HIGH = {"priorityClassName": "high", "priority": 5, **PREEMPTS}
+MEEK = {"priorityClassName": "meek", "priority": 7, "preemptionPolicy": "Never"}
+PROVIDED = (
+    "must not be provided in pod spec; priority admission controller computed {} from the given PriorityClass name"
+)
+
+
 @pytest.mark.parametrize(
-    ("there", "spec", "made", "words"),
+    ("there", "spec", "made"),
     [
-        ({}, {}, {"priority": 0, "preemptionPolicy": "PreemptLowerPriority"}, ""),
-        (CLASSES, {}, {"priority": 0, "preemptionPolicy": "PreemptLowerPriority"}, ""),
+        ({}, {}, {"priority": 0, **PREEMPTS}),
+        (CLASSES, {}, {"priority": 0, **PREEMPTS}),
+        (CLASSES, {"priorityClassName": "meek"}, MEEK),
+        (DEFAULTS, {}, {"priorityClassName": "a", "priority": 3, **PREEMPTS}),
+        (CLASSES, HIGH, HIGH),
+    ],
+)
+def test_a_pod_gets_the_number_and_the_policy_of_its_class(there: Any, spec: Json, made: Json) -> None:
+    assert asked(Priority(), Situation(there), spec) == (made, "")
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"priorityClassName": "none"}, "no PriorityClass with name none was found"),
+        ({"priorityClassName": "high", "priority": 6}, f"the integer value of priority (6) {PROVIDED.format(5)}"),
         (
-            CLASSES,
-            {"priorityClassName": "meek"},
-            {"priorityClassName": "meek", "priority": 7, "preemptionPolicy": "Never"},
-            "",
-        ),
-        (DEFAULTS, {}, {"priorityClassName": "a", "priority": 3, "preemptionPolicy": "PreemptLowerPriority"}, ""),
-        (
-            CLASSES,
-            {"priorityClassName": "high", "priority": 5, "preemptionPolicy": "PreemptLowerPriority"},
-            {"priorityClassName": "high", "priority": 5, "preemptionPolicy": "PreemptLowerPriority"},
-            "",
-        ),
-        (CLASSES, {"priorityClassName": "none"}, None, "no PriorityClass with name none was found"),
-        (
-            CLASSES,
-            {"priorityClassName": "high", "priority": 6},
-            None,
-            (
-                "the integer value of priority (6) must not be provided in pod spec; priority admission controller"
-                " computed 5 from the given PriorityClass name"
-            ),
-        ),
-        (
-            CLASSES,
             {"priorityClassName": "high", "preemptionPolicy": "Never"},
-            None,
-            (
-                "the string value of PreemptionPolicy (Never) must not be provided in pod spec; priority admission"
-                " controller computed PreemptLowerPriority from the given PriorityClass name"
-            ),
+            f"the string value of PreemptionPolicy (Never) {PROVIDED.format('PreemptLowerPriority')}",
         ),
     ],
 )
-def test_a_pod_gets_the_number_and_the_policy_of_its_class(
-    there: Any, spec: Json, made: Json | None, words: str
-) -> None:
-    found, said = asked(Priority(), Situation(there), spec)
-    assert said == words
-    if made is not None:
-        assert found == made
+def test_a_pod_that_contradicts_its_class_is_refused(spec: Json, words: str) -> None:
+    assert asked(Priority(), Situation(CLASSES), spec)[1] == words
 
 
 def test_an_update_keeps_what_a_pod_was_given() -> None:

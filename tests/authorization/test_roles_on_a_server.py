@@ -111,15 +111,8 @@ def test_escalate_and_bind_allow_granting_more_rights(
     body = binding("x", "bob", "cluster-admin")
     bindings = f"{RBAC}/namespaces/{namespace}/rolebindings"
     assert alice.post(bindings, body).status == 403, "bind is asked of the cluster role"
-    grant(
-        {
-            "apiGroups": ["rbac.authorization.k8s.io"],
-            "resources": ["clusterroles"],
-            "resourceNames": ["cluster-admin"],
-            "verbs": ["bind"],
-        },
-        name="bind",
-    )
+    rule = {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["bind"]}
+    grant({**rule, "resourceNames": ["cluster-admin"]}, name="bind")
     alice.create(bindings, body)
 
 

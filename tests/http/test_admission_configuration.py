@@ -64,20 +64,6 @@ def test_a_configured_resource_is_refused_without_a_quota(tmp_path: Path) -> Non
         refused = wire.post(PODS.format("default"), critical)
         shown = "insufficient quota to match these scopes: [{PriorityClass In [system-node-critical none]}]"
         assert refused.refusal == (500, shown)
-        quotas = "/api/v1/namespaces/default/resourcequotas"
-        hard = {"requests.cpu": "2", "count/configmaps": "3", "pods": "5"}
-        wire.create(quotas, {"metadata": {"name": "all"}, "spec": {"hard": hard}})
-        status = {"status": {"hard": hard, "used": dict.fromkeys(hard, "0")}}
-        assert wire.patch(f"{quotas}/all/status", status).status == 200
-        wire.create(maps, {"metadata": {"name": "a"}})
-        wire.create(PODS.format("default"), greedy)
-        selector = {"matchExpressions": [system]}
-        spec = {"hard": {"pods": "1"}, "scopeSelector": selector}
-        wire.create(quotas, {"metadata": {"name": "critical"}, "spec": spec})
-        status = {"status": {"hard": {"pods": "1"}, "used": {"pods": "0"}}}
-        assert wire.patch(f"{quotas}/critical/status", status).status == 200
-        critical["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
-        wire.create(PODS.format("default"), critical)
 
 
 def test_pods_are_held_to_the_defaults_unless_they_are_exempt(tmp_path: Path) -> None:

@@ -25,18 +25,12 @@ def version(name: str, spec: Json, **more: Any) -> Json:
 
 def things(*versions: Json, **spec: Any) -> Json:
     """Return the definition of a cluster-wide kind."""
+    names = {"plural": "things", "kind": "Thing"}
     return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "things.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Cluster",
-            "names": {"plural": "things", "kind": "Thing"},
-            "versions": list(versions),
-            **spec,
-        },
-    }
+        "spec": {"group": "example.com", "scope": "Cluster", "names": names, "versions": list(versions), **spec},
+    }  # fmt: skip
 
 
 def thing(name: str, of: str = "v1", **spec: Any) -> Json:

@@ -21,17 +21,12 @@ SPEC: Json = {"type": "object", "properties": {"count": {"type": "integer", "max
 def definition(spec: Json = SPEC, plural: str = "widgets", kind: str = "Widget", **version: Any) -> Json:
     schema = {"type": "object", "properties": {"spec": spec, "status": {"type": "object", "properties": {}}}}
     v1 = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, **version}
+    names = {"plural": plural, "kind": kind}
     return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{plural}.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"plural": plural, "kind": kind},
-            "versions": [v1],
-        },
-    }
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [v1]},
+    }  # fmt: skip
 
 
 def widget(name: str, **spec: Any) -> Json:
@@ -254,16 +249,11 @@ async def test_a_definition_can_be_applied_and_its_rules_may_name_fields_by_rese
 
 
 async def test_managers_of_custom_objects_own_what_their_schema_tells_apart() -> None:
+    properties = {"name": {"type": "string"}, "n": {"type": "integer"}}
     parts = {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "properties": {"name": {"type": "string"}, "n": {"type": "integer"}},
-            "required": ["name"],
-        },
-        "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": ["name"],
-    }
+        "type": "array", "items": {"type": "object", "properties": properties, "required": ["name"]},
+        "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+    }  # fmt: skip
     async with running() as (_, client):
         await define(client, definition({"type": "object", "properties": {"parts": parts}}))
         for manager, name in (("one", "x"), ("two", "y")):

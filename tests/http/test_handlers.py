@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import apiserver.http.handlers.chain as handlers
 from apiserver.api.errors.status import StatusError
 from apiserver.authentication.authenticator import ADMIN
 from apiserver.http.handlers.chain import Handler, HandlerChain, Link
-from apiserver.request.info import request_info
+from apiserver.request import info as requestinfo
+from apiserver.request.info import RequestInfo, request_info
 from apiserver.request.messages import Request, Response
 from tests.support.server import Running, serve
 
@@ -186,3 +191,51 @@ def test_the_request_info_of_a_path(method: str, path: str, expected: tuple[str,
 @pytest.mark.parametrize(("query", "verb"), [("watch=true", "watch"), ("watch=0", "list"), ("watch", "watch"), ("limit=1", "list"), ("%77atch=1", "watch"), ("watch=false&watch=1", "list")])  # fmt: skip
 def test_a_list_with_watch_is_a_watch(query: str, verb: str) -> None:
     assert request_info("GET", "/api/v1/pods", query).verb == verb
+
+
+#: Parts of paths: those that mean something, names, and what stands in places that may mislead.
+PARTS = "api apis v1 g.io namespaces ns pods nodes watch status finalize proxy log a b %2F a%20b"
+REQUESTS = st.tuples(
+    st.sampled_from(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]),
+    st.lists(st.sampled_from(["", *PARTS.split()]), max_size=9).map(lambda parts: "/" + "/".join(parts)),
+    st.sampled_from(["", "watch=true", "watch=0", "watch", "wat%63h=1", "limit=5", "limit=5&watch=1"]),
+)
+#: All paths of these parts, which are those in which something may be taken for what it is not.
+ABOVE = ("/api/v1", "/apis/g.io/v1", "/api/v1/namespaces/ns", "/apis/g%2Eio/v1/%6Eamespaces/ns")
+RESOURCES = ("pods", "nodes", "namespaces", "watch", "%2F")
+BELOW = ("a", "status", "watch", "", "%2F")
+
+
+def told(info: RequestInfo) -> dict[str, Any]:
+    return {name: getattr(info, name) for name in RequestInfo.__slots__} | {"rest": tuple(info.rest)}
+
+
+def check(*request: str) -> None:
+    """Compare the info of a path before and after it and its parents are cached."""
+    parts = request[1].split("/")
+    requestinfo._COLLECTIONS.clear()
+    alone = told(request_info(*request))
+    for end in range(len(parts) + 1):
+        request_info("GET", "/".join(parts[:end]))
+    assert told(request_info(*request)) == alone
+
+
+@given(REQUESTS)
+def test_a_request_is_about_the_same_whichever_paths_came_before(request: tuple[str, str, str]) -> None:
+    check(*request)
+
+
+def test_a_path_that_only_looks_like_an_object_is_not_one() -> None:
+    for above, resource, count in product(ABOVE, RESOURCES, range(4)):
+        for below in product(BELOW, repeat=count):
+            for method, query in (("GET", ""), ("GET", "watch=1"), ("POST", "watch=1"), ("DELETE", "watch=1")):
+                check(method, "/".join((above, resource, *below)), query)
+
+
+def test_few_short_paths_are_remembered() -> None:
+    requestinfo._COLLECTIONS.clear()
+    request_info("GET", f"/api/v1/namespaces/{'n' * 400}/pods")
+    assert not requestinfo._COLLECTIONS
+    for number in range(5000):
+        request_info("GET", f"/api/v1/namespaces/n{number}/pods")
+    assert 0 < len(requestinfo._COLLECTIONS) <= 2000

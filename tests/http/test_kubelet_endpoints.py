@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from apiserver.http.kubelet.sockets import Kubelets
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
 from apiserver.tls.self_signed import load_or_create_certificate
@@ -197,3 +198,17 @@ def test_errors_name_unusable_flags(flags: list[str], problem: str) -> None:
     with pytest.raises(SettingsError) as found:
         read(flags)
     assert str(found.value) == problem
+
+
+@pytest.mark.parametrize("node", ["../secret", "/dev/null", "..", ".", "", "a/b", "a\0b", "a" * 300])
+def test_a_binding_to_what_no_node_is_called_reads_no_file(tmp_path: Path, node: str) -> None:
+    directory = tmp_path / "kubelets"
+    directory.mkdir()
+    for file in (tmp_path / "secret", directory / "node-1.example", directory / "b"):
+        file.write_text("/nowhere")
+    (directory / "a").mkdir()
+    (directory / "a" / "b").write_text("/nowhere")
+    kubelets = Kubelets(directory)
+    assert kubelets.serves("node-1.example")
+    assert not kubelets.serves(node)
+    assert not kubelets.serves(str(tmp_path / "secret"))

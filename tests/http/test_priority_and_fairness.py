@@ -180,15 +180,8 @@ async def test_the_lowest_precedence_wins_then_the_name_and_the_rest_is_catch_al
 
 
 def test_levels_share_the_seats_of_the_server_by_their_shares() -> None:
-    found, _ = fairness(
-        [],
-        [
-            level("a", 1, lendablePercent=50),
-            level("b", 2, borrowingLimitPercent=50),
-            level("c", 4, borrowingLimitPercent=None),
-        ],
-        seats=50,
-    )
+    lending, borrowing = level("a", 1, lendablePercent=50), level("b", 2, borrowingLimitPercent=50)
+    found, _ = fairness([], [lending, borrowing, level("c", 4, borrowingLimitPercent=None)], seats=50)
     assert [seen(found, "nominal_limit_seats", priority_level=name) for name in "abc"] == [8, 15, 29]
     assert [seen(found, "lower_limit_seats", priority_level=name) for name in "abc"] == [4, 15, 29]
     assert [seen(found, "upper_limit_seats", priority_level=name) for name in "abc"] == [8, 23, 81]
@@ -278,10 +271,7 @@ async def test_a_fast_answer_takes_a_seat_briefly() -> None:
 
 async def test_unused_seats_of_a_lending_level_are_borrowed() -> None:
     found, work = fairness(
-        [
-            MINE,
-            schema("other", "other", {**EVERYTHING, "subjects": [user("bob")]}),
-        ],
+        [MINE, schema("other", "other", {**EVERYTHING, "subjects": [user("bob")]})],
         [level("some", 1, ONE_QUEUE, borrowingLimitPercent=100), level("other", 1, ONE_QUEUE, lendablePercent=50)],
         seats=8,
     )

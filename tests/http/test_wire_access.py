@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import httpx
 import pytest
 
+from kubedra import ControlPlane
 from tests.support.tokens import token_flag
 from tests.support.wire import Child, Wire
 
@@ -82,13 +85,8 @@ def test_a_refusal_names_user_verb_resource_and_scope(
 ) -> None:
     answer = anonymous.user("alice-token").request(method, path, {} if method in ("POST", "PUT", "PATCH") else None)
     subject = f'resourceclaims.resource.k8s.io "{name}"' if name else "resourceclaims.resource.k8s.io"
-    assert answer.refusal == (
-        403,
-        (
-            f'{subject} is forbidden: User "alice" cannot {verb} resource "resourceclaims" in API group'
-            ' "resource.k8s.io" in the namespace "default"'
-        ),
-    )
+    what = 'resource "resourceclaims" in API group "resource.k8s.io" in the namespace "default"'
+    assert answer.refusal == (403, f'{subject} is forbidden: User "alice" cannot {verb} {what}')
 
 
 def test_a_refusal_comes_before_every_other_error(anonymous: Wire) -> None:
@@ -132,3 +130,13 @@ def test_impersonation_holds_for_kubedras_own_paths(anonymous: Wire, admin: Wire
     alice = anonymous.user("alice-token").get("/-/info", Impersonate_User="bob", Impersonate_Group="system:masters")
     assert alice.status == 403
     assert admin.get("/-/info", Impersonate_Group="g").status == 403, "companions without a user"
+
+
+@pytest.mark.parametrize(("modes", "code"), [("AlwaysAllow", 401), ("Node,RBAC", 403)])
+def test_with_tokens_anonymous_requests_are_refused(tmp_path: Path, modes: str, code: int) -> None:
+    flags = [token_flag(tmp_path), f"--authorization-mode={modes}"]
+    with ControlPlane(controllers=False, args=flags) as plane:
+        assert httpx.get(f"{plane.url}/api/v1/namespaces").status_code == code
+        assert httpx.post(f"{plane.url}/-/reset").status_code == code
+        with plane.client() as client:
+            assert client.list("namespaces")

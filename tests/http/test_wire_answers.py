@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from apiserver.http.formats.warning import warning_headers
+from apiserver.http.server import heads
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
+from apiserver.request.messages import Request
 from tests.support.server import serve
 from tests.support.wire import Child, Wire
 
 pytestmark = pytest.mark.integration
+
 FLAGS = ("--runtime-config=api/all=true",)
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
@@ -30,14 +37,9 @@ def test_a_path_outside_every_group_is_a_plain_404(wire: Wire, path: str) -> Non
 @pytest.mark.parametrize(
     "path",
     [
-        "/api/v2",
-        "/api/v1/things",
-        "/api/v1/namespaces/default/things/a",
-        "/apis/resource.k8s.io/v9",
-        "/apis/resource.k8s.io/v9/resourceclaims",
-        f"{CLAIMS}/a/nope",
-        f"{CLAIMS}/a/status/more",
-        "/api/v1/namespaces/default/nodes",
+        *("/api/v2", "/api/v1/things", "/api/v1/namespaces/default/things/a", "/api/v1/namespaces/default/nodes"),
+        *("/apis/resource.k8s.io/v9", "/apis/resource.k8s.io/v9/resourceclaims"),
+        *(f"{CLAIMS}/a/nope", f"{CLAIMS}/a/status/more"),
     ],
 )
 def test_an_unknown_path_inside_a_group_is_a_status_404(wire: Wire, path: str) -> None:
@@ -88,23 +90,15 @@ def test_a_body_over_three_mebibytes_is_refused_and_one_below_is_read(wire: Wire
 
 def test_an_answer_comes_in_the_first_form_that_can_be_given(wire: Wire) -> None:
     wire.create_config_map("forms", k="v")
-    path = "/api/v1/namespaces/default/configmaps/forms"
+    path, partial = "/api/v1/namespaces/default/configmaps/forms", "PartialObjectMetadata"
     for accept, content_type, start in (
         ("application/json", "application/json", b'{"kind":"ConfigMap"'),
         ("application/vnd.kubernetes.protobuf, application/json", "application/vnd.kubernetes.protobuf", b"k8s\x00"),
         ("application/vnd.kubernetes.protobuf;q=0.1,*/*", "application/json", b'{"kind":"ConfigMap"'),
         ("application/yaml", "application/yaml", b"apiVersion: v1\n"),
         ("application/json;q=0.1, application/yaml;q=0.9", "application/yaml", b"apiVersion: v1\n"),
-        (
-            f"application/json;as=Table;v=v9;g=meta.k8s.io,{TABLE},application/json",
-            "application/json",
-            b'{"kind":"Table"',
-        ),
-        (
-            "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
-            "application/json",
-            b'{"kind":"PartialObjectMetadata"',
-        ),
+        (f"{TABLE.replace('v1', 'v9')},{TABLE},application/json", "application/json", b'{"kind":"Table"'),
+        (TABLE.replace("Table", partial), "application/json", b'{"kind":"PartialObjectMetadata"'),
     ):
         answer = wire.get(path, Accept=accept)
         assert answer.status == 200, accept
@@ -253,3 +247,67 @@ def test_the_way_to_a_node_leads_nowhere(wire: Wire) -> None:
     answer = wire.get("/api/v1/nodes/https:there:10250/proxy/")
     assert answer.refusal == (501, "kubedra emulates nodes: no kubelet listens on node there")
     assert "nodes/proxy" in {each["name"] for each in wire.get("/api/v1").json["resources"]}
+
+
+def fields(**headers: str) -> dict[str, str]:
+    """Return the headers of the answer to a request with these headers."""
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    lines = heads.marks(Request("GET", "/version", "", given, b"")).decode().strip().split("\r\n")
+    return {name: value for name, _, value in (line.partition(": ") for line in lines)}
+
+
+def test_the_date_is_the_systems_whichever_way_that_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    # At the end the clock is set back.
+    for seconds, shown in ((0.0, "13:20"), (0.9, "13:20"), (1.0, "13:21"), (60.5, "14:20"), (0.5, "13:20")):
+        monkeypatch.setattr(time, "time", lambda seconds=seconds: 1_700_000_000 + seconds)
+        assert fields()["date"] == f"Tue, 14 Nov 2023 22:{shown} GMT"
+
+
+def test_each_request_has_its_own_id_or_the_one_in_its_header() -> None:
+    made = [fields()["audit-id"] for _ in range(3)]
+    assert len(set(made)) == 3
+    assert {len(each) for each in made} == {36}
+    assert fields(audit_id="mine")["audit-id"] == "mine"
+
+
+def texts(*said: str) -> list[str]:
+    return [value for _, value in warning_headers(said)]
+
+
+def test_a_warning_is_a_299_without_an_agent() -> None:
+    assert warning_headers(["old"]) == (("Warning", '299 - "old"'),)
+
+
+def test_quotes_and_backslashes_are_escaped() -> None:
+    assert texts('unknown field "a\\b"') == ['299 - "unknown field \\"a\\\\b\\""']
+
+
+def test_warnings_are_unique_and_in_order() -> None:
+    assert texts("b", "a", "b", "") == ['299 - "b"', '299 - "a"']
+
+
+def test_a_warning_with_control_characters_is_dropped() -> None:
+    assert texts("a\nb", "fine") == ['299 - "fine"']
+
+
+def test_beyond_four_kilobytes_every_warning_is_cut_and_the_last_are_dropped() -> None:
+    said = texts(*(f"{number:04}" + "x" * 400 for number in range(100)))
+    assert len(said) == 16
+    assert all(len(text) == len('299 - ""') + 256 for text in said)
+
+
+@given(st.lists(st.text(max_size=600), max_size=40))
+def test_headers_never_hold_more_than_a_client_takes(said: list[str]) -> None:
+    headers = texts(*said)
+    assert sum(map(len, headers)) <= 2 * (4096 + 256) + 40 * 10
+    assert not any("\r" in text or "\n" in text for text in headers)
+
+
+def test_a_status_write_has_warnings_too() -> None:
+    odd = {"podIP": "2001:DB8::1", "podIPs": [{"ip": "2001:DB8::1"}]}
+    with serve() as running:
+        wire = running.wire()
+        pods = "/api/v1/namespaces/default/pods"
+        wire.post(pods, {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+        answer = wire.patch(f"{pods}/a/status", {"status": odd})
+    assert answer.headers["warning"].startswith('299 - "status.podIPs[0].ip: IPv6 address')

@@ -81,14 +81,8 @@ def test_other_blanks_are_a_new_generation_of_a_class_and_applying_the_same_is_n
     assert [put('{"a": 1}'), put('{"a": 1}'), put('{"a":1}')] == [1, 1, 2]
     put('{"a": 1}')
     config = [{"opaque": {"driver": "d", "parameters": {"a": 1}}}]
-    body = json.dumps(
-        {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "DeviceClass",
-            "metadata": {"name": "c"},
-            "spec": {"config": config},
-        }
-    )
+    head = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "c"}}
+    body = json.dumps({**head, "spec": {"config": config}})
     applied = send(wire, "PATCH", f"{CLASSES}/c?fieldManager=m", body, "application/apply-patch+yaml")
     assert applied.json["metadata"]["generation"] == 3
     assert put('{"a": 1}') == 3

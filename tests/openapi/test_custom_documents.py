@@ -11,54 +11,33 @@ from tests.support.server import Running, serve
 
 REPLICAS = {"type": "integer", "minimum": 0, "maximum": 0, "default": 0}
 EITHER = [{"type": "integer"}, {"type": "string"}]
-#: By what stands beside x-kubernetes-int-or-string: what documents say beside it.
+PATTERN = {"pattern": "a"}
+CHOICES = [{"minimum": 3}, PATTERN]
+#: Schemas beside x-kubernetes-int-or-string, and their form in documents.
 EITHERS: dict[str, tuple[Json, Json]] = {
     "nothing": ({}, {"anyOf": EITHER}),
     "the types": ({"anyOf": EITHER}, {"anyOf": EITHER}),
-    "the types and more": (
-        {"allOf": [{"anyOf": EITHER}, {"pattern": "a"}]},
-        {"allOf": [{"anyOf": EITHER}, {"pattern": "a"}]},
-    ),
-    "choices": (
-        {"anyOf": [{"minimum": 3}, {"pattern": "a"}]},
-        {"anyOf": [{"minimum": 3}, {"pattern": "a"}], "allOf": [{"anyOf": EITHER}]},
-    ),
-    "both": (
-        {"anyOf": [{"minimum": 3}], "allOf": [{"pattern": "a"}]},
-        {"anyOf": [{"minimum": 3}], "allOf": [{"anyOf": EITHER}, {"pattern": "a"}]},
-    ),
-    "terms": ({"allOf": [{"pattern": "a"}]}, {"allOf": [{"pattern": "a"}], "anyOf": EITHER}),
+    "the types and more": ({"allOf": [{"anyOf": EITHER}, PATTERN]}, {"allOf": [{"anyOf": EITHER}, PATTERN]}),
+    "choices": ({"anyOf": CHOICES}, {"anyOf": CHOICES, "allOf": [{"anyOf": EITHER}]}),
+    "both": ({"anyOf": CHOICES, "allOf": [PATTERN]}, {"anyOf": CHOICES, "allOf": [{"anyOf": EITHER}, PATTERN]}),
+    "terms": ({"allOf": [PATTERN]}, {"allOf": [PATTERN], "anyOf": EITHER}),
 }
 INT_OR_STRING: Json = {"x-kubernetes-int-or-string": True}
 SPEC: Json = {"color": {"type": "string"}, **{name: INT_OR_STRING | said for name, (said, _) in EITHERS.items()}}
+PROPERTIES: Json = {
+    "spec": {"type": "object", "properties": {"replicas": REPLICAS, **SPEC}},
+    "status": {"type": "object", "properties": {"replicas": {"type": "integer"}}},
+}
+SCALE = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+VERSION: Json = {
+    "name": "v1", "served": True, "storage": True, "selectableFields": [{"jsonPath": ".spec.color"}],
+    "subresources": {"status": {}, "scale": SCALE},
+    "schema": {"openAPIV3Schema": {"type": "object", "properties": PROPERTIES}},
+}  # fmt: skip
+NAMES = {"plural": "foos", "singular": "foo", "kind": "Foo", "listKind": "FooHerd"}
 DEFINITION: Json = {
     "metadata": {"name": "foos.y.x.io"},
-    "spec": {
-        "group": "y.x.io",
-        "names": {"plural": "foos", "singular": "foo", "kind": "Foo", "listKind": "FooHerd"},
-        "scope": "Namespaced",
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "selectableFields": [{"jsonPath": ".spec.color"}],
-                "subresources": {
-                    "status": {},
-                    "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
-                },
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {"type": "object", "properties": {"replicas": REPLICAS, **SPEC}},
-                            "status": {"type": "object", "properties": {"replicas": {"type": "integer"}}},
-                        },
-                    }
-                },
-            }
-        ],
-    },
+    "spec": {"group": "y.x.io", "names": NAMES, "scope": "Namespaced", "versions": [VERSION]},
 }
 COLLECTION = "/apis/y.x.io/v1/namespaces/{namespace}/foos"
 

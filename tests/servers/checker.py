@@ -185,16 +185,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary, Database() as database:
         directory = options.keep or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
-        report = asyncio.run(
-            check(
-                database,
-                directory,
-                kills=options.kills,
-                seed=options.seed,
-                servers=options.servers,
-                compaction=options.compaction,
-            )
-        )
+        chosen = {name: getattr(options, name) for name in ("kills", "seed", "servers", "compaction")}
+        report = asyncio.run(check(database, directory, **chosen))
     print(report)
     return 1 if report.wrong else 0
 

@@ -180,18 +180,11 @@ class Writer(Client):
         op = self._op()
         body = self._body(op)
         body["metadata"]["name"] = name
-        await self._write("POST", f"/api/v1/namespaces/{namespace}/configmaps", body, op, f"{namespace}/{name}")
+        await self._write("POST", namespace, name, body, op)
 
     async def patch(self, namespace: str, name: str) -> None:
         op = self._op()
-        await self._write(
-            "PATCH",
-            f"/api/v1/namespaces/{namespace}/configmaps/{name}",
-            self._body(op),
-            op,
-            f"{namespace}/{name}",
-            content_type=_MERGE,
-        )
+        await self._write("PATCH", namespace, name, self._body(op), op)
 
     async def update(self, namespace: str, name: str) -> None:
         obj = await self.get(namespace, name, other=True)
@@ -201,36 +194,20 @@ class Writer(Client):
         obj["data"] = {"op": op}
         obj["metadata"]["labels"] = {"color": self.world.random.choice(COLORS)}
         base = int(obj["metadata"]["resourceVersion"])
-        await self._write(
-            "PUT", f"/api/v1/namespaces/{namespace}/configmaps/{name}", obj, op, f"{namespace}/{name}", base=base
-        )
+        await self._write("PUT", namespace, name, obj, op, base=base)
 
     async def delete(self, namespace: str, name: str) -> None:
         obj = await self.get(namespace, name)
         if obj is not None:
             uid = obj["metadata"]["uid"]
-            options = {"preconditions": {"uid": uid}}
-            await self._write(
-                "DELETE",
-                f"/api/v1/namespaces/{namespace}/configmaps/{name}",
-                options,
-                "",
-                f"{namespace}/{name}",
-                uid=uid,
-            )
+            await self._write("DELETE", namespace, name, {"preconditions": {"uid": uid}}, "", uid=uid)
 
     async def _write(
-        self,
-        method: str,
-        path: str,
-        body: Json,
-        op: str,
-        key: str,
-        base: int = 0,
-        uid: str = "",
-        content_type: str = "application/json",
+        self, method: str, namespace: str, name: str, body: Json, op: str, *, base: int = 0, uid: str = ""
     ) -> None:
-        world = self.world
+        world, key = self.world, f"{namespace}/{name}"
+        path = f"/api/v1/namespaces/{namespace}/configmaps" + ("" if method == "POST" else f"/{name}")
+        content_type = _MERGE if method == "PATCH" else "application/json"
         began = time.monotonic()
         answer = await self.ask(method, path, body, content_type, other=world.random.random() < 0.5)
         ended = time.monotonic()

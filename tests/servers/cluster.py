@@ -34,16 +34,8 @@ class Slot:
 
     def __init__(self, number: int, url: str, directory: Path, flags: tuple[str, ...], counts: Counter[str]) -> None:
         self._directory = directory / f"server{number}"
-        self._command = [
-            "-P",
-            "-m",
-            "apiserver",
-            "--announce",
-            "--port=0",
-            f"--data-dir={self._directory}",
-            f"--storage={url}",
-            *flags,
-        ]
+        own = ("--announce", "--port=0", f"--data-dir={self._directory}", f"--storage={url}")
+        self._command = ["-P", "-m", "apiserver", *own, *flags]
         self._counts = counts
         self.log = directory / f"server{number}.log"
         self.current: Process | None = None
@@ -58,16 +50,10 @@ class Slot:
     async def _attempt(self) -> bool:
         begin = time.monotonic()
         with self.log.open("ab") as log:
-            pipe = asyncio.subprocess.PIPE
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *self._command,
-                stdout=pipe,
-                stderr=log,
-                stdin=asyncio.subprocess.DEVNULL,
-                env=environment(),
-                cwd=ROOT,
-            )
+                sys.executable, *self._command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+                stderr=log, env=environment(), cwd=ROOT,
+            )  # fmt: skip
         assert process.stdout is not None
         line = await process.stdout.readline()
         if not line:

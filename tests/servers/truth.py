@@ -30,14 +30,8 @@ def row_of(revision: int, key: str, deleted: bool, value: bytes) -> Row:
         return Row(revision, key, deleted, "", "", "")
     obj = orjson.loads(value)
     metadata = obj["metadata"]
-    return Row(
-        revision,
-        key.removeprefix(PREFIX),
-        deleted,
-        (obj.get("data") or {}).get("op", ""),
-        metadata.get("labels", {}).get("color", ""),
-        metadata["uid"],
-    )
+    op, color = (obj.get("data") or {}).get("op", ""), metadata.get("labels", {}).get("color", "")
+    return Row(revision, key.removeprefix(PREFIX), deleted, op, color, metadata["uid"])
 
 
 class Follower:

@@ -1,8 +1,9 @@
-"""Events expire an hour, or `--event-ttl`, after their last write."""
+"""Limits of events: they expire an hour, or `--event-ttl`, after their last write, and EventRateLimit bounds their rate."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,8 +16,10 @@ from apiserver.api.objects import Json
 from apiserver.app import Server
 from apiserver.authentication.authenticator import ADMIN
 from apiserver.controlplane.event_ttl import PACE
+from apiserver.options.flags import SettingsError
 from apiserver.options.settings import read
 from apiserver.request.messages import Request, Response, Stream
+from tests.support.server import HeldTime, serve
 from tests.support.virtual import passes, run
 
 pytestmark = pytest.mark.integration
@@ -123,3 +126,34 @@ async def test_an_event_that_is_to_expire_leaves_nothing_to_wait_for(tmp_path: P
         before = loop.time()
         assert (await loop.run_until_idle()).idle
         assert loop.time() == before
+
+
+def configure(folder: Path, limits: list[Json]) -> str:
+    """Write an admission configuration; return its flag."""
+    given = {"apiVersion": "eventratelimit.admission.k8s.io/v1alpha1", "kind": "Configuration", "limits": limits}
+    file = folder / "admission.json"
+    plugins = [{"name": "EventRateLimit", "configuration": given}]
+    kind = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration"}
+    file.write_text(json.dumps({**kind, "plugins": plugins}))
+    return f"--admission-control-config-file={file}"
+
+
+def test_a_server_with_the_plugin_refuses_events_of_the_core_group(tmp_path: Path) -> None:
+    flag = configure(tmp_path, [{"type": "Namespace", "qps": 1, "burst": 1}])
+    with serve("--enable-admission-plugins=EventRateLimit", flag, time=HeldTime()) as running:
+        wire = running.wire()
+
+        def post(name: str) -> int:
+            about = {"namespace": "default", "kind": "Pod", "name": "p"}
+            event = {"metadata": {"name": name}, "involvedObject": about}
+            return wire.post("/api/v1/namespaces/default/events", event).status
+
+        assert [post("a"), post("b")] == [201, 429]
+        wire.create("/api/v1/namespaces/default/configmaps", {"metadata": {"name": "a"}})
+
+
+def test_invalid_limits_are_refused_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"limits: Invalid value: \[\]: must not be empty"):
+        read(["--enable-admission-plugins=EventRateLimit", configure(tmp_path, [])])
+    with pytest.raises(SettingsError, match="couldn't init admission plugin"):
+        read(["--enable-admission-plugins=EventRateLimit"])
