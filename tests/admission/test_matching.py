@@ -70,13 +70,13 @@ def matcher(*rules: Json, exclude: tuple[Json, ...] = (), equivalent: bool = Tru
     return Matcher(rules=made, exclude=[RULE | rule for rule in exclude], equivalent=equivalent, **more)
 
 
-def covered(made: Matcher) -> RuleMatches | None:
+def rule_matches(made: Matcher) -> RuleMatches | None:
     return made.covers("CREATE", [PLACE, OLD], in_namespace=True)
 
 
-def matched(made: Matcher, name: str = "x", new: Json | None = None, **more: Any) -> str | None:
+def match(made: Matcher, name: str = "x", new: Json | None = None, **more: Any) -> str | None:
     """Return the version in which a request matches."""
-    about = covered(made)
+    about = rule_matches(made)
     if about is None:
         return None
     situation = Situation(more.pop("there", {}))
@@ -88,30 +88,30 @@ def matched(made: Matcher, name: str = "x", new: Json | None = None, **more: Any
 
 def test_an_equivalent_rule_covers_other_versions_after_its_own() -> None:
     old = {"apiVersions": ["v1beta1"]}
-    assert matched(matcher({})) == "v1"
-    assert matched(matcher(old)) == "v1beta1"
-    assert matched(matcher(old, {})) == "v1"
-    assert matched(matcher(old, equivalent=False)) is None
-    assert covered(matcher({"operations": ["DELETE"]})) is None
-    assert matched(matcher()) == "v1", "without rules everything is meant"
+    assert match(matcher({})) == "v1"
+    assert match(matcher(old)) == "v1beta1"
+    assert match(matcher(old, {})) == "v1"
+    assert match(matcher(old, equivalent=False)) is None
+    assert rule_matches(matcher({"operations": ["DELETE"]})) is None
+    assert match(matcher()) == "v1", "without rules everything is meant"
 
 
 def test_exclusions_hold_for_a_resource_or_for_names() -> None:
-    assert covered(matcher({}, exclude=({},))) is None
-    assert covered(matcher({}, exclude=({"apiVersions": ["v1beta1"]},))) is None
-    assert matched(matcher({}, exclude=({"operations": ["DELETE"]},))) == "v1"
+    assert rule_matches(matcher({}, exclude=({},))) is None
+    assert rule_matches(matcher({}, exclude=({"apiVersions": ["v1beta1"]},))) is None
+    assert match(matcher({}, exclude=({"operations": ["DELETE"]},))) == "v1"
     named = matcher({}, exclude=({"resourceNames": ["a", "b"]},))
-    assert [matched(named, name) for name in "abc"] == [None, None, "v1"]
+    assert [match(named, name) for name in "abc"] == [None, None, "v1"]
     only = matcher({"resourceNames": ["a"]}, {"apiVersions": ["v1beta1"], "resourceNames": ["b"]})
-    assert [matched(only, name) for name in "abc"] == ["v1", "v1beta1", None]
+    assert [match(only, name) for name in "abc"] == ["v1", "v1beta1", None]
 
 
 def test_an_object_is_selected_by_its_labels_before_or_after() -> None:
     made = matcher({}, object_selector={"matchLabels": {"a": "b"}})
     with_label: Json = {"metadata": {"labels": {"a": "b"}}}
-    assert matched(made, new=with_label) == "v1"
-    assert matched(made, new={"metadata": {}}) is None
-    assert matched(made, new={}) is None
+    assert match(made, new=with_label) == "v1"
+    assert match(made, new={"metadata": {}}) is None
+    assert match(made, new={}) is None
     request = Situation().request("UPDATE", "deployments", {"metadata": {}}, with_label, group="apps")
     assert labels_of(request) == [{}, {"a": "b"}]
     assert made.selects(labels_of(request))
@@ -127,12 +127,12 @@ def test_a_namespace_is_selected_by_its_labels_and_what_is_in_none_always() -> N
     there: dict[str, list[Json]] = {
         "namespaces": [{"metadata": {"name": "n", "labels": {"a": "b"}}}, {"metadata": {"name": "m"}}]
     }
-    assert matched(made, there=there) == "v1"
-    assert matched(made, there=there, namespace="m") is None
-    assert matched(made, there=there, namespace="") == "v1"
+    assert match(made, there=there) == "v1"
+    assert match(made, there=there, namespace="m") is None
+    assert match(made, there=there, namespace="") == "v1"
     with pytest.raises(StatusError, match='namespaces "o" not found'):
-        matched(made, there=there, namespace="o")
-    about = covered(made)
+        match(made, there=there, namespace="o")
+    about = rule_matches(made)
     assert about is not None
     for operation, labels, subresource, selected in (
         ("CREATE", {"a": "b"}, "", True),
@@ -150,9 +150,9 @@ def test_a_namespace_is_selected_by_its_labels_and_what_is_in_none_always() -> N
 
 def test_the_resources_of_a_policy_match_exactly_unless_it_says_otherwise() -> None:
     old = [RULE | {"apiVersions": ["v1beta1"]}]
-    assert covered(Matcher.of_resources({"resourceRules": old})) is None
-    assert covered(Matcher.of_resources({"resourceRules": old, "matchPolicy": "Equivalent"})) is not None
-    assert covered(Matcher.of_resources({"resourceRules": [RULE], "excludeResourceRules": [RULE]})) is None
+    assert rule_matches(Matcher.of_resources({"resourceRules": old})) is None
+    assert rule_matches(Matcher.of_resources({"resourceRules": old, "matchPolicy": "Equivalent"})) is not None
+    assert rule_matches(Matcher.of_resources({"resourceRules": [RULE], "excludeResourceRules": [RULE]})) is None
     several: list[Json | None] = [None, {}, {"resourceRules": []}]
     for everything in several:
-        assert covered(Matcher.of_resources(everything)) == RuleMatches(covered(matcher()).scopes, ())  # type: ignore[union-attr]
+        assert rule_matches(Matcher.of_resources(everything)) == RuleMatches(rule_matches(matcher()).scopes, ())  # type: ignore[union-attr]

@@ -15,7 +15,7 @@ NODE = User("system:node:me", groups=("system:nodes",))
 PLUGIN = NodeRestriction()
 
 
-def said(operation: Any, plural: str, new: Json | None, old: Json | None = None, **more: Any) -> str:
+def review(operation: Any, plural: str, new: Json | None, old: Json | None = None, **more: Any) -> str:
     """Return the refusal of a request of the node `me`."""
     situation = Situation(more.pop("there", {}), NODE, more.pop("gates", {}), more.pop("may", lambda *_: True))
     return refusal(PLUGIN, situation.request(operation, plural, new, old, **more))
@@ -70,26 +70,26 @@ def mirror(*owners: Json, **spec: Any) -> Json:
     ],
 )  # fmt: skip
 def test_a_node_makes_mirror_pods_of_its_own_that_name_no_other_object(pod: Json, words: str) -> None:
-    assert said("CREATE", "pods", pod, there=THERE) == words
+    assert review("CREATE", "pods", pod, there=THERE) == words
 
 
 def test_a_node_that_is_not_there_makes_no_pods() -> None:
-    assert said("CREATE", "pods", mirror()) == '404 node "me" not found'
+    assert review("CREATE", "pods", mirror()) == '404 node "me" not found'
 
 
 def test_a_node_deletes_its_own_pods_and_changes_none() -> None:
     mine: Json = {"metadata": {"name": "x", "namespace": "n"}, "spec": {"nodeName": "me"}}
     other: Json = {"metadata": {"name": "x", "namespace": "n"}, "spec": {"nodeName": "you"}}
     not_mine = 'node "me" can only delete pods with spec.nodeName set to itself'
-    assert said("DELETE", "pods", None, mine) == ""
-    assert said("DELETE", "pods", None, other) == not_mine
-    assert said("DELETE", "pods", None, there={"pods": [mine]}) == ""
-    assert said("DELETE", "pods", None, there={"pods": [other]}) == not_mine
-    assert said("DELETE", "pods", None) == '404 pods "x" not found'
-    assert said("UPDATE", "pods", mine, mine) == (
+    assert review("DELETE", "pods", None, mine) == ""
+    assert review("DELETE", "pods", None, other) == not_mine
+    assert review("DELETE", "pods", None, there={"pods": [mine]}) == ""
+    assert review("DELETE", "pods", None, there={"pods": [other]}) == not_mine
+    assert review("DELETE", "pods", None) == '404 pods "x" not found'
+    assert review("UPDATE", "pods", mine, mine) == (
         'unexpected operation "UPDATE", node "me" can only create and delete mirror pods'
     )
-    assert said("CREATE", "pods", mine, subresource="binding") == (
+    assert review("CREATE", "pods", mine, subresource="binding") == (
         "unexpected pod subresource \"binding\", only 'status' and 'eviction' are allowed"
     )
 
@@ -118,8 +118,8 @@ _CLAIMED: Json = {"extendedResourceClaimStatus": {"resourceClaimName": "c"}}
     ],
 )  # fmt: skip
 def test_a_node_writes_the_status_of_its_pods_but_not_fields_of_other_writers(new: Json, old: Json, words: str) -> None:
-    assert said("UPDATE", "pods", new, old, subresource="status") == words
-    assert said("CREATE", "pods", new, subresource="status") == 'unexpected operation "CREATE"'
+    assert review("UPDATE", "pods", new, old, subresource="status") == words
+    assert review("CREATE", "pods", new, subresource="status") == 'unexpected operation "CREATE"'
 
 
 def test_a_node_evicts_its_own_pods() -> None:
@@ -131,7 +131,7 @@ def test_a_node_evicts_its_own_pods() -> None:
         ("z", {}, '404 pods "z" not found'),
         ("", {}, "could not determine pod from request data"),
     ):
-        assert said("CREATE", "pods", obj, subresource="eviction", name=name, there=there) == words
+        assert review("CREATE", "pods", obj, subresource="eviction", name=name, there=there) == words
 
 
 @pytest.mark.parametrize(
@@ -152,10 +152,10 @@ def test_a_node_sets_only_its_own_labels(labels: Json, wrong: str) -> None:
         f'node "me" is not allowed to set the following labels: {wrong}' if wrong else "",
         f"is not allowed to modify labels: {wrong}" if wrong else "",
     )
-    assert said("CREATE", "nodes", new, name="me", namespace="") == created
-    assert said("UPDATE", "nodes", new, bare, name="me", namespace="") == changed
-    assert said("UPDATE", "nodes", bare, new, name="me", namespace="") == changed
-    assert said("UPDATE", "nodes", new, new, name="me", namespace="") == ""
+    assert review("CREATE", "nodes", new, name="me", namespace="") == created
+    assert review("UPDATE", "nodes", new, bare, name="me", namespace="") == changed
+    assert review("UPDATE", "nodes", bare, new, name="me", namespace="") == changed
+    assert review("UPDATE", "nodes", new, new, name="me", namespace="") == ""
 
 
 @pytest.mark.parametrize(
@@ -174,18 +174,18 @@ def test_a_node_sets_only_its_own_labels(labels: Json, wrong: str) -> None:
 )
 def test_a_node_does_not_change_the_fields_of_other_writers(new: Json, old: Json, words: str) -> None:
     new, old = ({"metadata": {}, **obj} for obj in (new, old))
-    said_of_it = said("UPDATE", "nodes", new, old, name="me", namespace="")
+    said_of_it = review("UPDATE", "nodes", new, old, name="me", namespace="")
     assert said_of_it == (f'node "me" is not allowed {words}' if words else "")
 
 
 def test_a_node_creates_and_deletes_only_itself() -> None:
     bare: Json = {"metadata": {}, "spec": {}}
     for operation in ("CREATE", "UPDATE", "DELETE"):
-        assert said(operation, "nodes", bare, bare, name="me", namespace="") == ""
-        other = said(operation, "nodes", bare, bare, name="you", namespace="")
+        assert review(operation, "nodes", bare, bare, name="me", namespace="") == ""
+        other = review(operation, "nodes", bare, bare, name="you", namespace="")
         assert other == 'node "me" is not allowed to modify node "you"'
     configured: Json = {"metadata": {}, "spec": {"configSource": {"a": 1}}}
-    assert said("CREATE", "nodes", configured, name="me", namespace="") == (
+    assert review("CREATE", "nodes", configured, name="me", namespace="") == (
         'node "me" is not allowed to create pods with a non-nil configSource'
     )
 
@@ -194,17 +194,17 @@ def test_leases_and_csi_nodes_bear_the_name_of_the_node() -> None:
     group, name = "coordination.k8s.io", {"metadata": {"name": "me"}}
     lease: Json = {"group": group, "namespace": "kube-node-lease"}
     same = "can only access node lease with the same name as the requesting node"
-    assert said("CREATE", "leases", name, name="", **lease) == ""
-    assert said("CREATE", "leases", {"metadata": {"name": "you"}}, name="", **lease) == same
-    assert said("UPDATE", "leases", name, name, name="me", **lease) == ""
-    assert said("UPDATE", "leases", name, name, name="you", **lease) == same
-    assert said("DELETE", "leases", None, name, name="me", **lease) == ""
-    assert said("CREATE", "leases", name, group=group, namespace="n") == (
+    assert review("CREATE", "leases", name, name="", **lease) == ""
+    assert review("CREATE", "leases", {"metadata": {"name": "you"}}, name="", **lease) == same
+    assert review("UPDATE", "leases", name, name, name="me", **lease) == ""
+    assert review("UPDATE", "leases", name, name, name="you", **lease) == same
+    assert review("DELETE", "leases", None, name, name="me", **lease) == ""
+    assert review("CREATE", "leases", name, group=group, namespace="n") == (
         'can only access leases in the "kube-node-lease" system namespace'
     )
     csi: Json = {"group": "storage.k8s.io", "namespace": ""}
-    assert said("CREATE", "csinodes", name, name="", **csi) == ""
-    assert said("UPDATE", "csinodes", name, name, name="you", **csi) == (
+    assert review("CREATE", "csinodes", name, name="", **csi) == ""
+    assert review("UPDATE", "csinodes", name, name, name="you", **csi) == (
         "can only access CSINode with the same name as the requesting node"
     )
 
@@ -213,11 +213,11 @@ def test_slices_are_of_the_node_that_makes_and_deletes_them() -> None:
     mine, other, none = ({"spec": {"nodeName": node} if node else {}} for node in ("me", "you", ""))
     of: Json = {"group": "resource.k8s.io", "namespace": ""}
     words = "can only {} ResourceSlice with the same NodeName as the requesting node"
-    assert said("CREATE", "resourceslices", mine, **of) == said("DELETE", "resourceslices", None, mine, **of) == ""
+    assert review("CREATE", "resourceslices", mine, **of) == review("DELETE", "resourceslices", None, mine, **of) == ""
     for foreign in (other, none):
-        assert said("CREATE", "resourceslices", foreign, **of) == words.format("create")
-        assert said("DELETE", "resourceslices", None, foreign, **of) == words.format("delete")
-    assert said("UPDATE", "resourceslices", mine, other, **of) == "", "which node a slice is of does not change"
+        assert review("CREATE", "resourceslices", foreign, **of) == words.format("create")
+        assert review("DELETE", "resourceslices", None, foreign, **of) == words.format("delete")
+    assert review("UPDATE", "resourceslices", mine, other, **of) == "", "which node a slice is of does not change"
 
 
 def claim(status: Json, **metadata: Any) -> Json:
@@ -233,30 +233,30 @@ def test_a_node_writes_the_capacity_of_a_volume_and_with_the_gate_its_resize_sta
         (claim({"phase": "Lost"}), refused + "status.phase"),
         (claim({"phase": "Bound"}, labels={"a": "b"}) | {"spec": {"a": 2}}, refused + "metadata.labels, spec.a"),
     ):
-        assert said("UPDATE", "persistentvolumeclaims", new, plain, subresource="status") == words
+        assert review("UPDATE", "persistentvolumeclaims", new, plain, subresource="status") == words
     growing = claim({"phase": "Bound", "allocatedResources": {}, "allocatedResourceStatuses": {"storage": "x"}})
     gate = "RecoverVolumeExpansionFailure"
-    assert said("UPDATE", "persistentvolumeclaims", growing, plain, subresource="status", gates={gate: True}) == ""
-    assert said("UPDATE", "persistentvolumeclaims", plain, plain) == "may only update PVC status"
-    assert said("CREATE", "persistentvolumeclaims", plain, subresource="status") == 'unexpected operation "CREATE"'
+    assert review("UPDATE", "persistentvolumeclaims", growing, plain, subresource="status", gates={gate: True}) == ""
+    assert review("UPDATE", "persistentvolumeclaims", plain, plain) == "may only update PVC status"
+    assert review("CREATE", "persistentvolumeclaims", plain, subresource="status") == 'unexpected operation "CREATE"'
 
 
-def bound(**ref: Any) -> Json:
+def bound_token(**ref: Any) -> Json:
     return {"spec": {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", **ref}}}
 
 
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        (bound(), ""),
-        (bound(apiVersion="v2"), "node requested token not bound to a pod"),
-        (bound(kind="Secret"), "node requested token not bound to a pod"),
-        (bound(name=""), "node requested token not bound to a pod"),
+        (bound_token(), ""),
+        (bound_token(apiVersion="v2"), "node requested token not bound to a pod"),
+        (bound_token(kind="Secret"), "node requested token not bound to a pod"),
+        (bound_token(name=""), "node requested token not bound to a pod"),
         ({"spec": {}}, "node requested token not bound to a pod"),
-        (bound(uid=""), "node requested token with a pod binding without a uid"),
-        (bound(name="q"), '404 pod "q" not found'),
-        (bound(name="other", uid="o"), "node requested token bound to a pod scheduled on a different node"),
-        (bound(uid="v"), "the UID in the bound object reference (v) does not match the UID in record. The object might have been deleted and then recreated"),
+        (bound_token(uid=""), "node requested token with a pod binding without a uid"),
+        (bound_token(name="q"), '404 pod "q" not found'),
+        (bound_token(name="other", uid="o"), "node requested token bound to a pod scheduled on a different node"),
+        (bound_token(uid="v"), "the UID in the bound object reference (v) does not match the UID in record. The object might have been deleted and then recreated"),
     ],
 )  # fmt: skip
 def test_a_node_gets_tokens_for_its_own_pods(request_: Json, words: str) -> None:
@@ -265,8 +265,8 @@ def test_a_node_gets_tokens_for_its_own_pods(request_: Json, words: str) -> None
         {"metadata": {"name": "other", "namespace": "n", "uid": "o"}, "spec": {"nodeName": "you"}},
     ]
     of: Json = {"there": {"pods": pods}, "subresource": "token"}
-    assert said("CREATE", "serviceaccounts", request_, **of) == words
-    assert said("CREATE", "serviceaccounts", {"spec": {}}) == said("UPDATE", "serviceaccounts", {}, {}) == ""
+    assert review("CREATE", "serviceaccounts", request_, **of) == words
+    assert review("CREATE", "serviceaccounts", {"spec": {}}) == review("UPDATE", "serviceaccounts", {}, {}) == ""
 
 
 def test_the_plugin_handles_only_restricted_resources() -> None:

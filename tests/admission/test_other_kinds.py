@@ -24,7 +24,7 @@ WORKLOADS = {"GenericWorkload": True}
 SCHEDULING, CERTIFICATES = "scheduling.k8s.io", "certificates.k8s.io"
 
 
-def made(plugin: Plugin, situation: Situation, plural: str, new: Json, **more: Any) -> Json:
+def admit(plugin: Plugin, situation: Situation, plural: str, new: Json, **more: Any) -> Json:
     """Admit a new object without a refusal; return it."""
     request = situation.request("CREATE", plural, new, **more)
     assert refusal(plugin, request) == ""
@@ -40,11 +40,13 @@ def test_a_group_of_pods_is_held_until_no_pod_needs_it() -> None:
     for finalizers, kept in ((None, [held]), (["a"], ["a", held]), ([held], [held])):
         new = {"metadata": {"name": "g", **({"finalizers": finalizers} if finalizers else {})}}
         assert (
-            made(plugin, Situation(gates=WORKLOADS), "podgroups", new, group=SCHEDULING)["metadata"]["finalizers"]
+            admit(plugin, Situation(gates=WORKLOADS), "podgroups", new, group=SCHEDULING)["metadata"]["finalizers"]
             == kept
         )
-        assert made(plugin, Situation(), "podgroups", new, group=SCHEDULING) == new
-        assert made(plugin, Situation(gates=WORKLOADS), "podgroups", new, group=SCHEDULING, subresource="status") == new
+        assert admit(plugin, Situation(), "podgroups", new, group=SCHEDULING) == new
+        assert (
+            admit(plugin, Situation(gates=WORKLOADS), "podgroups", new, group=SCHEDULING, subresource="status") == new
+        )
 
 
 def test_the_workload_of_a_group_is_there_and_has_its_template() -> None:
@@ -55,16 +57,16 @@ def test_the_workload_of_a_group_is_there_and_has_its_template() -> None:
         }
         return Situation({"workloads": [found]}, gates=WORKLOADS)
 
-    def said(situation: Situation, name: str, template: str) -> str:
+    def review(situation: Situation, name: str, template: str) -> str:
         reference = {"workloadName": name, "podGroupTemplateName": template}
         new = {"metadata": {"name": "g"}, "spec": {"podGroupTemplateRef": {"workload": reference}}}
         return refusal(PodGroupWorkloadExists(), situation.request("CREATE", "podgroups", new, group=SCHEDULING))
 
-    assert said(workload(), "w", "t") == ""
-    assert said(workload(), "v", "t") == 'PodGroup rejected: Workload "v" not found'
-    assert said(workload(), "w", "s") == 'PodGroup rejected: PodGroupTemplate "s" not found in Workload "w"'
-    assert said(workload(deletionTimestamp="t"), "w", "t") == 'PodGroup rejected: Workload "w" is being deleted'
-    assert said(Situation(), "v", "t") == "", "without the gate there is no check"
+    assert review(workload(), "w", "t") == ""
+    assert review(workload(), "v", "t") == 'PodGroup rejected: Workload "v" not found'
+    assert review(workload(), "w", "s") == 'PodGroup rejected: PodGroupTemplate "s" not found in Workload "w"'
+    assert review(workload(deletionTimestamp="t"), "w", "t") == 'PodGroup rejected: Workload "w" is being deleted'
+    assert review(Situation(), "v", "t") == "", "without the gate there is no check"
     alone = workload().request("CREATE", "podgroups", {"metadata": {}, "spec": {}}, group=SCHEDULING)
     assert refusal(PodGroupWorkloadExists(), alone) == ""
 
@@ -81,18 +83,18 @@ def pod_group(name: str, policy: str, namespace: str = "n", **owner: Any) -> Jso
 
 
 def test_a_job_keeps_its_parallelism_while_its_pods_are_scheduled_as_a_gang() -> None:
-    def said(old: Json, new: Json, *groups: Json, gates: Any = WORKLOADS) -> str:
+    def review(old: Json, new: Json, *groups: Json, gates: Any = WORKLOADS) -> str:
         request = Situation({"podgroups": list(groups)}, gates=gates).request("UPDATE", "jobs", new, old, group="batch")
         return refusal(JobValidation(), request)
 
     words = 'cannot change parallelism for a Job referencing gang-scheduled PodGroup "g"'
     gang, basic = pod_group("g", "gang"), pod_group("g", "basic")
-    assert said(job(1), job(2), gang) == words
-    assert said(job(1), job(1), gang) == said(job(1), job(2), basic) == said(job(1), job(2), gang, gates={}) == ""
+    assert review(job(1), job(2), gang) == words
+    assert review(job(1), job(1), gang) == review(job(1), job(2), basic) == review(job(1), job(2), gang, gates={}) == ""
     for other in ({"uid": "v"}, {"controller": False}, {"uid": ""}, {"namespace": "m"}):
-        assert said(job(1), job(2), pod_group("g", "gang", **other)) == ""
-    assert said(job(1, "g"), job(2, "g"), pod_group("g", "gang", uid="")) == words
-    assert said(job(1, "h"), job(2, "h"), gang) == ""
+        assert review(job(1), job(2), pod_group("g", "gang", **other)) == ""
+    assert review(job(1, "g"), job(2, "g"), pod_group("g", "gang", uid="")) == words
+    assert review(job(1, "h"), job(2, "h"), gang) == ""
 
 
 # Volumes
@@ -107,11 +109,11 @@ def test_volumes_are_held_while_they_are_used() -> None:
         plugin = StorageObjectInUseProtection()
         for finalizers, kept in (([], [finalizer]), (["a"], ["a", finalizer]), ([finalizer], [finalizer])):
             new = {"metadata": {"name": "v", "finalizers": finalizers}}
-            assert made(plugin, Situation(), plural, new, group=group)["metadata"]["finalizers"] == kept
+            assert admit(plugin, Situation(), plural, new, group=group)["metadata"]["finalizers"] == kept
         bare: Json = {"metadata": {"name": "v"}}
-        assert made(plugin, Situation(), plural, bare, group=group, subresource="status") == bare
+        assert admit(plugin, Situation(), plural, bare, group=group, subresource="status") == bare
     off = Situation(release=(1, 33))
-    assert made(StorageObjectInUseProtection(), off, "volumeattributesclasses", bare, group="storage.k8s.io") == bare
+    assert admit(StorageObjectInUseProtection(), off, "volumeattributesclasses", bare, group="storage.k8s.io") == bare
 
 
 def storage_class(name: str, time: str = "2025-01-02T03:04:05Z", *, default: bool = True, **more: Any) -> Json:
@@ -131,11 +133,11 @@ def storage_class(name: str, time: str = "2025-01-02T03:04:05Z", *, default: boo
 def test_a_claim_without_a_class_gets_the_newest_default_one(classes: list[Json], chosen: str | None) -> None:
     situation, plugin = Situation({"storageclasses": classes}), DefaultStorageClass()
     claim: Json = {"metadata": {"name": "c"}, "spec": {}}
-    assert made(plugin, situation, "persistentvolumeclaims", claim)["spec"].get("storageClassName") == chosen
+    assert admit(plugin, situation, "persistentvolumeclaims", claim)["spec"].get("storageClassName") == chosen
     for own in ("", "own"):
         named = {**claim, "spec": {"storageClassName": own}}
-        assert made(plugin, situation, "persistentvolumeclaims", named) == named
-    assert made(plugin, situation, "persistentvolumeclaims", claim, subresource="status") == claim
+        assert admit(plugin, situation, "persistentvolumeclaims", named) == named
+    assert admit(plugin, situation, "persistentvolumeclaims", claim, subresource="status") == claim
 
 
 def claim(size: str, *, of: str | None = "grows", phase: str = "Bound") -> Json:
@@ -146,19 +148,19 @@ def claim(size: str, *, of: str | None = "grows", phase: str = "Bound") -> Json:
 def test_a_claim_grows_where_it_is_bound_and_its_class_lets_it() -> None:
     there = {"storageclasses": [storage_class("grows", allowVolumeExpansion=True), storage_class("stays")]}
 
-    def said(old: Json, new: Json, **more: Any) -> str:
+    def review(old: Json, new: Json, **more: Any) -> str:
         request = Situation(there).request("UPDATE", "persistentvolumeclaims", new, old, **more)
         return refusal(PersistentVolumeClaimResize(), request)
 
     unsupported = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
-    assert said(claim("1Gi"), claim("2Gi")) == ""
-    assert said(claim("1Gi", phase="Pending"), claim("2Gi")) == "Only bound persistent volume claims can be expanded"
+    assert review(claim("1Gi"), claim("2Gi")) == ""
+    assert review(claim("1Gi", phase="Pending"), claim("2Gi")) == "Only bound persistent volume claims can be expanded"
     for name in ("stays", "gone", "", None):
-        assert said(claim("1Gi", of=name), claim("2Gi", of=name)) == unsupported
-        assert said(claim("1Gi", of=name), claim("1Gi", of=name)) == ""
-        assert said(claim("2Gi", of=name), claim("1Gi", of=name)) == ""
-    assert said(claim("1Gi", of="stays"), claim("2Gi")) == unsupported
-    assert said(claim("1Gi", of="stays"), claim("2Gi", of="stays"), subresource="status") == ""
+        assert review(claim("1Gi", of=name), claim("2Gi", of=name)) == unsupported
+        assert review(claim("1Gi", of=name), claim("1Gi", of=name)) == ""
+        assert review(claim("2Gi", of=name), claim("1Gi", of=name)) == ""
+    assert review(claim("1Gi", of="stays"), claim("2Gi")) == unsupported
+    assert review(claim("1Gi", of="stays"), claim("2Gi", of="stays"), subresource="status") == ""
 
 
 # Certificates
@@ -198,15 +200,15 @@ def test_attesting_a_bundle_needs_the_right_unless_only_metadata_changes() -> No
     bundle: Json = {"metadata": {"name": "b"}, "spec": {"signerName": "s.io/s"}}
     nobody, plugin = Situation(may=lambda *_: False), ClusterTrustBundleAttest()
 
-    def said(new: Json, old: Json | None = None, *, by: Situation = nobody) -> str:
+    def review(new: Json, old: Json | None = None, *, by: Situation = nobody) -> str:
         operation: Any = "CREATE" if old is None else "UPDATE"
         request = by.request(operation, "clustertrustbundles", new, old, group=CERTIFICATES, namespace="")
         return refusal(plugin, request)
 
     words = 'user not permitted to attest for signerName "s.io/s"'
-    assert said(bundle) == words
-    assert said(bundle, by=Situation()) == ""
-    assert said({"metadata": {"name": "b"}, "spec": {}}) == ""
+    assert review(bundle) == words
+    assert review(bundle, by=Situation()) == ""
+    assert review({"metadata": {"name": "b"}, "spec": {}}) == ""
     for metadata, refused in (
         ({"finalizers": ["a"]}, False),
         ({"ownerReferences": [{}]}, False),
@@ -214,8 +216,8 @@ def test_attesting_a_bundle_needs_the_right_unless_only_metadata_changes() -> No
         ({"labels": {"a": "b"}}, True),
     ):
         changed = {**bundle, "metadata": {"name": "b", **metadata}}
-        assert said(changed, bundle) == (words if refused else "")
-    assert said({**bundle, "spec": {"signerName": "s.io/s", "x": 1}}, bundle) == words
+        assert review(changed, bundle) == (words if refused else "")
+    assert review({**bundle, "spec": {"signerName": "s.io/s", "x": 1}}, bundle) == words
 
 
 # Namespaces, nodes
@@ -228,23 +230,23 @@ def namespace(phase: str = "Active") -> Situation:
 def test_nothing_is_made_in_a_namespace_that_is_not_there_or_ends() -> None:
     plugin, going = NamespaceLifecycle(), namespace("Terminating")
 
-    def said(situation: Situation, operation: Any, plural: str = "configmaps", **more: Any) -> str:
+    def review(situation: Situation, operation: Any, plural: str = "configmaps", **more: Any) -> str:
         new = None if operation == "DELETE" else {"metadata": {"name": "x"}}
         return refusal(plugin, situation.request(operation, plural, new, **more))
 
     ends = "unable to create new content in namespace n because it is being terminated"
-    assert said(namespace(), "CREATE") == ""
-    assert said(going, "CREATE") == ends
-    assert said(going, "UPDATE") == ""
-    assert said(Situation(), "CREATE") == said(Situation(), "UPDATE") == '404 namespaces "n" not found'
-    assert said(Situation(), "DELETE") == said(Situation(), "CREATE", namespace="") == ""
-    review = {"plural": "localsubjectaccessreviews", "group": "authorization.k8s.io"}
-    assert said(Situation(), "CREATE", **review) == ""
+    assert review(namespace(), "CREATE") == ""
+    assert review(going, "CREATE") == ends
+    assert review(going, "UPDATE") == ""
+    assert review(Situation(), "CREATE") == review(Situation(), "UPDATE") == '404 namespaces "n" not found'
+    assert review(Situation(), "DELETE") == review(Situation(), "CREATE", namespace="") == ""
+    namespaceless = {"plural": "localsubjectaccessreviews", "group": "authorization.k8s.io"}
+    assert review(Situation(), "CREATE", **namespaceless) == ""
     for name, kept in (("default", True), ("kube-system", True), ("kube-public", True), ("kube-node-lease", False)):
-        deleted = said(Situation(), "DELETE", "namespaces", name=name, namespace="")
+        deleted = review(Situation(), "DELETE", "namespaces", name=name, namespace="")
         assert deleted == ("this namespace may not be deleted" if kept else "")
-    assert said(Situation(), "DELETE", "namespaces", group="other", name="default", namespace="") == ""
-    assert said(Situation(), "CREATE", "namespaces", name="default") == ""
+    assert review(Situation(), "DELETE", "namespaces", group="other", name="default", namespace="") == ""
+    assert review(Situation(), "CREATE", "namespaces", name="default") == ""
 
 
 def test_only_deletions_of_namespaces_are_checked() -> None:
@@ -270,8 +272,8 @@ def test_a_new_node_is_not_ready() -> None:
         ([taint | {"key": "a"}], [taint | {"key": "a"}, taint]),
     ):
         new = {"metadata": {"name": "x"}, "spec": {"taints": taints}}
-        assert made(plugin, Situation(), "nodes", new, namespace="")["spec"]["taints"] == kept
-        assert made(plugin, Situation(), "nodes", new, namespace="", subresource="status") == new
+        assert admit(plugin, Situation(), "nodes", new, namespace="")["spec"]["taints"] == kept
+        assert admit(plugin, Situation(), "nodes", new, namespace="", subresource="status") == new
 
 
 # Events
@@ -281,7 +283,7 @@ def limits(*said: Json) -> EventRateLimit:
     return EventRateLimit([{"qps": 1, "burst": 2, **each} for each in said])
 
 
-def written(plugin: EventRateLimit, *, after: float = 0, user: str = "u", name: str = "a", **more: Any) -> str:
+def event_refusal(plugin: EventRateLimit, *, after: float = 0, user: str = "u", name: str = "a", **more: Any) -> str:
     situation = Situation(user=User(user), dry_run=more.pop("dry_run", False))
     situation.now += timedelta(seconds=after)
     event = {"source": {"component": "c"}, "involvedObject": {"name": name}}
@@ -290,13 +292,17 @@ def written(plugin: EventRateLimit, *, after: float = 0, user: str = "u", name: 
 
 def test_events_are_limited_to_a_burst_that_fills_again() -> None:
     plugin, words = limits({"type": "Server"}), "429 Too many requests: limit reached on type Server for key "
-    assert [written(plugin), written(plugin, name="b"), written(plugin)] == ["", "", words]
-    assert [written(plugin, after=0.9), written(plugin, after=1), written(plugin, after=1.5)] == [words, "", words]
-    assert [written(plugin, after=99) for _ in range(3)] == ["", "", words], "no more than a burst is kept"
-    assert written(plugin, after=98) == words, "a clock that goes back fills nothing"
-    assert written(plugin, after=99, dry_run=True) == ""
+    assert [event_refusal(plugin), event_refusal(plugin, name="b"), event_refusal(plugin)] == ["", "", words]
+    assert [event_refusal(plugin, after=0.9), event_refusal(plugin, after=1), event_refusal(plugin, after=1.5)] == [
+        words,
+        "",
+        words,
+    ]
+    assert [event_refusal(plugin, after=99) for _ in range(3)] == ["", "", words], "no more than a burst is kept"
+    assert event_refusal(plugin, after=98) == words, "a clock that goes back fills nothing"
+    assert event_refusal(plugin, after=99, dry_run=True) == ""
     fast = limits({"type": "Server", "qps": 2, "burst": 1})
-    assert [written(fast, after=after) for after in (0, 0.49, 0.5, 0.5)] == ["", words, "", words]
+    assert [event_refusal(fast, after=after) for after in (0, 0.49, 0.5, 0.5)] == ["", words, "", words]
 
 
 @pytest.mark.parametrize(
@@ -310,24 +316,24 @@ def test_events_are_limited_to_a_burst_that_fills_again() -> None:
 )
 def test_a_limit_counts_for_each_of_its_kind(kind: str, others: Json | None, same: Json, key: str) -> None:
     plugin = limits({"type": kind})
-    assert [written(plugin), written(plugin)] == ["", ""]
-    assert written(plugin, **same).startswith(f"429 Too many requests: limit reached on type {kind} for key ")
-    assert written(plugin) == f"429 Too many requests: limit reached on type {kind} for key {key}"
-    assert others is None or written(plugin, **others) == ""
+    assert [event_refusal(plugin), event_refusal(plugin)] == ["", ""]
+    assert event_refusal(plugin, **same).startswith(f"429 Too many requests: limit reached on type {kind} for key ")
+    assert event_refusal(plugin) == f"429 Too many requests: limit reached on type {kind} for key {key}"
+    assert others is None or event_refusal(plugin, **others) == ""
 
 
 def test_all_limits_are_checked_and_the_least_recently_used_keys_are_dropped() -> None:
     plugin = limits({"type": "User"}, {"type": "Server", "burst": 1})
-    assert [written(plugin), written(plugin), written(plugin)] == [
+    assert [event_refusal(plugin), event_refusal(plugin), event_refusal(plugin)] == [
         "",
         "429 Too many requests: limit reached on type Server for key ",
         "429 Too many requests: [limit reached on type User for key u, limit reached on type Server for key ]",
     ]
     few = limits({"type": "User", "burst": 1, "cacheSize": 2})
-    assert [written(few, user=user) for user in "aba"][:2] == ["", ""]
-    assert written(few, user="c") == "", "there is room for two keys: b is dropped"
-    assert written(few, user="a") != ""
-    assert written(few, user="b") == ""
+    assert [event_refusal(few, user=user) for user in "aba"][:2] == ["", ""]
+    assert event_refusal(few, user="c") == "", "there is room for two keys: b is dropped"
+    assert event_refusal(few, user="a") != ""
+    assert event_refusal(few, user="b") == ""
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from apiserver.registry.store.admission import Operation, Plugin
 from tests.admission.asking import Situation, refusal
 
 
-def asked(plugin: Plugin, situation: Situation, spec: Json, old: Json | None = None, **more: Any) -> tuple[Json, str]:
+def admit(plugin: Plugin, situation: Situation, spec: Json, old: Json | None = None, **more: Any) -> tuple[Json, str]:
     """Run a plugin on a pod; return the pod's spec and the refusal."""
     before = None if old is None else {"metadata": {"name": "x"}, "spec": old}
     operation: Operation = "CREATE" if old is None else "UPDATE"
@@ -57,7 +57,7 @@ PROVIDED = (
     ],
 )
 def test_a_pod_gets_the_number_and_the_policy_of_its_class(there: Any, spec: Json, made: Json) -> None:
-    assert asked(Priority(), Situation(there), spec) == (made, "")
+    assert admit(Priority(), Situation(there), spec) == (made, "")
 
 
 @pytest.mark.parametrize(
@@ -72,15 +72,15 @@ def test_a_pod_gets_the_number_and_the_policy_of_its_class(there: Any, spec: Jso
     ],
 )
 def test_a_pod_that_contradicts_its_class_is_refused(spec: Json, words: str) -> None:
-    assert asked(Priority(), Situation(CLASSES), spec)[1] == words
+    assert admit(Priority(), Situation(CLASSES), spec)[1] == words
 
 
 def test_an_update_keeps_what_a_pod_was_given() -> None:
     old = {"priority": 5, "preemptionPolicy": "Never"}
-    assert asked(Priority(), Situation(CLASSES), {}, old) == (old, "")
-    assert asked(Priority(), Situation(CLASSES), {"priority": 6}, {"priority": 5}) == ({"priority": 6}, "")
-    assert asked(Priority(), Situation(CLASSES), {}, {}) == ({}, "")
-    assert asked(Priority(), Situation(CLASSES), {}, subresource="binding") == ({}, "")
+    assert admit(Priority(), Situation(CLASSES), {}, old) == (old, "")
+    assert admit(Priority(), Situation(CLASSES), {"priority": 6}, {"priority": 5}) == ({"priority": 6}, "")
+    assert admit(Priority(), Situation(CLASSES), {}, {}) == ({}, "")
+    assert admit(Priority(), Situation(CLASSES), {}, subresource="binding") == ({}, "")
 
 
 def test_one_priority_class_is_the_default() -> None:
@@ -130,16 +130,16 @@ R: Json = {"runtimeClassName": "r"}
 
 def test_a_pod_takes_the_overhead_of_its_runtime_class() -> None:
     heavy = runtime(overhead={"podFixed": {"cpu": "1"}})
-    assert asked(RuntimeClass(), heavy, dict(R)) == (R | {"overhead": {"cpu": "1"}}, "")
-    assert asked(RuntimeClass(), heavy, R | {"overhead": {"cpu": "1000m"}}) == (R | {"overhead": {"cpu": "1"}}, "")
+    assert admit(RuntimeClass(), heavy, dict(R)) == (R | {"overhead": {"cpu": "1"}}, "")
+    assert admit(RuntimeClass(), heavy, R | {"overhead": {"cpu": "1000m"}}) == (R | {"overhead": {"cpu": "1"}}, "")
     other = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-    assert asked(RuntimeClass(), heavy, R | {"overhead": {"cpu": "2"}})[1] == other
+    assert admit(RuntimeClass(), heavy, R | {"overhead": {"cpu": "2"}})[1] == other
     alone = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-    assert asked(RuntimeClass(), runtime(), R | {"overhead": {"cpu": "1"}})[1] == alone
-    assert asked(RuntimeClass(), runtime(), {"overhead": {"cpu": "1"}})[1] == alone
-    assert asked(RuntimeClass(), runtime(), {}) == ({}, "")
-    assert asked(RuntimeClass(), runtime(overhead={}), dict(R)) == (R, "")
-    assert asked(RuntimeClass(), runtime(overhead={}), R | {"overhead": {"cpu": "1"}})[1] == other
+    assert admit(RuntimeClass(), runtime(), R | {"overhead": {"cpu": "1"}})[1] == alone
+    assert admit(RuntimeClass(), runtime(), {"overhead": {"cpu": "1"}})[1] == alone
+    assert admit(RuntimeClass(), runtime(), {}) == ({}, "")
+    assert admit(RuntimeClass(), runtime(overhead={}), dict(R)) == (R, "")
+    assert admit(RuntimeClass(), runtime(overhead={}), R | {"overhead": {"cpu": "1"}})[1] == other
 
 
 def test_a_runtime_class_is_there_and_has_a_name_that_a_path_can_have() -> None:
@@ -148,20 +148,20 @@ def test_a_runtime_class_is_there_and_has_a_name_that_a_path_can_have() -> None:
         ("", "500 resource name may not be empty"),
         ("a/b", "500 invalid resource name \"a/b\": [may not contain '/']"),
     ):
-        assert asked(RuntimeClass(), runtime(), {"runtimeClassName": name})[1] == words
-    assert asked(RuntimeClass(), runtime(), {"runtimeClassName": "none"}, subresource="binding")[1] == ""
+        assert admit(RuntimeClass(), runtime(), {"runtimeClassName": name})[1] == words
+    assert admit(RuntimeClass(), runtime(), {"runtimeClassName": "none"}, subresource="binding")[1] == ""
 
 
 def test_a_pod_goes_where_its_runtime_class_is() -> None:
     picky = runtime(scheduling={"nodeSelector": {"a": "b"}, "tolerations": [{"key": "t", "operator": "Exists"}]})
     tolerates = [{"key": "t", "operator": "Exists"}]
-    assert asked(RuntimeClass(), picky, dict(R))[0] == R | {"nodeSelector": {"a": "b"}, "tolerations": tolerates}
-    both = asked(RuntimeClass(), picky, R | {"nodeSelector": {"c": "d", "a": "b"}, "tolerations": [{"key": "u"}]})
+    assert admit(RuntimeClass(), picky, dict(R))[0] == R | {"nodeSelector": {"a": "b"}, "tolerations": tolerates}
+    both = admit(RuntimeClass(), picky, R | {"nodeSelector": {"c": "d", "a": "b"}, "tolerations": [{"key": "u"}]})
     assert both == (R | {"nodeSelector": {"c": "d", "a": "b"}, "tolerations": [{"key": "u"}, *tolerates]}, "")
-    assert asked(RuntimeClass(), picky, R | {"nodeSelector": {"a": "c"}})[1] == (
+    assert admit(RuntimeClass(), picky, R | {"nodeSelector": {"a": "c"}})[1] == (
         "conflict: runtimeClass.scheduling.nodeSelector[a] = b; pod.spec.nodeSelector[a] = c"
     )
-    assert asked(RuntimeClass(), runtime(scheduling={"nodeSelector": {}}), dict(R)) == (R, "")
+    assert admit(RuntimeClass(), runtime(scheduling={"nodeSelector": {}}), dict(R)) == (R, "")
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_pod_goes_where_its_runtime_class_is() -> None:
 )
 def test_a_toleration_covered_by_the_class_is_not_repeated(own: Json, kept: bool) -> None:
     wide = {"key": "t", "operator": "Exists"}
-    found, _ = asked(RuntimeClass(), runtime(scheduling={"tolerations": [wide]}), R | {"tolerations": [own]})
+    found, _ = admit(RuntimeClass(), runtime(scheduling={"tolerations": [wide]}), R | {"tolerations": [own]})
     assert found["tolerations"] == ([own, wide] if kept else [wide])
 
 
@@ -198,7 +198,7 @@ def test_a_toleration_covered_by_the_class_is_not_repeated(own: Json, kept: bool
 )  # fmt: skip
 def test_a_toleration_covers_another_that_allows_no_more(wide: Json, narrow: Json, covered: bool) -> None:
     for first, second in ((narrow, wide), (wide, narrow)):
-        found, _ = asked(RuntimeClass(), runtime(scheduling={"tolerations": [second]}), R | {"tolerations": [first]})
+        found, _ = admit(RuntimeClass(), runtime(scheduling={"tolerations": [second]}), R | {"tolerations": [first]})
         assert (narrow not in found["tolerations"]) is covered
 
 
@@ -211,7 +211,7 @@ def node(**more: Any) -> Situation:
     return Situation({"nodes": [{"metadata": {"name": "n1", **more}, "status": status}]}, gates=gates)
 
 
-def resized(situation: Situation, cpu: str, *, generations: tuple[int, int] = (1, 2), **more: Any) -> str:
+def resize_refusal(situation: Situation, cpu: str, *, generations: tuple[int, int] = (1, 2), **more: Any) -> str:
     spec = {"nodeName": "n1", "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]} | more
     old, new = ({"metadata": {"name": "x", "generation": n}, "spec": spec} for n in generations)
     return refusal(PodResizeValidator(), situation.request("UPDATE", "pods", new, old, subresource="resize"))
@@ -219,16 +219,16 @@ def resized(situation: Situation, cpu: str, *, generations: tuple[int, int] = (1
 
 def test_a_resize_fits_a_node_that_runs_linux() -> None:
     lacking = "node didn't have enough allocatable resources: cpu, requested: 2001, allocatable: 2000"
-    assert resized(node(), "2") == ""
-    assert resized(node(), "2001m") == lacking
-    assert resized(node(), "2001m", generations=(1, 1)) == ""
-    assert resized(node(), "2001m", nodeName="") == ""
-    assert resized(node(), "1", nodeName="n2") == 'node "n2" not found'
-    assert resized(node(labels={"kubernetes.io/os": "linux"}), "2") == ""
-    assert resized(node(labels={"kubernetes.io/os": "windows"}), "1") == (
+    assert resize_refusal(node(), "2") == ""
+    assert resize_refusal(node(), "2001m") == lacking
+    assert resize_refusal(node(), "2001m", generations=(1, 1)) == ""
+    assert resize_refusal(node(), "2001m", nodeName="") == ""
+    assert resize_refusal(node(), "1", nodeName="n2") == 'node "n2" not found'
+    assert resize_refusal(node(labels={"kubernetes.io/os": "linux"}), "2") == ""
+    assert resize_refusal(node(labels={"kubernetes.io/os": "windows"}), "1") == (
         'pod resize is only supported on linux nodes, node "n1" is "windows"'
     )
-    assert resized(node(status={"allocatable": {}}), "1") == (
+    assert resize_refusal(node(status={"allocatable": {}}), "1") == (
         "node didn't have enough allocatable resources: cpu, requested: 1000, allocatable: 0"
     )
 
@@ -246,7 +246,7 @@ def test_a_refused_resize_has_its_reason_as_a_cause() -> None:
         assert refused.value.details["causes"] == [{"reason": reason}]  # type: ignore[attr-defined]
 
 
-def changed(new: Json, old: Json, *declared: str) -> str:
+def update_refusal(new: Json, old: Json, *declared: str) -> str:
     situation = node(status={"declaredFeatures": list(declared)}, gates={"NodeDeclaredFeatures": True})
     before, after = (
         {"metadata": {"name": "x", "generation": n}, "spec": {"nodeName": "n1", **spec}}
@@ -266,18 +266,18 @@ def test_a_change_needs_a_node_that_declares_it() -> None:
         return {"initContainers": [{"name": "i", **more, **of_pod(cpu)}]}
 
     words = 'pod update requires features {} which are not available on node "n1"'
-    assert changed(of_pod("1"), of_pod("1000m")) == ""
-    assert changed(of_pod("2"), of_pod("1")) == words.format(pod_level)
-    assert changed(of_pod("2"), of_pod("1"), pod_level) == ""
-    assert changed({"resources": {"limits": {"cpu": "1"}}}, {}) == words.format(pod_level)
-    assert changed({"resources": {"claims": [{"name": "a"}]}}, {"resources": {}}) == words.format(pod_level)
-    assert changed(of_init("2"), of_init("1")) == words.format(init)
-    assert changed(of_init("2"), of_init("1"), init) == ""
-    assert changed(of_init("2", "Always"), of_init("1", "Always")) == ""
-    assert changed(of_init("1"), of_init("1")) == ""
+    assert update_refusal(of_pod("1"), of_pod("1000m")) == ""
+    assert update_refusal(of_pod("2"), of_pod("1")) == words.format(pod_level)
+    assert update_refusal(of_pod("2"), of_pod("1"), pod_level) == ""
+    assert update_refusal({"resources": {"limits": {"cpu": "1"}}}, {}) == words.format(pod_level)
+    assert update_refusal({"resources": {"claims": [{"name": "a"}]}}, {"resources": {}}) == words.format(pod_level)
+    assert update_refusal(of_init("2"), of_init("1")) == words.format(init)
+    assert update_refusal(of_init("2"), of_init("1"), init) == ""
+    assert update_refusal(of_init("2", "Always"), of_init("1", "Always")) == ""
+    assert update_refusal(of_init("1"), of_init("1")) == ""
     both = {**of_init("2"), **of_pod("2")}, {**of_init("1"), **of_pod("1")}
-    assert changed(*both) == words.format(f"{pod_level}, {init}")
-    assert changed(*both, init) == words.format(pod_level)
+    assert update_refusal(*both) == words.format(f"{pod_level}, {init}")
+    assert update_refusal(*both, init) == words.format(pod_level)
 
 
 # Tolerations, labels of the node
@@ -297,12 +297,12 @@ def test_a_change_needs_a_node_that_declares_it() -> None:
 def test_a_pod_stays_five_minutes_on_a_lost_node_unless_it_says_what_it_tolerates(
     given: list[Json], added: list[str]
 ) -> None:
-    found, _ = asked(DefaultTolerationSeconds(), Situation(), {"tolerations": given})
+    found, _ = admit(DefaultTolerationSeconds(), Situation(), {"tolerations": given})
     assert found["tolerations"] == given + [
         {"key": f"node.kubernetes.io/{each}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
         for each in added
     ]
-    untouched, _ = asked(DefaultTolerationSeconds(), Situation(), {}, subresource="status")
+    untouched, _ = admit(DefaultTolerationSeconds(), Situation(), {}, subresource="status")
     assert untouched == {}
 
 

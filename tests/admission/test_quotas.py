@@ -24,7 +24,7 @@ def pod(cpu: str | None = None, **more: Any) -> Json:
     return {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "resources": resources}], **more}}
 
 
-def charged(
+def charge(
     quotas: list[Json],
     new: Json,
     old: Json | None = None,
@@ -65,47 +65,47 @@ def test_a_new_object_is_charged_to_each_quota_that_limits_it() -> None:
         quota({"secrets": "1"}, {"secrets": "1"}, name="other"),
         quota({"pods": "0"}, {"pods": "0"}, name="elsewhere", namespace="m"),
     ]
-    assert charged(quotas, pod("500m")) == {
+    assert charge(quotas, pod("500m")) == {
         "q": {"pods": "2", "requests.cpu": "1", "secrets": "7"}, "r": {"pods": "1"},
     }  # fmt: skip
-    assert charged(quotas, pod("500m"), dry_run=True) == {}
-    assert charged(quotas, pod("500m"), subresource="binding") == {}
-    assert charged([], pod()) == {}
+    assert charge(quotas, pod("500m"), dry_run=True) == {}
+    assert charge(quotas, pod("500m"), subresource="binding") == {}
+    assert charge([], pod()) == {}
 
 
 def test_a_request_beyond_a_quota_is_refused_with_all_exceeded_resources() -> None:
     one = quota(
         {"pods": "1", "requests.cpu": "1", "count/pods": "9"}, {"pods": "1", "requests.cpu": "1", "count/pods": "0"}
     )
-    assert charged([one], pod("2")) == (
+    assert charge([one], pod("2")) == (
         "exceeded quota: q, requested: pods=1,requests.cpu=2, used: pods=1,requests.cpu=1, limited: pods=1,requests.cpu=1"
     )
-    assert charged([quota({"pods": "1"}, {"pods": "0"})], pod()) == {"q": {"pods": "1"}}
+    assert charge([quota({"pods": "1"}, {"pods": "0"})], pod()) == {"q": {"pods": "1"}}
 
 
 def test_an_earlier_charge_is_seen_when_the_quota_is_written() -> None:
     seen, stored = quota({"pods": "1"}, {"pods": "0"}), quota({"pods": "1"}, {"pods": "1"})
-    assert charged([seen], pod(), stored=[stored]) == (
+    assert charge([seen], pod(), stored=[stored]) == (
         "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"
     )
 
 
 def test_a_pod_says_what_a_quota_counts_and_a_quota_has_been_counted() -> None:
     limits = quota({"requests.cpu": "9", "limits.memory": "9"}, {"requests.cpu": "0", "limits.memory": "0"})
-    assert charged([limits], pod("1")) == "failed quota: q: must specify limits.memory for: c"
-    assert charged([limits], pod()) == ("failed quota: q: must specify limits.memory for: c; requests.cpu for: c")
-    assert charged([quota({"pods": "1"})], pod()) == "status unknown for quota: q, resources: pods"
+    assert charge([limits], pod("1")) == "failed quota: q: must specify limits.memory for: c"
+    assert charge([limits], pod()) == ("failed quota: q: must specify limits.memory for: c; requests.cpu for: c")
+    assert charge([quota({"pods": "1"})], pod()) == "status unknown for quota: q, resources: pods"
     half = quota({"pods": "1", "requests.cpu": "1"}, {"pods": "0"})
-    assert charged([half], pod("1")) == "status unknown for quota: q, resources: pods,requests.cpu"
+    assert charge([half], pod("1")) == "status unknown for quota: q, resources: pods,requests.cpu"
     uncounted = quota({"pods": "1"})
     uncounted["status"] = {}
-    assert charged([uncounted], pod()) == {}
+    assert charge([uncounted], pod()) == {}
 
 
 def test_a_quota_with_a_scope_counts_what_is_in_it() -> None:
     short = quota({"pods": "0"}, {"pods": "0"}, scopes=["Terminating"])
-    assert charged([short], pod()) == {}
-    assert "exceeded quota" in charged([short], pod(activeDeadlineSeconds=5))
+    assert charge([short], pod()) == {}
+    assert "exceeded quota" in charge([short], pod(activeDeadlineSeconds=5))
 
 
 def claim(size: str, **more: Any) -> Json:
@@ -115,11 +115,11 @@ def claim(size: str, **more: Any) -> Json:
 def test_an_update_is_charged_what_it_takes_more() -> None:
     quotas = [quota({"requests.storage": "5Gi", "persistentvolumeclaims": "1"}, {"requests.storage": "1Gi", "persistentvolumeclaims": "1"})]  # fmt: skip
     of: Json = {"plural": "persistentvolumeclaims"}
-    assert charged(quotas, claim("3Gi"), claim("1Gi"), **of) == {
+    assert charge(quotas, claim("3Gi"), claim("1Gi"), **of) == {
         "q": {"requests.storage": "3Gi", "persistentvolumeclaims": "1"}
     }
-    assert charged(quotas, claim("1Gi"), claim("3Gi"), **of) == charged(quotas, claim("1Gi"), claim("1Gi"), **of) == {}
-    assert charged(quotas, claim("6Gi"), claim("1Gi"), **of) == (
+    assert charge(quotas, claim("1Gi"), claim("3Gi"), **of) == charge(quotas, claim("1Gi"), claim("1Gi"), **of) == {}
+    assert charge(quotas, claim("6Gi"), claim("1Gi"), **of) == (
         "exceeded quota: q, requested: requests.storage=5Gi, used: requests.storage=1Gi, limited: requests.storage=5Gi"
     )
 
@@ -132,26 +132,26 @@ def test_a_resource_that_needs_a_quota_is_refused_without_one() -> None:
     assert plugin.configured_by is None
     assert ResourceQuota().configured_by == ("", "resourcequotas")
     words = "insufficient quota to consume: cpu,requests.cpu"
-    assert charged([], pod("1"), plugin=plugin) == words
-    assert charged([], pod(), plugin=plugin) == {}
-    assert charged([quota({"pods": "1"}, {"pods": "0"})], pod("1"), plugin=plugin) == words
+    assert charge([], pod("1"), plugin=plugin) == words
+    assert charge([], pod(), plugin=plugin) == {}
+    assert charge([quota({"pods": "1"}, {"pods": "0"})], pod("1"), plugin=plugin) == words
     both = {"cpu": "9", "requests.cpu": "9"}
-    assert charged([quota(both, {"cpu": "0", "requests.cpu": "0"})], pod("1"), plugin=plugin) == {
+    assert charge([quota(both, {"cpu": "0", "requests.cpu": "0"})], pod("1"), plugin=plugin) == {
         "q": {"cpu": "1", "requests.cpu": "1"}
     }
     for other in ({"resource": "services"}, {"apiGroup": "apps"}, {"matchContains": ["memory"]}):
-        assert charged([], pod("1"), plugin=ResourceQuota([NEEDING | other])) == {}
+        assert charge([], pod("1"), plugin=ResourceQuota([NEEDING | other])) == {}
 
 
 def test_a_scope_that_needs_a_quota_has_one() -> None:
     scope = {"scopeName": "PriorityClass", "operator": "In", "values": ["high", "top"]}
     plugin = ResourceQuota([{"resource": "pods", "matchScopes": [scope]}])
-    assert charged([], pod(priorityClassName="high"), plugin=plugin) == (
+    assert charge([], pod(priorityClassName="high"), plugin=plugin) == (
         "500 insufficient quota to match these scopes: [{PriorityClass In [high top]}]"
     )
-    assert charged([], pod(priorityClassName="low"), plugin=plugin) == {}
+    assert charge([], pod(priorityClassName="low"), plugin=plugin) == {}
     covering = quota({"pods": "1"}, {"pods": "0"}, scopeSelector={"matchExpressions": [scope]})
-    assert charged([covering], pod(priorityClassName="top"), plugin=plugin) == {"q": {"pods": "1"}}
+    assert charge([covering], pod(priorityClassName="top"), plugin=plugin) == {"q": {"pods": "1"}}
 
 
 @pytest.mark.parametrize(

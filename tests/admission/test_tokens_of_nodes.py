@@ -15,13 +15,13 @@ NODE = User("system:node:me", groups=("system:nodes",))
 TOKEN: Json = {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}}
 
 
-def named(name: str, uid: str = "u", *, namespace: str | None = "n", **more: Any) -> Json:
+def make_object(name: str, uid: str = "u", *, namespace: str | None = "n", **more: Any) -> Json:
     metadata = {"name": name, "uid": uid, **({"namespace": namespace} if namespace else {}), **more.pop("metadata", {})}
     return {"metadata": metadata, **more}
 
 
 def pod(*volumes: Json, node: str = "me", **more: Any) -> Json:
-    return named("p", spec={"nodeName": node, "volumes": list(volumes), "serviceAccountName": "a"}, **more)
+    return make_object("p", spec={"nodeName": node, "volumes": list(volumes), "serviceAccountName": "a"}, **more)
 
 
 def token(audiences: list[str], *volumes: Json, may: Any = lambda *_: False, **there: Any) -> str:
@@ -36,7 +36,7 @@ def projected(*audiences: str) -> Json:
     return {"name": "v", "projected": {"sources": sources}}
 
 
-def refused(audience: str) -> str:
+def audience_refusal(audience: str) -> str:
     return (
         f'audience "{audience}" not found in pod spec volume, system:node:me is not authorized to request tokens for'
         " this audience"
@@ -46,11 +46,11 @@ def refused(audience: str) -> str:
 def test_a_token_is_for_one_audience_that_a_volume_of_the_pod_names() -> None:
     assert token(["x"], projected("w", "x")) == ""
     assert token(["x"], {"name": "e", "emptyDir": {}}, projected("x")) == ""
-    assert token(["x"], projected("y")) == refused("x")
-    assert token(["x"]) == refused("x")
+    assert token(["x"], projected("y")) == audience_refusal("x")
+    assert token(["x"]) == audience_refusal("x")
     assert token([], projected("")) == ""
     assert token([], {"name": "v", "projected": {"sources": [{"serviceAccountToken": {}}]}}) == ""
-    assert token([], projected("x")) == refused("")
+    assert token([], projected("x")) == audience_refusal("")
     assert token(["x", "y"], projected("x", "y")) == "node may only request 0 or 1 audiences"
 
 
@@ -67,9 +67,9 @@ def test_a_right_to_an_audience_holds_for_any_pod() -> None:
 
 DRIVERS: Json = {
     "csidrivers": [
-        named("d.io", namespace=None, spec={"tokenRequests": [{"audience": "w"}, {"audience": "x"}]}),
-        named("none.io", namespace=None, spec={}),
-        named("disk.csi.azure.com", namespace=None, spec={"tokenRequests": [{}]}),
+        make_object("d.io", namespace=None, spec={"tokenRequests": [{"audience": "w"}, {"audience": "x"}]}),
+        make_object("none.io", namespace=None, spec={}),
+        make_object("disk.csi.azure.com", namespace=None, spec={"tokenRequests": [{}]}),
     ]
 }
 
@@ -78,25 +78,25 @@ DRIVERS: Json = {
     ("volume", "audience", "words"),
     [
         ({"csi": {"driver": "d.io"}}, "x", ""),
-        ({"csi": {"driver": "d.io"}}, "y", refused("y")),
-        ({"csi": {"driver": "none.io"}}, "x", refused("x")),
-        ({"csi": {}}, "x", refused("x")),
+        ({"csi": {"driver": "d.io"}}, "y", audience_refusal("y")),
+        ({"csi": {"driver": "none.io"}}, "x", audience_refusal("x")),
+        ({"csi": {}}, "x", audience_refusal("x")),
         ({"azureDisk": {"diskName": "a"}}, "", ""),
         ({"csi": {"driver": "gone.io"}}, "x", 'error validating audience "x": csidriver.storage.k8s.io "gone.io" not found'),
         ({"persistentVolumeClaim": {"claimName": "c"}}, "x", ""),
         ({"persistentVolumeClaim": {"claimName": "unbound"}}, "x", 'error validating audience "x": persistentvolume "" not found'),
         ({"persistentVolumeClaim": {"claimName": "gone"}}, "x", 'error validating audience "x": persistentvolumeclaim "gone" not found'),
         ({"ephemeral": {"volumeClaimTemplate": {"spec": {}}}}, "x", ""),
-        ({"ephemeral": {}}, "x", refused("x")),
+        ({"ephemeral": {}}, "x", audience_refusal("x")),
     ],
 )  # fmt: skip
 def test_the_driver_of_a_volume_names_audiences_too(volume: Json, audience: str, words: str) -> None:
     there = {
         **DRIVERS,
         "persistentvolumeclaims": [
-            named("c", spec={"volumeName": "pv"}), named("unbound", spec={}), named("p-v", spec={"volumeName": "pv"}),
+            make_object("c", spec={"volumeName": "pv"}), make_object("unbound", spec={}), make_object("p-v", spec={"volumeName": "pv"}),
         ],
-        "persistentvolumes": [named("pv", namespace=None, spec={"csi": {"driver": "d.io"}})],
+        "persistentvolumes": [make_object("pv", namespace=None, spec={"csi": {"driver": "d.io"}})],
     }  # fmt: skip
     assert token([audience] if audience else [], {"name": "v", **volume}, **there) == words
 
@@ -124,14 +124,14 @@ ASKED: Json = {
     "nodeName": "me", "nodeUID": "m", "podName": "p", "podUID": "u", "serviceAccountName": "a", "serviceAccountUID": "s",
 }  # fmt: skip
 THERE: Json = {
-    "nodes": [named("me", "m", namespace=None), named("you", "y", namespace=None)],
+    "nodes": [make_object("me", "m", namespace=None), make_object("you", "y", namespace=None)],
     "pods": [
         pod(),
         {**pod(node="you"), "metadata": {"name": "q", "namespace": "n", "uid": "u"}},
         {**pod(), "metadata": {"name": "m", "namespace": "n", "uid": "u", "annotations": {"kubernetes.io/config.mirror": ""}}},
         {"metadata": {"name": "b", "namespace": "n", "uid": "u"}, "spec": {"nodeName": "me", "serviceAccountName": "gone"}},
     ],
-    "serviceaccounts": [named("a", "s")],
+    "serviceaccounts": [make_object("a", "s")],
 }  # fmt: skip
 
 

@@ -299,22 +299,22 @@ def test_a_node_gets_tokens_for_the_drivers_of_its_pods_volumes(
     volume = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}
     csi = {**volume, "csi": {"driver": driver, "volumeHandle": "h"}}
 
-    def asked(name: str, source: dict[str, Any], audience: str) -> Any:
+    def request_token(name: str, source: dict[str, Any], audience: str) -> Any:
         made = make(f"{base}/pods", pod(name, serviceAccountName="s", volumes=[{"name": "v", **source}]))
         ref = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": made["metadata"]["uid"]}
         return node.post(f"{base}/serviceaccounts/s/token", {"spec": {"boundObjectRef": ref, "audiences": [audience]}})
 
     claimed = {"persistentVolumeClaim": {"claimName": "c"}}
-    refused = asked("early", claimed, "vault").message
+    refused = request_token("early", claimed, "vault").message
     assert refused.endswith(f'error validating audience "vault": persistentvolume "v-{namespace}" not found')
     make("/api/v1/persistentvolumes", {"metadata": {"name": f"v-{namespace}"}, "spec": csi})
-    assert asked("claimed", claimed, "vault").status == 201
-    assert asked("inline", {"csi": {"driver": driver}}, "vault").status == 201
-    assert 'audience "other" not found in pod spec volume' in asked("other", claimed, "other").message
+    assert request_token("claimed", claimed, "vault").status == 201
+    assert request_token("inline", {"csi": {"driver": driver}}, "vault").status == 201
+    assert 'audience "other" not found in pod spec volume' in request_token("other", claimed, "other").message
     template = {"volumeClaimTemplate": {"spec": claim}}
     named = {"metadata": {"name": "made-v"}, "spec": bound}
     make(f"{base}/persistentvolumeclaims", named)
-    assert asked("made", {"ephemeral": template}, "vault").status == 201
+    assert request_token("made", {"ephemeral": template}, "vault").status == 201
 
 
 KEY = ed25519.Ed25519PrivateKey.from_private_bytes(b"k" * 32)

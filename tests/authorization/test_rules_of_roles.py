@@ -147,7 +147,7 @@ def test_nodes_may_read_claims_and_delete_slices_by_their_fixed_rules() -> None:
 
 
 def test_the_gate_of_trust_bundles_adds_their_readers_and_the_publisher() -> None:
-    def found(features: Features) -> tuple[set[str], list[Any]]:
+    def trust_bundles(features: Features) -> tuple[set[str], list[Any]]:
         made = policy(features)
         names = {each["metadata"]["name"] for each in made.cluster_roles + made.cluster_bindings}
         bundles = [rule for rule in node_rules(features) if "clustertrustbundles" in rule["resources"]]
@@ -159,6 +159,6 @@ def test_the_gate_of_trust_bundles_adds_their_readers_and_the_publisher() -> Non
         "apiGroups": ["certificates.k8s.io"],
         "resources": ["clustertrustbundles"],
     }
-    assert found(Features()) == (set(), [])
+    assert trust_bundles(Features()) == (set(), [])
     on = Features((1, 36), {"ClusterTrustBundle": True})
-    assert found(on) == ({publisher, "system:cluster-trust-bundle-discovery"}, [read])
+    assert trust_bundles(on) == ({publisher, "system:cluster-trust-bundle-discovery"}, [read])

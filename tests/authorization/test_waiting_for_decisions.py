@@ -37,7 +37,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path, webhook: Decider) -> 
         yield running
 
 
-def asked(webhook: Decider) -> list[str]:
+def list_calls(webhook: Decider) -> list[str]:
     """Return the verbs and resources of the calls."""
     found = [call["spec"]["resourceAttributes"] for call in webhook.calls]
     return [f"{each['verb']} {'/'.join(filter(None, (each['resource'], each.get('subresource'))))}" for each in found]
@@ -64,7 +64,7 @@ def test_a_request_that_waits_passes_each_link_once(server: Running, webhook: De
     server.server.chain.append_link(counting)
     webhook.says({"allowed": True})
     server.wire("ann").create(ROLES, ROLE)
-    assert asked(webhook) == ["create clusterroles", "escalate clusterroles"]
+    assert list_calls(webhook) == ["create clusterroles", "escalate clusterroles"]
     assert counting.paths == [ROLES]
 
 
@@ -112,7 +112,7 @@ def test_a_webhook_that_fails_once_is_called_again(server: Running, webhook: Dec
     """The pause before the second call follows the system's clock, because virtual time stands still."""
     webhook.says({"allowed": True}, failures=1)
     assert server.wire("ann").get(MAPS).status == 200
-    assert asked(webhook) == ["list configmaps"] * 2
+    assert list_calls(webhook) == ["list configmaps"] * 2
 
 
 def test_a_deletion_of_many_waits_for_the_policies_of_each(server: Running, webhook: Decider) -> None:
@@ -122,7 +122,7 @@ def test_a_deletion_of_many_waits_for_the_policies_of_each(server: Running, webh
     bind(server, "validatingadmissionpolicies", validations=[{"expression": CHECK}])
     webhook.says({"allowed": True})
     assert server.wire("ann").delete(MAPS).status == 200
-    assert asked(webhook) == ["deletecollection configmaps", "use configmaps", "use configmaps"]
+    assert list_calls(webhook) == ["deletecollection configmaps", "use configmaps", "use configmaps"]
     assert root.get(MAPS).json["items"] == []
 
 
@@ -149,7 +149,7 @@ def test_an_expression_of_a_policy_waits_for_a_decision_and_makes_it_once(
     webhook.says({"allowed": True}, {"allowed": False})
     refused = server.wire("ann").post(MAPS, made)
     assert (refused.status, refused.message.rpartition(": ")[2]) == (422, CHECK)
-    assert asked(webhook) == ["create configmaps", "use configmaps"]
+    assert list_calls(webhook) == ["create configmaps", "use configmaps"]
     webhook.says({"allowed": True})
     server.wire("ann").create(MAPS, made)
 
@@ -173,7 +173,7 @@ def test_a_match_condition_of_a_webhook_waits(server: Running, webhook: Decider)
     server.wire("root").create(f"{POLICIES}/validatingwebhookconfigurations", hooks)
     webhook.says({"allowed": True}, {"allowed": False})
     assert server.wire("ann").post(MAPS, {"metadata": {"name": "a"}}).status == 201, "the webhook is not called"
-    assert asked(webhook) == ["create configmaps", "use configmaps"]
+    assert list_calls(webhook) == ["create configmaps", "use configmaps"]
 
 
 def test_rules_of_a_claim_wait_for_decisions(server: Running, webhook: Decider) -> None:
@@ -182,7 +182,7 @@ def test_rules_of_a_claim_wait_for_decisions(server: Running, webhook: Decider) 
     answer = server.wire("ann").patch(f"{CLAIMS}/c/status", RESERVED)
     assert answer.status == 422
     assert 'requires resource="resourceclaims/binding"' in answer.message
-    assert asked(webhook) == ["patch resourceclaims/status", "patch resourceclaims/binding"]
+    assert list_calls(webhook) == ["patch resourceclaims/status", "patch resourceclaims/binding"]
 
 
 def test_rules_wait_for_a_webhook_that_a_reloaded_configuration_adds(tmp_path: Path, webhook: Decider) -> None:
@@ -197,7 +197,7 @@ def test_rules_wait_for_a_webhook_that_a_reloaded_configuration_adds(tmp_path: P
         webhook.says({"allowed": True}, {"allowed": False, "denied": True})
         answer = server.wire("ann").patch(f"{CLAIMS}/c/status", RESERVED)
         assert answer.status == 422
-        assert asked(webhook) == ["patch resourceclaims/status", "patch resourceclaims/binding"]
+        assert list_calls(webhook) == ["patch resourceclaims/status", "patch resourceclaims/binding"]
 
 
 def test_rules_of_a_new_policy_wait_for_decisions(server: Running, webhook: Decider) -> None:
@@ -210,14 +210,14 @@ def test_rules_of_a_new_policy_wait_for_decisions(server: Running, webhook: Deci
         f"{POLICIES}/validatingadmissionpolicies", {"metadata": {"name": "p"}, "spec": spec}
     )
     assert answer.status == 422
-    assert asked(webhook) == ["create validatingadmissionpolicies", "get secrets"]
+    assert list_calls(webhook) == ["create validatingadmissionpolicies", "get secrets"]
 
 
 def test_an_object_that_a_put_makes_waits_for_the_right_to_create_it(server: Running, webhook: Decider) -> None:
     lease = {"metadata": {"name": "l"}, "spec": {}}
     webhook.says({"allowed": True}, {"allowed": False})
     answer = server.wire("ann").put("/apis/coordination.k8s.io/v1/namespaces/default/leases/l", lease)
-    assert (answer.status, asked(webhook)) == (403, ["update leases", "create leases"])
+    assert (answer.status, list_calls(webhook)) == (403, ["update leases", "create leases"])
 
 
 def test_a_webhook_that_allows_everything_makes_an_administrator(server: Running, webhook: Decider) -> None:
@@ -225,4 +225,4 @@ def test_a_webhook_that_allows_everything_makes_an_administrator(server: Running
     assert server.wire("ann").get("/-/requests").status == 403
     webhook.says({"allowed": True})
     assert server.wire("ann").get("/-/requests").status == 200
-    assert asked(webhook) == ["* *"]
+    assert list_calls(webhook) == ["* *"]

@@ -37,7 +37,7 @@ def schema(version: str, kind: str) -> Struct:
     return found
 
 
-def read(body: bytes) -> Json:
+def decode_message(body: bytes) -> Json:
     """Decode an enveloped message with its kind and version."""
     envelope = protobuf.unwrap(body)
     return {
@@ -47,20 +47,20 @@ def read(body: bytes) -> Json:
     }
 
 
-def answered(answer: Answer) -> Json:
+def decode_answer(answer: Answer) -> Json:
     assert answer.headers["content-type"] == PROTOBUF, answer.body
-    return read(answer.body)
+    return decode_message(answer.body)
 
 
-def written(version: str, kind: str, obj: Json) -> bytes:
+def encode_message(version: str, kind: str, obj: Json) -> bytes:
     return protobuf.wrap(version, kind, protobuf.encode(schema(version, kind), obj))
 
 
-def event(watch: Watch) -> tuple[str, Json]:
+def read_event(watch: Watch) -> tuple[str, Json]:
     """Read the next event: a length in four bytes, then the event with the enveloped object."""
     frame = watch.read(int.from_bytes(watch.read(4), "big"))
     outer = _fields(frame)
-    return outer[1].decode(), read(_fields(outer[2])[1])
+    return outer[1].decode(), decode_message(_fields(outer[2])[1])
 
 
 def _fields(data: bytes) -> dict[int, bytes]:
@@ -79,7 +79,7 @@ def _fields(data: bytes) -> dict[int, bytes]:
 
 
 def config_map(name: str, **data: str) -> bytes:
-    return written("v1", "ConfigMap", {"metadata": {"name": name}, "data": data})
+    return encode_message("v1", "ConfigMap", {"metadata": {"name": name}, "data": data})
 
 
 def claim(name: str) -> Json:

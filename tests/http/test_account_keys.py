@@ -32,7 +32,7 @@ KINDS: list[tuple[Make, str, str]] = [
 ]
 
 
-def written(path: Path, key: Any) -> Path:
+def write_key(path: Path, key: Any) -> Path:
     plain = serialization.NoEncryption()
     path.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
     return path
@@ -56,7 +56,7 @@ def flags(tmp_path: Path, *more: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize(("make", "algorithm", "kind"), KINDS)
 def test_a_token_names_its_published_key(tmp_path: Path, make: Make, algorithm: str, kind: str) -> None:
-    key = written(tmp_path / "key", make())
+    key = write_key(tmp_path / "key", make())
     signing = (f"--service-account-signing-key-file={key}", f"--service-account-issuer={ISSUER}")
     with serve(*flags(tmp_path, *signing)) as running:
         root = running.wire("root")
@@ -71,7 +71,7 @@ def test_a_token_names_its_published_key(tmp_path: Path, make: Make, algorithm: 
 
 
 def test_the_issuer_document_has_the_url_of_the_keys(tmp_path: Path) -> None:
-    key = written(tmp_path / "key", ec.generate_private_key(ec.SECP256R1()))
+    key = write_key(tmp_path / "key", ec.generate_private_key(ec.SECP256R1()))
     signing = (f"--service-account-signing-key-file={key}", f"--service-account-issuer={ISSUER}")
     with serve(*flags(tmp_path, *signing), "--port=6443", "--advertise-address=192.0.2.9") as running:
         root = running.wire("root")
@@ -89,7 +89,7 @@ def test_the_issuer_document_has_the_url_of_the_keys(tmp_path: Path) -> None:
 
 
 def test_older_keys_and_issuers_are_taken_still(tmp_path: Path) -> None:
-    old, new = (written(tmp_path / name, ec.generate_private_key(ec.SECP256R1())) for name in ("old", "new"))
+    old, new = (write_key(tmp_path / name, ec.generate_private_key(ec.SECP256R1())) for name in ("old", "new"))
     database = f"--data-dir={tmp_path / 'data'}", "--storage=sqlite"
     issued = (f"--service-account-signing-key-file={old}", f"--service-account-issuer={OLDER}")
     with serve(*flags(tmp_path, *issued), *database) as running:
@@ -107,7 +107,7 @@ def test_older_keys_and_issuers_are_taken_still(tmp_path: Path) -> None:
 
 
 def test_the_token_that_a_secret_holds_is_good_as_long_as_it_holds_it(tmp_path: Path) -> None:
-    key = written(tmp_path / "key", ec.generate_private_key(ec.SECP256R1()))
+    key = write_key(tmp_path / "key", ec.generate_private_key(ec.SECP256R1()))
     with serve(*flags(tmp_path, f"--service-account-signing-key-file={key}")) as running:
         root = running.wire("root")
         account = root.post(ACCOUNTS, {"metadata": {"name": "a"}}).json["metadata"]

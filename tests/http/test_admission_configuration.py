@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 PODS = "/api/v1/namespaces/{}/pods"
 
 
-def told(directory: Path, plugin: str, **configuration: Any) -> Path:
+def plugin_configuration(directory: Path, plugin: str, **configuration: Any) -> Path:
     path = directory / "admission.yaml"
     plugins = [{"name": plugin, "configuration": configuration}]
     path.write_text(
@@ -34,7 +34,7 @@ def told(directory: Path, plugin: str, **configuration: Any) -> Path:
 
 def pod_security(directory: Path, **said: Any) -> Path:
     version = "pod-security.admission.config.k8s.io/v1"
-    return told(directory, "PodSecurity", apiVersion=version, kind="PodSecurityConfiguration", **said)
+    return plugin_configuration(directory, "PodSecurity", apiVersion=version, kind="PodSecurityConfiguration", **said)
 
 
 def pod(name: str, **spec: Any) -> Json:
@@ -48,7 +48,7 @@ def test_a_configured_resource_is_refused_without_a_quota(tmp_path: Path) -> Non
         {"resource": "configmaps", "matchContains": ["count/configmaps"]},
     ]
     version, kind = "apiserver.config.k8s.io/v1", "ResourceQuotaConfiguration"
-    path = told(tmp_path, "ResourceQuota", apiVersion=version, kind=kind, limitedResources=limited)
+    path = plugin_configuration(tmp_path, "ResourceQuota", apiVersion=version, kind=kind, limitedResources=limited)
     with serve(f"--admission-control-config-file={path}") as running:
         wire = running.wire()
         maps = "/api/v1/namespaces/default/configmaps"
@@ -111,7 +111,7 @@ def test_webhooks_are_shown_what_a_kubeconfig_has_for_them(tmp_path: Path) -> No
     (tmp_path / "users").write_text(json.dumps({"users": users}))
     kind = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "WebhookAdmissionConfiguration"}
     credentials = read_admission(
-        told(tmp_path, "MutatingAdmissionWebhook", **kind, kubeConfigFile="users"), Features()
+        plugin_configuration(tmp_path, "MutatingAdmissionWebhook", **kind, kubeConfigFile="users"), Features()
     ).credentials["MutatingAdmissionWebhook"]
     shown = {
         ("a.example.com", 443): "a.example.com", ("a.example.com", 1): "*", ("b.example.com", 8443): names[1],

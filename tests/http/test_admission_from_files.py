@@ -18,8 +18,8 @@ from apiserver.app import Server
 from apiserver.controlplane.static_manifests import ReloadedManifests
 from apiserver.options.admission import read_admission
 from apiserver.resources.admissionregistration.manifests import ManifestError, Manifests
-from tests.http.test_admission_webhooks import ALLOW, MAPS, RULE, Asked, asked, config_map, patch
-from tests.http.widgets import ApiClient, running
+from tests.http.test_admission_webhooks import ALLOW, MAPS, RULE, WebhookServer, config_map, patch, serve_with_webhooks
+from tests.http.widgets import ApiClient, open_server
 
 pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
@@ -39,7 +39,7 @@ def binding(name: str, policy: str) -> Json:
     return obj("ValidatingAdmissionPolicyBinding", name, spec={"policyName": policy, "validationActions": ["Deny"]})
 
 
-def bound(name: str, says: str, *resources: str, group: str = "") -> list[Json]:
+def bound_policy(name: str, says: str, *resources: str, group: str = "") -> list[Json]:
     return [policy(name, says, *resources, group=group), binding(name, name)]
 
 
@@ -51,7 +51,7 @@ def write(path: Path, objects: Iterable[Any]) -> None:
     path.write_text("\n---\n".join(map(json.dumps, objects)))
 
 
-def told(directory: Path, **directories: Path) -> list[str]:
+def admission_flags(directory: Path, **directories: Path) -> list[str]:
     """Return the flags of a server with a directory per plugin; missing directories are made."""
     plugins = []
     for name, path in directories.items():
@@ -65,14 +65,14 @@ def told(directory: Path, **directories: Path) -> list[str]:
     return [f"--admission-control-config-file={path}", f"--feature-gates={GATE}=true"]
 
 
-def look(server: Server, plugin: str) -> str:
+def reload_files(server: Server, plugin: str) -> str:
     """Read a plugin's files; return its metrics."""
     followed = ReloadedManifests(server.settings.admission.manifests[plugin], "id")
     followed.reload()
     return "\n".join(line for family in followed.families() for line in family.lines())
 
 
-async def refused(client: ApiClient, path: str, body: Json) -> str:
+async def refusal_of(client: ApiClient, path: str, body: Json) -> str:
     answer = await client.post(path, json=body)
     assert answer.status_code >= 400, answer.text
     return str(answer.json()["message"]).rpartition("denied request: ")[2]
@@ -80,37 +80,39 @@ async def refused(client: ApiClient, path: str, body: Json) -> str:
 
 async def test_policies_in_files_come_first_and_cover_admission_configuration_too(tmp_path: Path) -> None:
     files = tmp_path / "policies"
-    flags = told(tmp_path, ValidatingAdmissionPolicy=files)
+    flags = admission_flags(tmp_path, ValidatingAdmissionPolicy=files)
     admission = "admissionregistration.k8s.io"
-    write(files / "a.yaml", bound("b.static.k8s.io", "by file", "configmaps", "subjectaccessreviews"))
-    write(files / "b.json", [{"apiVersion": "v1", "kind": "List", "items": bound(
+    write(files / "a.yaml", bound_policy("b.static.k8s.io", "by file", "configmaps", "subjectaccessreviews"))
+    write(files / "b.json", [{"apiVersion": "v1", "kind": "List", "items": bound_policy(
         "c.static.k8s.io", "no policies", "validatingadmissionpolicies", group=admission
     )}])  # fmt: skip
-    async with running("memory", None, *flags) as (server, client):
+    async with open_server("memory", None, *flags) as (server, client):
         followed = [each for each in server._access.reloaded_files("host") if isinstance(each, ReloadedManifests)]
         assert len(followed) == 1, "the server reads them regularly"
-        assert await refused(client, MAPS, config_map("a")) == "by file"
-        assert await refused(client, f"{API}/validatingadmissionpolicies", policy("a", "x", "pods")) == "no policies"
+        assert await refusal_of(client, MAPS, config_map("a")) == "by file"
+        assert await refusal_of(client, f"{API}/validatingadmissionpolicies", policy("a", "x", "pods")) == "no policies"
         review = {"spec": {"user": "u", "resourceAttributes": {"verb": "get", "resource": "pods"}}}
         answer = await client.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", json=review)
         assert answer.status_code == 201, "reviews are not covered"
         (files / "b.json").unlink()
         os.mkfifo(files / "c.yaml")  # reading it would block
-        assert 'success",plugin="ValidatingAdmissionPolicy"' in look(server, "ValidatingAdmissionPolicy")
-        for each in bound("a", "by the API", "configmaps", "secrets"):
+        assert 'success",plugin="ValidatingAdmissionPolicy"' in reload_files(server, "ValidatingAdmissionPolicy")
+        for each in bound_policy("a", "by the API", "configmaps", "secrets"):
             await client.create(f"{API}/{each['kind'].lower().replace('policy', 'policie', 1)}s"
                           .replace("policiebinding", "policybinding"), each)  # fmt: skip
-        assert await refused(client, MAPS, config_map("a")) == "by file"
-        assert await refused(client, MAPS.replace("configmaps", "secrets"), {"metadata": {"name": "a"}}) == "by the API"
+        assert await refusal_of(client, MAPS, config_map("a")) == "by file"
+        assert (
+            await refusal_of(client, MAPS.replace("configmaps", "secrets"), {"metadata": {"name": "a"}}) == "by the API"
+        )
         write(files / "a.yaml", [])
-        look(server, "ValidatingAdmissionPolicy")
-        assert await refused(client, MAPS, config_map("a")) == "by the API"
+        reload_files(server, "ValidatingAdmissionPolicy")
+        assert await refusal_of(client, MAPS, config_map("a")) == "by the API"
         answer = await client.post(f"{API}/validatingadmissionpolicies", json=policy("z.static.k8s.io", "x", "pods"))
         assert 'names ending with ".static.k8s.io" are reserved' in answer.json()["message"]
 
 
 def test_an_unusable_file_changes_nothing_and_is_counted(tmp_path: Path) -> None:
-    write(tmp_path / "a.yaml", bound("a.static.k8s.io", "no", "pods"))
+    write(tmp_path / "a.yaml", bound_policy("a.static.k8s.io", "no", "pods"))
     manifests = Manifests("ValidatingAdmissionPolicy", tmp_path, ON)
     followed, before = ReloadedManifests(manifests, "id"), manifests.digest
     (tmp_path / "b.yaml").write_text("kind: x")
@@ -132,11 +134,11 @@ def test_an_unusable_file_changes_nothing_and_is_counted(tmp_path: Path) -> None
 
 
 def test_only_a_changed_file_is_read_again(tmp_path: Path) -> None:
-    write(tmp_path / "a.yaml", bound("a.static.k8s.io", "no", "pods"))
-    write(tmp_path / "b.yaml", bound("b.static.k8s.io", "no", "pods"))
+    write(tmp_path / "a.yaml", bound_policy("a.static.k8s.io", "no", "pods"))
+    write(tmp_path / "b.yaml", bound_policy("b.static.k8s.io", "no", "pods"))
     manifests = Manifests("ValidatingAdmissionPolicy", tmp_path, ON)
     followed, before = ReloadedManifests(manifests, "id"), manifests.objects("validatingadmissionpolicies")
-    write(tmp_path / "b.yaml", bound("b.static.k8s.io", "never", "pods"))
+    write(tmp_path / "b.yaml", bound_policy("b.static.k8s.io", "never", "pods"))
     followed.reload()
     same, other = manifests.objects("validatingadmissionpolicies")
     assert same is before[0]
@@ -147,13 +149,13 @@ def test_a_directory_is_read_in_a_thread(tmp_path: Path, monkeypatch: pytest.Mon
     followed, where = ReloadedManifests(Manifests("ValidatingAdmissionPolicy", tmp_path, ON), "id"), list[int]()
     look = followed._stat
 
-    def noted() -> list[tuple[int, int, int]]:
+    def record() -> list[tuple[int, int, int]]:
         where.append(threading.get_ident())
         return look()
 
-    monkeypatch.setattr(followed, "_stat", noted)
+    monkeypatch.setattr(followed, "_stat", record)
     assert not asyncio.run(followed._changed())
-    write(tmp_path / "a.yaml", bound("a.static.k8s.io", "no", "pods"))
+    write(tmp_path / "a.yaml", bound_policy("a.static.k8s.io", "no", "pods"))
     assert asyncio.run(followed._changed())
     assert len(where) == 2
     assert threading.get_ident() not in where
@@ -161,28 +163,28 @@ def test_a_directory_is_read_in_a_thread(tmp_path: Path, monkeypatch: pytest.Mon
 
 async def test_a_new_webhook_file_invalidates_the_cached_lack_of_webhooks(tmp_path: Path) -> None:
     hooks, secrets = tmp_path / "hooks", MAPS.replace("configmaps", "secrets")
-    flags = told(tmp_path, MutatingAdmissionWebhook=hooks)
-    async with asked(*flags) as at:
+    flags = admission_flags(tmp_path, MutatingAdmissionWebhook=hooks)
+    async with serve_with_webhooks(*flags) as at:
         # The server does not write secrets before webhooks are called.
         await at.client.create(secrets, {"metadata": {"name": "before"}})
         rules = [{**RULE, "resources": ["secrets"]}]
         mine = obj("MutatingWebhookConfiguration", "z.static.k8s.io", webhooks=[at.hook("files", rules)])
         write(hooks / "a.yaml", [mine])
         at.script(files=[patch("/data/by", "ZmlsZXM=")])
-        look(at.server, "MutatingAdmissionWebhook")
+        reload_files(at.server, "MutatingAdmissionWebhook")
         shown = await at.client.create(secrets, {"metadata": {"name": "asked"}, "data": {"a": ""}})
         assert shown["data"] == {"a": "", "by": "ZmlsZXM="}
 
 
 async def test_webhooks_and_mutating_policies_in_files_take_part(tmp_path: Path) -> None:
     hooks, policies = tmp_path / "hooks", tmp_path / "policies"
-    flags = told(tmp_path, MutatingAdmissionWebhook=hooks, MutatingAdmissionPolicy=policies)
-    async with asked(*flags) as at:
+    flags = admission_flags(tmp_path, MutatingAdmissionWebhook=hooks, MutatingAdmissionPolicy=policies)
+    async with serve_with_webhooks(*flags) as at:
         await at.client.create(MAPS, config_map("before"))  # the lack of webhooks is cached
         mine = obj("MutatingWebhookConfiguration", "z.static.k8s.io", webhooks=[at.hook("files", RULES)])
         write(hooks / "a.yaml", [mine])
         at.script(files=[patch("/data/by", "files")])
-        look(at.server, "MutatingAdmissionWebhook")
+        reload_files(at.server, "MutatingAdmissionWebhook")
         shown = await at.client.create(MAPS, config_map("asked", of="client"))
         assert (shown["data"], "labels" in shown["metadata"]) == ({"by": "files", "of": "client"}, False)
         label = "Object{metadata: Object.metadata{labels: {'by': 'policy'}}}"
@@ -196,11 +198,11 @@ async def test_webhooks_and_mutating_policies_in_files_take_part(tmp_path: Path)
             obj("MutatingAdmissionPolicy", name, spec=spec),
             obj("MutatingAdmissionPolicyBinding", name, spec={"policyName": name}),
         ])  # fmt: skip
-        look(at.server, "MutatingAdmissionPolicy")
+        reload_files(at.server, "MutatingAdmissionPolicy")
         await _ask(at)
 
 
-async def _ask(at: Asked) -> None:
+async def _ask(at: WebhookServer) -> None:
     at.script(files=[patch("/data/by", "files"), ALLOW], api=[])
     shown = await at.client.create(MAPS, config_map("a", of="client"))
     assert (shown["data"], shown["metadata"]["labels"]) == ({"by": "files", "of": "client"}, {"by": "policy"})
@@ -247,7 +249,7 @@ def test_errors_of_a_file_are_named(tmp_path: Path, plugin: str, objects: list[J
 
 @pytest.mark.parametrize("of", ["paramKind", "paramRef"])
 def test_policies_in_files_have_no_parameters(tmp_path: Path, of: str) -> None:
-    objects = bound(NAME, "x", "pods")
+    objects = bound_policy(NAME, "x", "pods")
     if of == "paramKind":
         objects[0]["spec"][of] = {"apiVersion": "v1", "kind": "ConfigMap"}
     else:
@@ -258,7 +260,7 @@ def test_policies_in_files_have_no_parameters(tmp_path: Path, of: str) -> None:
 
 
 def test_a_directory_is_read_only_with_the_gate(tmp_path: Path) -> None:
-    flag = told(tmp_path, ValidatingAdmissionPolicy=tmp_path / "a")[0]
+    flag = admission_flags(tmp_path, ValidatingAdmissionPolicy=tmp_path / "a")[0]
     path = Path(flag.partition("=")[2])
     with pytest.raises(ValueError, match=f"Forbidden: staticManifestsDir requires the {GATE} feature gate"):
         read_admission(path, Features())

@@ -17,7 +17,7 @@ from apiserver.webhooks.client import Webhooks, target_of
 from apiserver.webhooks.failures import WebhookError
 from tests.conformance.webhook import Webhook
 from tests.http.test_custom_resources import define
-from tests.http.widgets import ApiClient, running
+from tests.http.widgets import ApiClient, open_server
 from tests.support.server import serve
 
 pytestmark = [pytest.mark.integration, pytest.mark.real_time]
@@ -33,7 +33,7 @@ def patch(path: str, value: Any) -> Json:
     return {"allowed": True, "patch": [{"op": "add", "path": path, "value": value}]}
 
 
-class Asked:
+class WebhookServer:
     """A server and its webhook server. `calls` are the paths and requests since the last `script`."""
 
     def __init__(self, server: Server, client: ApiClient, webhook: Webhook) -> None:
@@ -66,11 +66,11 @@ class Asked:
 
 
 @asynccontextmanager
-async def asked(*flags: str) -> AsyncIterator[Asked]:
+async def serve_with_webhooks(*flags: str) -> AsyncIterator[WebhookServer]:
     webhook = Webhook()
     try:
-        async with running("memory", None, *flags) as (server, client):
-            yield Asked(server, client, webhook)
+        async with open_server("memory", None, *flags) as (server, client):
+            yield WebhookServer(server, client, webhook)
     finally:
         await asyncio.to_thread(webhook.close)
 
@@ -88,7 +88,7 @@ def deployment(name: str, version: str = "v1") -> Json:
 
 
 async def test_a_webhook_is_reinvoked_after_a_later_change_if_its_policy_says_so() -> None:
-    async with asked() as hooks:
+    async with serve_with_webhooks() as hooks:
         await hooks.configure(
             "mutating",
             {"name": "first", "reinvocationPolicy": "IfNeeded"},
@@ -124,7 +124,7 @@ async def test_a_rule_for_one_version_holds_for_the_others_and_its_webhook_sees_
             "versions": versions,
         },
     }  # fmt: skip
-    async with asked() as hooks:
+    async with serve_with_webhooks() as hooks:
         await define(hooks.client, definition)
         await hooks.configure(
             "mutating", {"name": "same", "rules": [rule]}, {"name": "exact", "rules": [rule], "matchPolicy": "Exact"}
@@ -139,7 +139,7 @@ async def test_a_rule_for_one_version_holds_for_the_others_and_its_webhook_sees_
 
 
 async def test_webhooks_see_each_deleted_object_and_cannot_change_it() -> None:
-    async with asked() as hooks:
+    async with serve_with_webhooks() as hooks:
         for name in ("a", "b"):
             await hooks.client.create(MAPS, config_map(name, k=name))
         await hooks.configure("validating", {"name": "v", "rules": [{**RULE, "operations": ["DELETE"]}]})
@@ -172,7 +172,7 @@ _NONE: list[tuple[Json, int, str]] = [
 
 
 async def test_an_invalid_answer_ends_the_request() -> None:
-    async with asked() as hooks:
+    async with serve_with_webhooks() as hooks:
         await hooks.configure("mutating", {"name": "m"})
         for answer, code, text in _NONE:
             hooks.script(m=[answer])
@@ -197,7 +197,7 @@ async def test_a_webhook_call_ends_with_its_timeout() -> None:
 async def test_patched_objects_are_defaulted_and_owned_by_the_requester() -> None:
     rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]}
     sidecar = {"name": "sidecar", "image": "s", "ports": [{"containerPort": 80}]}
-    async with asked() as hooks:
+    async with serve_with_webhooks() as hooks:
         await hooks.configure("mutating", {"name": "m", "rules": [rule]})
         hooks.script(m=[patch("/spec/template/spec/containers/-", sidecar)])
         made = await hooks.client.create(DEPLOYMENTS, deployment("d"))
@@ -212,7 +212,7 @@ async def test_patched_objects_are_defaulted_and_owned_by_the_requester() -> Non
 
 
 async def test_an_unreachable_webhook_is_skipped_if_its_policy_allows_it_and_counted() -> None:
-    async with asked() as hooks:
+    async with serve_with_webhooks() as hooks:
         nowhere = {"url": "https://127.0.0.1:9/"}
         await hooks.configure(
             "validating", {"name": "gone", "failurePolicy": "Ignore", "clientConfig": nowhere}, {"name": "here"}
@@ -249,7 +249,7 @@ def _has(metrics: str, wanted: str) -> bool:
 
 
 async def test_a_webhook_is_not_called_if_its_conditions_or_selectors_exclude_the_request() -> None:
-    async with asked() as hooks:
+    async with serve_with_webhooks() as hooks:
         conditions = [{"name": "big", "expression": "object.data.size() > 1"}]
         await hooks.configure("validating", {"name": "v", "matchConditions": conditions})
         hooks.script(v=[{"allowed": False}])
@@ -267,7 +267,7 @@ async def test_a_webhook_is_not_called_if_its_conditions_or_selectors_exclude_th
 @pytest.mark.parametrize("flags", [(), ("--disable-admission-plugins=ValidatingAdmissionWebhook",)], ids=["on", "off"])
 async def test_the_plugin_can_be_disabled_and_configurations_are_not_reviewed(flags: tuple[str, ...]) -> None:
     every = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
-    async with asked(*flags) as hooks:
+    async with serve_with_webhooks(*flags) as hooks:
         await hooks.configure("validating", {"name": "v", "rules": [every]})
         hooks.script(v=[{"allowed": False}])
         answer = await hooks.client.post(MAPS, json=config_map("a"))
@@ -277,7 +277,7 @@ async def test_the_plugin_can_be_disabled_and_configurations_are_not_reviewed(fl
 
 
 async def test_audit_annotations_have_the_changes_of_webhooks_by_round_and_index() -> None:
-    async with asked() as hooks:
+    async with serve_with_webhooks() as hooks:
         again: Json = {"reinvocationPolicy": "IfNeeded"}
         await hooks.configure("mutating", {"name": "a", **again}, {"name": "b"}, name="first")
         nowhere = {"url": "https://127.0.0.1:9/"}
@@ -298,7 +298,7 @@ async def test_audit_annotations_have_the_changes_of_webhooks_by_round_and_index
 
 
 async def test_events_are_shown_to_webhooks_of_either_group_that_has_them() -> None:
-    async with asked() as hooks:
+    async with serve_with_webhooks() as hooks:
         await hooks.configure("validating", {"name": "v", "rules": [{**RULE, "resources": ["events"]}]})
         hooks.script(v=[ALLOW])
         event: Json = {
@@ -314,7 +314,7 @@ async def test_events_are_shown_to_webhooks_of_either_group_that_has_them() -> N
 
 async def test_a_webhook_has_the_time_that_the_client_gives_the_request() -> None:
     """The webhook gets the time that is left. Without any, the request fails whatever the failure policy is."""
-    async with asked() as hooks:
+    async with serve_with_webhooks() as hooks:
         more: Json = {"timeoutSeconds": 20, "failurePolicy": "Ignore"}
         await hooks.configure("validating", {"name": "v", **more})
         hooks.script(v=[ALLOW])
@@ -328,7 +328,7 @@ async def test_a_webhook_has_the_time_that_the_client_gives_the_request() -> Non
 
 
 async def test_a_slow_webhook_delays_no_other_request() -> None:
-    async with asked() as hooks:
+    async with serve_with_webhooks() as hooks:
         await hooks.configure("validating", {"name": "v", "objectSelector": {"matchLabels": {"slow": "1"}}})
         held = asyncio.Event()
         hooks.script(v=[{"delay": 0.3, "allowed": True}])

@@ -18,7 +18,7 @@ from apiserver.aggregation.servers import RemoteServers
 from apiserver.api.objects import Json
 from apiserver.http.handlers import aggregated as link
 from tests.conformance.webhook import _certificate
-from tests.http.widgets import AGGREGATED, ApiClient, running
+from tests.http.widgets import AGGREGATED, ApiClient, open_server
 from tests.support.patience import wait_until
 from tests.support.server import serve
 from tests.support.tokens import token_flag
@@ -138,7 +138,7 @@ def api_service(name: str = "metrics", **spec: Any) -> Json:
     }  # fmt: skip
 
 
-async def told(client: ApiClient, reason: str, saying: str = "") -> Json:
+async def wait_condition(client: ApiClient, reason: str, saying: str = "") -> Json:
     """Wait for a condition of the service with this reason and text; return it."""
     while True:
         found = (await client.get(f"{SERVICES}/v1.metrics.example.com")).json()
@@ -148,33 +148,33 @@ async def told(client: ApiClient, reason: str, saying: str = "") -> Json:
         await asyncio.sleep(0)
 
 
-async def listed(client: ApiClient) -> dict[str, list[Json]]:
+async def list_groups(client: ApiClient) -> dict[str, list[Json]]:
     """Return the versions of each group in aggregated discovery, in order."""
     items = (await client.get("/apis", headers=AGGREGATED)).json()["items"]
     return {item["metadata"]["name"]: item["versions"] for item in items}
 
 
-async def fresh(client: ApiClient) -> Json:
+async def wait_current(client: ApiClient) -> Json:
     """Wait for current discovery of the remote version; return it."""
     while True:
-        for version in (await listed(client)).get("metrics.example.com", ()):
+        for version in (await list_groups(client)).get("metrics.example.com", ()):
             if version["freshness"] == "Current" and version["version"] == "v1":
                 return version
         await asyncio.sleep(0)
 
 
 async def test_a_group_without_its_server_answers_503_and_the_condition_has_the_reason() -> None:
-    async with running("memory") as (_, client):
+    async with open_server("memory") as (_, client):
         assert (await client.get(PODS)).status_code == 404
         made = await client.create(SERVICES, api_service(insecureSkipTLSVerify=True))
         assert made["status"] == {}
-        assert (await told(client, "ServiceNotFound"))["status"] == "False"
+        assert (await wait_condition(client, "ServiceNotFound"))["status"] == "False"
         answer = await client.get(PODS)
         assert (answer.status_code, answer.text) == (503, "service unavailable\n")
         service: Json = {"metadata": {"name": "metrics"}, "spec": {"ports": [{"port": 80}]}}
         await client.create("/api/v1/namespaces/kube-system/services", service)
-        assert "port 443" in (await told(client, "ServicePortError"))["message"]
-        (version,) = (await listed(client))["metrics.example.com"]
+        assert "port 443" in (await wait_condition(client, "ServicePortError"))["message"]
+        (version,) = (await list_groups(client))["metrics.example.com"]
         assert version == {"version": "v1", "freshness": "Stale"}
         await client.delete(f"{SERVICES}/v1.metrics.example.com")
         while (await client.get(PODS)).status_code != 404:
@@ -188,11 +188,11 @@ async def test_requests_for_a_group_of_another_server_go_there_with_the_users_id
 
     tokens = token_flag(tmp_path, 'secret,alice,7,"system:masters,dev"\nother,zoë ż,8,"system:masters"\n')
     where = f"--service-address=kube-system/metrics:443={remote.address}"
-    async with running("memory", None, where, tokens) as (_, client):
+    async with open_server("memory", None, where, tokens) as (_, client):
         client.headers["authorization"] = "Bearer secret"
         bundle = b64encode(remote.authority.encode()).decode()
         await client.create(SERVICES, api_service(caBundle=bundle))
-        assert (await told(client, "Passed"))["status"] == "True"
+        assert (await wait_condition(client, "Passed"))["status"] == "True"
         ask = client.build_request(
             "GET", f"{PODS}/a?x=%20y", headers={"X-Remote-Group": "root", "X-Remote-Extra-a": "b"}
         )
@@ -221,7 +221,7 @@ async def test_requests_for_a_group_of_another_server_go_there_with_the_users_id
         assert (await client.get("/apis/metrics.example.com/v1")).json() == LISTED
         found = (await client.get("/apis/metrics.example.com")).json()
         assert found["preferredVersion"]["groupVersion"] == "metrics.example.com/v1"
-        (pods,) = (await fresh(client))["resources"]
+        (pods,) = (await wait_current(client))["resources"]
         assert (pods["resource"], pods["scope"], len(pods["subresources"])) == ("pods", "Namespaced", 1)
         paths = (await client.get("/openapi/v3")).json()["paths"]
         assert paths["apis/metrics.example.com/v1"]["serverRelativeURL"] == "/o?hash=1"
@@ -267,17 +267,17 @@ async def test_the_discovery_document_of_a_server_counts_before_it_is_available(
         {"resource": "pods", "verbs": ["get"], "subresources": [{"subresource": "peak", "verbs": ["get"]}]},
     ]}]}]}  # fmt: skip
     remote.documents = {"/apis": document}
-    async with running("memory", None, where) as (_, client):
+    async with open_server("memory", None, where) as (_, client):
         await client.create(SERVICES, api_service(insecureSkipTLSVerify=True))
-        await told(client, "FailedDiscoveryCheck", saying="404")  # a busy server may be asked in vain before
-        (pods,) = (await fresh(client))["resources"]
+        await wait_condition(client, "FailedDiscoveryCheck", saying="404")  # a busy server may be asked in vain before
+        (pods,) = (await wait_current(client))["resources"]
         assert pods["responseKind"] == pods["subresources"][0]["responseKind"] == {}
         assert (await client.get(PODS)).status_code == 503
 
 
 async def test_groups_are_ordered_by_the_priority_of_their_services_and_a_service_hides_a_custom_version() -> None:
     name = f"{SERVICES}/v1.metrics.example.com"
-    async with running("memory") as (_, client):
+    async with open_server("memory") as (_, client):
 
         async def until(look: Callable[[ApiClient], Awaitable[Json]], holds: Callable[[Json], bool]) -> Json:
             while not holds(found := await look(client)):
@@ -288,7 +288,7 @@ async def test_groups_are_ordered_by_the_priority_of_their_services_and_a_servic
             return dict((await client.get(name)).json())
 
         await client.create(DEFINITIONS, PODS_OF_OURS)
-        assert list(await until(listed, lambda found: "metrics.example.com" in found))[-1] == "metrics.example.com"
+        assert list(await until(list_groups, lambda found: "metrics.example.com" in found))[-1] == "metrics.example.com"
         kept = "kube-aggregator.kubernetes.io/automanaged"
         own = (await until(service, lambda found: "spec" in found))["spec"]
         # A change of a managed service is reverted.
@@ -298,7 +298,7 @@ async def test_groups_are_ordered_by_the_priority_of_their_services_and_a_servic
         taken = api_service(insecureSkipTLSVerify=True, groupPriorityMinimum=19000)
         patch = {"metadata": {"labels": {kept: None}}, "spec": taken["spec"]}
         assert (await client.merge(name, patch)).status_code == 200
-        groups = await until(listed, lambda found: found["metrics.example.com"][1]["freshness"] == "Stale")
+        groups = await until(list_groups, lambda found: found["metrics.example.com"][1]["freshness"] == "Stale")
         assert list(groups)[:3] == ["apiregistration.k8s.io", "metrics.example.com", "apps"]
         assert [each["version"] for each in groups["metrics.example.com"]] == ["v2", "v1"]
         legacy = (await client.get("/apis")).json()["groups"]
@@ -307,15 +307,15 @@ async def test_groups_are_ordered_by_the_priority_of_their_services_and_a_servic
         assert (await client.delete(name)).status_code == 200
         await until(service, lambda found: found.get("spec") == own)
         assert (await client.delete(f"{SERVICES}/v1.batch")).status_code == 200
-        assert {each["freshness"] for each in (await listed(client))["metrics.example.com"]} == {"Current"}
+        assert {each["freshness"] for each in (await list_groups(client))["metrics.example.com"]} == {"Current"}
         assert (await client.get(f"{SERVICES}/v1.batch")).status_code == 404
 
 
 async def test_a_server_with_an_unverified_certificate_gets_no_requests(remote: Remote) -> None:
     where = f"--service-address=kube-system/metrics:443={remote.address}"
-    async with running("memory", None, where) as (_, client):
+    async with open_server("memory", None, where) as (_, client):
         await client.create(SERVICES, api_service())
-        assert "certificate verify failed" in (await told(client, "FailedDiscoveryCheck"))["message"]
+        assert "certificate verify failed" in (await wait_condition(client, "FailedDiscoveryCheck"))["message"]
         assert remote.asked == []
         assert (await client.get(PODS)).status_code == 503
 
@@ -325,9 +325,9 @@ async def test_a_server_that_does_not_answer_holds_no_request_for_ever(
 ) -> None:
     monkeypatch.setattr(link, "_LONGEST_SECONDS", 0.4)
     where = f"--service-address=kube-system/metrics:443={remote.address}"
-    async with running("memory", None, where) as (_, client):
+    async with open_server("memory", None, where) as (_, client):
         await client.create(SERVICES, api_service(insecureSkipTLSVerify=True))
-        await told(client, "Passed")
+        await wait_condition(client, "Passed")
         answer = await client.get(f"{PODS}/slow")
         assert answer.status_code == 504
         assert answer.text == "v1.metrics.example.com: no answer within 0.4 seconds\n"
@@ -356,10 +356,10 @@ async def test_changes_of_a_service_cause_one_check_and_its_removal_closes_conne
             await asyncio.sleep(0)
         return len(checks)
 
-    async with running("memory", None, where) as (_, client):
+    async with open_server("memory", None, where) as (_, client):
         before = await count_checks()
         await client.create(SERVICES, api_service(insecureSkipTLSVerify=True))
-        await told(client, "Passed")
+        await wait_condition(client, "Passed")
         assert await count_checks(before + 1) == before + 1, "what was found out is no reason to ask again"
         services, named = "/api/v1/namespaces/{}/services", {"spec": {"ports": [{"port": 80}]}}
         for namespace, name in (("kube-system", "other"), ("default", "metrics")):

@@ -44,11 +44,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Child, Ev
     def events(fits: Callable[[Json], bool]) -> list[Json]:
         found: list[Json] = []
 
-        def look() -> bool:
+        def read_events() -> bool:
             found[:] = [event for line in log.read_text().splitlines() if fits(event := json.loads(line))]
             return bool(found)
 
-        wait_until(look, "the events are written")
+        wait_until(read_events, "the events are written")
         return found
 
     with Child(directory / "data", *flags, f"--audit-policy-file={policy}", f"--audit-log-path={log}") as child:

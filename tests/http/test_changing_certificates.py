@@ -85,7 +85,7 @@ def test_new_connections_follow_the_files_and_broken_ones_change_nothing(tmp_pat
         root = {"Authorization": "Bearer secret"}
         assert (ask(plain, **root)[0], ask(known)[0]) == (200, 200)
 
-        def told() -> list[int]:
+        def count_authorities() -> list[int]:
             data = ask(plain, INFO, **root)[1]["data"]
             return [data[f"{start}client-ca-file"].count("BEGIN") for start in ("", "requestheader-")]
 
@@ -97,7 +97,7 @@ def test_new_connections_follow_the_files_and_broken_ones_change_nothing(tmp_pat
             put(source, target)
         shown = (later / "second" / "tls.crt").read_text()
         wait_until(lambda: place.served() == shown, "the new certificate is shown")
-        wait_until(lambda: told() == [2, 2], "others are told of the authorities before and now")
+        wait_until(lambda: count_authorities() == [2, 2], "others are told of the authorities before and now")
         assert ask(place.connection(admin))[0] == 200
         asked_for = {"X-Remote-User": "carol", "X-Remote-Group": "system:masters"}
         assert ask(place.connection(proxy), **asked_for)[1]["message"].startswith(

@@ -63,7 +63,7 @@ class Server:
         ca = (self._folder / "data" / "tls.crt").read_text()
         return self._child.wire("secret", ca).get("/metrics").text
 
-    def who(self, shown: Path | None, **headers: Any) -> Json | int:
+    def user_of(self, shown: Path | None, **headers: Any) -> Json | int:
         """Return the authenticated user, or the status code of a refusal."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         status, answer = self.ask("POST", REVIEW, shown, named, "{}")
@@ -87,7 +87,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_a_certificate_names_a_user_and_its_groups(server: Server) -> None:
-    found = server.who(server.users.client("alice", "devs", "ops", uid="u-1"))
+    found = server.user_of(server.users.client("alice", "devs", "ops", uid="u-1"))
     assert isinstance(found, dict)
     assert (found["username"], found["uid"], sorted(found["groups"])) == (
         "alice", "u-1", ["devs", "ops", "system:authenticated"],
@@ -102,8 +102,8 @@ def test_how_long_certificates_will_last_is_counted_with_each_request(server: Se
         return int(found.split()[0])
 
     before = counted("86400"), counted("43200")
-    server.who(server.users.client("alice"))  # a day
-    server.who(None)
+    server.user_of(server.users.client("alice"))  # a day
+    server.user_of(None)
     assert (counted("86400"), counted("43200")) == (before[0] + 1, before[1])
 
 
@@ -120,7 +120,7 @@ def test_members_of_the_masters_may_do_everything(server: Server) -> None:
 def test_tokens_count_beside_certificates_and_after_them(server: Server) -> None:
     token = {"Authorization": "Bearer secret"}
     assert server.ask("GET", "/api/v1/secrets", None, token)[0] == 200
-    found = server.who(server.users.client("alice"), **token)
+    found = server.user_of(server.users.client("alice"), **token)
     assert isinstance(found, dict)
     assert found["username"] == "alice"
 
@@ -132,7 +132,7 @@ def test_a_front_proxy_asks_for_others(server: Server) -> None:
         "X_Remote_Group": ["a", "b"],
         "X_Remote_Extra_Scope": "s",
     }
-    found = server.who(server.proxies.client("front"), **headers)
+    found = server.user_of(server.proxies.client("front"), **headers)
     assert found == {
         "username": "carol",
         "uid": "c-1",
@@ -143,11 +143,11 @@ def test_a_front_proxy_asks_for_others(server: Server) -> None:
 
 def test_only_a_front_proxy_may_name_the_user(server: Server) -> None:
     claimed = {"X_Remote_User": "carol", "X_Remote_Group": "system:masters"}
-    found = server.who(server.users.client("alice"), **claimed)
+    found = server.user_of(server.users.client("alice"), **claimed)
     assert isinstance(found, dict)
     assert (found["username"], "system:masters" in found["groups"]) == ("alice", False)
-    assert server.who(server.proxies.client("stranger"), **claimed) == 401
-    assert server.who(server.proxies.client("front")) == 401
+    assert server.user_of(server.proxies.client("stranger"), **claimed) == 401
+    assert server.user_of(server.proxies.client("front")) == 401
     assert (
         server.ask("GET", "/api/v1/secrets", None, {"X-Remote-User": "x", "X-Remote-Group": "system:masters"})[0] == 403
     )
@@ -177,11 +177,11 @@ def test_a_certificate_of_an_unknown_authority_names_no_user_and_a_token_beside_
     server: Server, tmp_path: Path
 ) -> None:
     stranger = Authority(tmp_path, "users").client("alice", "system:masters")
-    assert server.who(stranger) == 401
+    assert server.user_of(stranger) == 401
     assert server.ask("GET", "/livez", stranger, {})[0] == 401
-    assert server.who(stranger, X_Remote_User="carol", X_Remote_Group="system:masters") == 401
-    assert server.who(stranger, Authorization="Bearer wrong") == 401
-    found = server.who(stranger, Authorization="Bearer secret")
+    assert server.user_of(stranger, X_Remote_User="carol", X_Remote_Group="system:masters") == 401
+    assert server.user_of(stranger, Authorization="Bearer wrong") == 401
+    found = server.user_of(stranger, Authorization="Bearer secret")
     assert isinstance(found, dict)
     assert found["username"] == "root"
 
@@ -212,15 +212,15 @@ DAY = dt.timedelta(days=1)
 CLIENT, SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH
 
 
-class Made(NamedTuple):
+class Issued(NamedTuple):
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 
 
-def made(
-    name: str, by: Made | None = None, *, ca: bool = False, uses: tuple[x509.ObjectIdentifier, ...] = (),
+def issue(
+    name: str, by: Issued | None = None, *, ca: bool = False, uses: tuple[x509.ObjectIdentifier, ...] = (),
     begins: dt.timedelta = -DAY, ends: dt.timedelta = DAY, path: int | None = None,
-) -> Made:  # fmt: skip
+) -> Issued:  # fmt: skip
     """Make a certificate; `begins` and `ends` are relative to NOW."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -236,44 +236,44 @@ def made(
     )
     if uses:
         builder = builder.add_extension(x509.ExtendedKeyUsage(list(uses)), critical=False)
-    return Made(builder.sign(by.key if by else key, hashes.SHA256()), key)
+    return Issued(builder.sign(by.key if by else key, hashes.SHA256()), key)
 
 
-ROOT = made("root", ca=True)
-BETWEEN = made("between", ROOT, ca=True)
-NARROW = made("narrow", ROOT, ca=True, path=0)
-BELOW = made("below", NARROW, ca=True)
-FOR_SERVERS = made("for servers", ROOT, ca=True, uses=(SERVER,))
-NONE = made("no authority", ROOT)
+ROOT = issue("root", ca=True)
+BETWEEN = issue("between", ROOT, ca=True)
+NARROW = issue("narrow", ROOT, ca=True, path=0)
+BELOW = issue("below", NARROW, ca=True)
+FOR_SERVERS = issue("for servers", ROOT, ca=True, uses=(SERVER,))
+NONE = issue("no authority", ROOT)
 
 
 @pytest.mark.parametrize(
     ("shown", "good"),
     [
-        ([made("u", ROOT)], True),
-        ([made("u", ROOT, uses=(CLIENT,))], True),
-        ([made("u", ROOT, uses=(SERVER, CLIENT))], True),
-        ([made("u", ROOT, uses=(ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,))], True),
-        ([made("u", ROOT, uses=(SERVER,))], False),
-        ([made("u", ROOT, ends=-DAY / 2)], False),
-        ([made("u", ROOT, begins=DAY / 2)], False),
-        ([made("u", made("root", ca=True))], False),
-        ([made("u", BETWEEN), BETWEEN], True),
-        ([made("u", BETWEEN)], False),
-        ([made("u", BELOW), BELOW, NARROW], False),
-        ([made("u", FOR_SERVERS, uses=(CLIENT,)), FOR_SERVERS], False),
-        ([made("u", NONE), NONE], False),
+        ([issue("u", ROOT)], True),
+        ([issue("u", ROOT, uses=(CLIENT,))], True),
+        ([issue("u", ROOT, uses=(SERVER, CLIENT))], True),
+        ([issue("u", ROOT, uses=(ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,))], True),
+        ([issue("u", ROOT, uses=(SERVER,))], False),
+        ([issue("u", ROOT, ends=-DAY / 2)], False),
+        ([issue("u", ROOT, begins=DAY / 2)], False),
+        ([issue("u", issue("root", ca=True))], False),
+        ([issue("u", BETWEEN), BETWEEN], True),
+        ([issue("u", BETWEEN)], False),
+        ([issue("u", BELOW), BELOW, NARROW], False),
+        ([issue("u", FOR_SERVERS, uses=(CLIENT,)), FOR_SERVERS], False),
+        ([issue("u", NONE), NONE], False),
         ([ROOT], True),
-        ([made("alone")], False),
+        ([issue("alone")], False),
     ],
 )
-def test_a_certificate_counts_that_leads_to_an_authority_and_is_for_clients(shown: list[Made], good: bool) -> None:
+def test_a_certificate_counts_that_leads_to_an_authority_and_is_for_clients(shown: list[Issued], good: bool) -> None:
     assert is_trusted_chain([each.certificate for each in shown], [ROOT.certificate], NOW) is good
 
 
 @pytest.mark.filterwarnings("ignore:X509.sign")  # nothing else signs so any more
 def test_nothing_counts_that_is_signed_by_sha_1() -> None:
-    signed = X509.from_cryptography(made("u", ROOT).certificate)
+    signed = X509.from_cryptography(issue("u", ROOT).certificate)
     signed.sign(PKey.from_cryptography_key(ROOT.key), "sha1")
     assert not is_trusted_chain([signed.to_cryptography()], [ROOT.certificate], NOW)
     signed.sign(PKey.from_cryptography_key(ROOT.key), "sha256")
@@ -281,4 +281,4 @@ def test_nothing_counts_that_is_signed_by_sha_1() -> None:
 
 
 def test_an_intermediate_authority_is_trusted_by_itself() -> None:
-    assert is_trusted_chain([made("u", BETWEEN).certificate], [BETWEEN.certificate], NOW)
+    assert is_trusted_chain([issue("u", BETWEEN).certificate], [BETWEEN.certificate], NOW)

@@ -12,7 +12,7 @@ import pytest
 from apiserver.api.objects import Json
 from tests.conformance.webhook import Webhook
 from tests.http.test_custom_resources import DEFINITIONS, define, definition
-from tests.http.widgets import ApiClient, running, watching
+from tests.http.widgets import ApiClient, open_server, watch_events
 
 pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
@@ -49,7 +49,7 @@ def versions(storage: str) -> list[Json]:
     ]  # fmt: skip
 
 
-def converted(webhook: Webhook, storage: str = "v1", **config: Any) -> Json:
+def converted_definition(webhook: Webhook, storage: str = "v1", **config: Any) -> Json:
     made = definition()
     client = config or {"url": f"https://{webhook.address}/convert"}
     made["spec"]["versions"] = versions(storage)
@@ -64,7 +64,7 @@ def widget(version: str, name: str, **spec: str) -> Json:
     return {"apiVersion": f"example.com/{version}", "kind": "Widget", "metadata": {"name": name}, "spec": spec}
 
 
-def asked(webhook: Webhook) -> list[tuple[str, list[str]]]:
+def list_reviews(webhook: Webhook) -> list[tuple[str, list[str]]]:
     """Return the desired version and the objects of each review since the last call."""
     requests = [call["body"]["request"] for call in webhook.calls()]
     webhook.script({"/convert": [{"convert": MOVES}]})
@@ -83,22 +83,22 @@ async def spec(client: ApiClient, path: str) -> Json:
 
 async def test_an_object_is_read_from_the_version_in_which_it_was_stored(tmp_path: Path) -> None:
     with converting() as webhook:
-        async with running("sqlite", tmp_path) as (_, client):
-            await define(client, converted(webhook))
+        async with open_server("sqlite", tmp_path) as (_, client):
+            await define(client, converted_definition(webhook))
             await client.create(V1, widget("v1", "old", host="h"))
             change = {"spec": {"versions": versions("v2")}}
             path = f"{DEFINITIONS}/widgets.example.com"
             changed = await client.merge(path, change)
             assert changed.json()["status"]["storedVersions"] == ["v1", "v2"]
             await client.create(V2, widget("v2", "new", address="a"))
-        async with running("sqlite", tmp_path) as (_, client):
-            asked(webhook)
+        async with open_server("sqlite", tmp_path) as (_, client):
+            list_reviews(webhook)
             assert await spec(client, f"{V1}/old") == {"host": "h"}
             assert await spec(client, f"{V2}/new") == {"address": "a"}
-            assert asked(webhook) == []
+            assert list_reviews(webhook) == []
             assert await spec(client, f"{V2}/old") == {"address": "h"}
             assert await spec(client, f"{V1}/new") == {"host": "a"}
-            assert asked(webhook) == [("v2", ["old"]), ("v1", ["new"])]
+            assert list_reviews(webhook) == [("v2", ["old"]), ("v1", ["new"])]
             gone = await client.merge(path, {"spec": {"conversion": {"strategy": "None", "webhook": None}}})
             assert gone.status_code == 200, gone.text
             listed = (await client.get(V2)).json()["items"]
@@ -109,13 +109,13 @@ async def test_an_object_is_read_from_the_version_in_which_it_was_stored(tmp_pat
 
 async def test_a_list_is_one_review_and_selects_by_the_labels_of_its_version() -> None:
     with converting() as webhook:
-        async with running() as (_, client):
-            await define(client, converted(webhook))
+        async with open_server() as (_, client):
+            await define(client, converted_definition(webhook))
             for name in ("a", "b", "c"):
                 await client.create(V1, widget("v1", name, host=name))
             found = (await client.get(V2, params={"labelSelector": "seen=v2", "limit": 2})).json()
             assert [item["spec"]["address"] for item in found["items"]] == ["a", "b"]
-            assert asked(webhook) == [("v2", ["a", "b", "c"])]
+            assert list_reviews(webhook) == [("v2", ["a", "b", "c"])]
             more = {"labelSelector": "seen=v2", "limit": 2, "continue": found["metadata"]["continue"]}
             rest = (await client.get(V2, params=more)).json()
             assert [item["spec"]["address"] for item in rest["items"]] == ["c"]
@@ -125,21 +125,21 @@ async def test_a_list_is_one_review_and_selects_by_the_labels_of_its_version() -
                 assert not whole["metadata"].get("continue")
             assert (await client.get(V1, params={"labelSelector": "seen=v2"})).json()["items"] == []
             assert await spec(client, f"{V2}/a?resourceVersion=0") == {"address": "a"}
-            assert asked(webhook) == []
+            assert list_reviews(webhook) == []
             assert await spec(client, f"{V2}/a") == {"address": "a"}  # the newest state is converted per request
-            assert asked(webhook) == [("v2", ["a"])]
+            assert list_reviews(webhook) == [("v2", ["a"])]
 
 
 async def test_watchers_of_a_version_share_a_review_and_end_with_an_error_where_it_fails() -> None:
     with converting() as webhook:
-        async with running() as (_, client):
-            await define(client, converted(webhook))
-            async with watching(client, V2) as one, watching(client, V2) as other:
+        async with open_server() as (_, client):
+            await define(client, converted_definition(webhook))
+            async with watch_events(client, V2) as one, watch_events(client, V2) as other:
                 await client.create(V1, widget("v1", "a", host="h"))
                 for events in (one, other):
                     event = await anext(events)
                     assert (event["type"], event["object"]["spec"]) == ("ADDED", {"address": "h"})
-                assert asked(webhook) == [("v2", ["a"])]
+                assert list_reviews(webhook) == [("v2", ["a"])]
                 webhook.script(
                     {"/convert": [{"convert": MOVES, "result": {"status": "Failed", "message": "not today"}}]}
                 )
@@ -152,8 +152,8 @@ async def test_watchers_of_a_version_share_a_review_and_end_with_an_error_where_
 @pytest.mark.parametrize("size", [1, 20_000], ids=["short", "long"])
 async def test_a_write_in_another_version_keeps_the_fields_of_other_managers(size: int) -> None:
     with converting() as webhook:
-        async with running() as (_, client):
-            await define(client, converted(webhook))
+        async with open_server() as (_, client):
+            await define(client, converted_definition(webhook))
             await client.create(f"{V1}?fieldManager=first", widget("v1", "a", host="h"))
             change = {"spec": {"size": "x" * size}}
             changed = await client.merge(f"{V2}/a?fieldManager=second", change)
@@ -179,9 +179,10 @@ OWN_ADDRESS = "--service-address=default/hook:443={}"
 )
 async def test_a_service_is_found_by_its_address_and_verified_by_its_name(name: str, flag: str, text: str) -> None:
     with converting(name) as webhook:
-        async with running("memory", None, flag.format(webhook.address)) as (_, client):
+        async with open_server("memory", None, flag.format(webhook.address)) as (_, client):
             await define(
-                client, converted(webhook, service={"namespace": "default", "name": "hook", "path": "/convert"})
+                client,
+                converted_definition(webhook, service={"namespace": "default", "name": "hook", "path": "/convert"}),
             )
             await client.create(V1, widget("v1", "a", host="h"))
             answer = await client.get(f"{V2}/a")
@@ -192,8 +193,8 @@ async def test_a_service_is_found_by_its_address_and_verified_by_its_name(name: 
 async def test_admission_sees_an_object_in_the_version_that_a_rule_names_also_where_many_are_deleted() -> None:
     rule = {"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["widgets"]}
     with converting() as webhook:
-        async with running() as (_, client):
-            await define(client, converted(webhook))
+        async with open_server() as (_, client):
+            await define(client, converted_definition(webhook))
             hook = {
                 "name": "v.example.com", "rules": [rule], "sideEffects": "None", "admissionReviewVersions": ["v1"],
                 "clientConfig": {"url": f"https://{webhook.address}/v", "caBundle": webhook.authority},
@@ -228,7 +229,7 @@ async def test_a_server_starts_although_a_webhook_for_everything_is_down(tmp_pat
         "clientConfig": {"url": "https://127.0.0.1:9/"},
     }  # fmt: skip
     path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-    async with running("sqlite", tmp_path) as (_, client):
+    async with open_server("sqlite", tmp_path) as (_, client):
         await client.create(path, {"metadata": {"name": "v"}, "webhooks": [hook]})
-    async with running("sqlite", tmp_path, "--authorization-mode=RBAC") as (_, client):
+    async with open_server("sqlite", tmp_path, "--authorization-mode=RBAC") as (_, client):
         assert (await client.delete(f"{path}/v")).status_code in (200, 403)

@@ -9,7 +9,7 @@ import pytest
 
 from apiserver.api.objects import Json
 from tests.http.test_custom_resources import DEFINITIONS, define, until
-from tests.http.widgets import V2_PROTOBUF, running
+from tests.http.widgets import V2_PROTOBUF, open_server
 
 pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
@@ -50,7 +50,7 @@ def scale(field: str) -> Json:
 
 
 async def test_custom_objects_name_their_kind_and_version() -> None:
-    async with running("memory") as (_, client):
+    async with open_server("memory") as (_, client):
         await define(client, things(version("v1", {}), version("v2", {})))
         path = THINGS.format("v1")
         wrong: list[tuple[str, Json, str]] = [
@@ -75,7 +75,7 @@ async def test_custom_objects_name_their_kind_and_version() -> None:
 
 
 async def test_defaults_of_the_request_version_and_of_the_stored_version_are_applied_together() -> None:
-    async with running("memory") as (_, client):
+    async with open_server("memory") as (_, client):
         v1 = version("v1", {"a": text(default="1"), "b": text()})
         await define(client, things(v1, version("v2", {"a": text(), "b": text(default="2")})))
         made = await client.create(THINGS.format("v2"), thing("x", "v2"))
@@ -83,7 +83,7 @@ async def test_defaults_of_the_request_version_and_of_the_stored_version_are_app
 
 
 async def test_a_default_of_what_is_an_integer_or_a_string_may_be_anything_where_an_object_s_value_may_not() -> None:
-    async with running("memory") as (_, client):
+    async with open_server("memory") as (_, client):
         either = {"x-kubernetes-int-or-string": True}
         held = {"type": "object", "properties": {"port": either}, "default": {"port": 1.5}}
         await define(client, things(version("v1", {"port": {**either, "default": True}, "held": held})))
@@ -94,7 +94,7 @@ async def test_a_default_of_what_is_an_integer_or_a_string_may_be_anything_where
 async def test_defaults_leave_nothing_unknown_in_the_metadata_of_embedded_objects() -> None:
     inner = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "n", "unknown": "u"}}
     embedded = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
-    async with running("memory") as (_, client):
+    async with open_server("memory") as (_, client):
         await define(client, things(version("v1", {"in": {**embedded, "default": inner}})))
         made = await client.create(THINGS.format("v1"), thing("x"))
         assert made["spec"]["in"]["metadata"] == {"name": "n"}
@@ -105,7 +105,7 @@ async def test_defaults_leave_nothing_unknown_in_the_metadata_of_embedded_object
 
 
 async def test_each_version_has_its_own_columns_about_what_it_shows() -> None:
-    async with running("memory") as (_, client):
+    async with open_server("memory") as (_, client):
         one = version("v1", {"a": text(), "b": text()}, additionalPrinterColumns=columns("a", "b"))
         await define(client, things(one, version("v2", {"a": text()}, additionalPrinterColumns=columns("b"))))
         await client.create(THINGS.format("v1"), thing("x", a="A", b="B"))
@@ -115,7 +115,7 @@ async def test_each_version_has_its_own_columns_about_what_it_shows() -> None:
 
 
 async def test_a_scale_takes_over_its_field_and_leaves_managers_of_other_versions_what_else_they_have() -> None:
-    async with running("memory") as (_, client):
+    async with open_server("memory") as (_, client):
         number = {"type": "integer"}
         spec = {"size": number, "many": number, "c": text()}
         await define(
@@ -133,7 +133,7 @@ async def test_a_scale_takes_over_its_field_and_leaves_managers_of_other_version
 
 
 async def test_an_undeclared_field_is_owned_by_its_manager() -> None:
-    async with running("memory") as (_, client):
+    async with open_server("memory") as (_, client):
         v1 = version("v1", {}, subresources=scale("replicas"))
         v1["schema"]["openAPIV3Schema"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         await define(client, things(v1))
@@ -147,7 +147,7 @@ async def test_an_undeclared_field_is_owned_by_its_manager() -> None:
 
 
 async def test_a_definition_with_an_unusable_webhook_ca_is_not_established() -> None:
-    async with running("memory") as (_, client):
+    async with open_server("memory") as (_, client):
         client_config = {"url": "https://127.0.0.1:1/c", "caBundle": b64encode(b"\n").decode()}
         webhook = {"conversionReviewVersions": ["v1"], "clientConfig": client_config}
         conversion = {"strategy": "Webhook", "webhook": webhook}
@@ -163,7 +163,7 @@ async def test_a_definition_with_an_unusable_webhook_ca_is_not_established() -> 
 
 
 async def test_extensions_in_the_protobuf_form_of_openapi_2_are_yaml_in_blocks() -> None:
-    async with running("memory") as (_, client):
+    async with open_server("memory") as (_, client):
         await define(client, things(version("v1", {"a": text()}, selectableFields=[{"jsonPath": ".spec.a"}])))
         body = (await client.get("/openapi/v2", headers=V2_PROTOBUF)).content
         assert b"- fieldPath: spec.a\n" in body
@@ -177,7 +177,7 @@ async def test_a_write_without_changes_rewrites_an_object_stored_in_an_older_for
     def storing_in(storage: str, **fields: Json) -> Json:
         return {"spec": {"versions": [version(name, fields, storage=name == storage) for name in ("v1", "v2")]}}
 
-    async with running("memory") as (_, client):
+    async with open_server("memory") as (_, client):
 
         async def again() -> int:
             answer = await client.merge(f"{THINGS.format('v1')}/a", {"spec": {"color": "red"}})

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from apiserver.api.objects import Json
-from tests.http.widgets import ApiClient, running, watching
+from tests.http.widgets import ApiClient, open_server, watch_events
 
 pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
@@ -35,7 +35,7 @@ def widget(name: str, **spec: Any) -> Json:
 
 async def until(client: ApiClient, path: str, wanted: Any) -> Json:
     """Return the answer of a path once a condition holds; it is checked after each event of definitions."""
-    async with watching(client, DEFINITIONS) as events:
+    async with watch_events(client, DEFINITIONS) as events:
         while True:
             answer = await client.get(path)
             if wanted(answer):
@@ -67,7 +67,7 @@ def is_gone(answer: httpx.Response) -> bool:
 
 
 async def test_an_established_definition_is_served_immediately_with_its_schema() -> None:
-    async with running() as (_, client):
+    async with open_server() as (_, client):
         made = await define(client, definition())
         assert made["status"]["acceptedNames"] == {
             "plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList",
@@ -89,10 +89,10 @@ async def test_definitions_are_served_after_a_restart(
 ) -> None:
     where = storage if storage == "sqlite" else request.getfixturevalue("postgres_url")
     directory = tmp_path if storage == "sqlite" else None
-    async with running(where, directory) as (_, client):
+    async with open_server(where, directory) as (_, client):
         await define(client, definition())
         await client.create(WIDGETS, widget("a", count=1))
-    async with running(where, directory) as (_, client):
+    async with open_server(where, directory) as (_, client):
         assert (await client.get(f"{WIDGETS}/a")).json()["spec"] == {"count": 1}
         await withdraw(client, "widgets")
 
@@ -102,7 +102,7 @@ async def test_a_second_server_of_the_database_serves_the_definitions_of_the_fir
 ) -> None:
     gizmos = WIDGETS.replace("widgets", "gizmos")
     url = request.getfixturevalue("postgres_url")
-    async with running(url) as (_, first), running(url) as (_, second):
+    async with open_server(url) as (_, first), open_server(url) as (_, second):
         await define(first, definition(plural="gizmos", kind="Gizmo"))
         await until(second, gizmos, lambda answer: answer.status_code == 200)
         await second.create(gizmos, {**widget("a", count=1), "kind": "Gizmo"})
@@ -112,7 +112,7 @@ async def test_a_second_server_of_the_database_serves_the_definitions_of_the_fir
 
 async def test_stored_objects_are_shown_in_the_form_that_the_definition_has_now() -> None:
     """Removed fields are hidden, not lost, and new defaults hold for stored objects."""
-    async with running() as (_, client):
+    async with open_server() as (_, client):
         await define(client, definition())
         await client.create(WIDGETS, widget("a", count=1, size="m"))
         path = f"{DEFINITIONS}/widgets.example.com"
@@ -129,7 +129,7 @@ async def test_stored_objects_are_shown_in_the_form_that_the_definition_has_now(
 
 
 async def test_a_definition_goes_when_its_objects_are_gone() -> None:
-    async with running() as (_, client):
+    async with open_server() as (_, client):
         await define(client, definition())
         body = widget("a", count=1)
         body["metadata"]["finalizers"] = ["example.com/hold"]
@@ -148,10 +148,10 @@ async def test_a_definition_goes_when_its_objects_are_gone() -> None:
 
 
 async def test_a_watch_sees_the_objects_of_a_definition_go_with_it() -> None:
-    async with running() as (_, client):
+    async with open_server() as (_, client):
         await define(client, definition())
         await client.create(WIDGETS, widget("a", count=1))
-        async with watching(client, WIDGETS) as events:
+        async with watch_events(client, WIDGETS) as events:
             assert (await anext(events))["type"] == "ADDED"
             await withdraw(client, "widgets")
             assert (await anext(events))["type"] == "DELETED"
@@ -159,20 +159,20 @@ async def test_a_watch_sees_the_objects_of_a_definition_go_with_it() -> None:
 
 async def test_a_server_ends_while_a_definition_waits_for_its_objects_and_the_next_one_goes_on(tmp_path: Path) -> None:
     path = f"{DEFINITIONS}/widgets.example.com"
-    async with running("sqlite", tmp_path) as (_, client):
+    async with open_server("sqlite", tmp_path) as (_, client):
         await define(client, definition())
         body = widget("a", count=1)
         body["metadata"]["finalizers"] = ["example.com/hold"]
         await client.create(WIDGETS, body)
         await client.delete(path)
         await until(client, f"{WIDGETS}/a", lambda answer: "deletionTimestamp" in answer.json()["metadata"])
-    async with running("sqlite", tmp_path) as (_, client):
+    async with open_server("sqlite", tmp_path) as (_, client):
         await client.merge(f"{WIDGETS}/a", {"metadata": {"finalizers": None}})
         await until(client, path, is_gone)
 
 
 async def test_free_names_are_taken_by_waiting_definitions() -> None:
-    async with running() as (_, client):
+    async with open_server() as (_, client):
         await define(client, definition())
         await client.create(DEFINITIONS, definition(plural="gadgets"))
         path = f"{DEFINITIONS}/gadgets.example.com"
@@ -193,7 +193,7 @@ async def test_rules_in_cel_judge_objects_and_changes() -> None:
             "messageExpression": "'not below ' + (oldSelf.count > 2 ? 'three' : 'two')",
         },
     ]
-    async with running() as (_, client):
+    async with open_server() as (_, client):
         await define(client, definition({**SPEC, "x-kubernetes-validations": rules}))
         refused = await client.post(WIDGETS, json=widget("a", count=0, size="m"))
         assert refused.json()["details"]["causes"][0]["message"] == "Invalid value: a size needs a count"
@@ -224,7 +224,7 @@ async def test_a_definition_can_be_applied_and_its_rules_may_name_fields_by_rese
         {"rule": "self.places.all(p, p.?for.orValue('') == '' || p.__for__ == 'y')", "message": "for y"},
     ]
     spec = {"type": "object", "properties": properties, "x-kubernetes-validations": rules}
-    async with running() as (_, client):
+    async with open_server() as (_, client):
         path, body = f"{DEFINITIONS}/widgets.example.com", definition(spec)
         applied = await client.apply(f"{path}?fieldManager=m", body)
         assert applied.status_code == 201, applied.text
@@ -254,7 +254,7 @@ async def test_managers_of_custom_objects_own_what_their_schema_tells_apart() ->
         "type": "array", "items": {"type": "object", "properties": properties, "required": ["name"]},
         "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
     }  # fmt: skip
-    async with running() as (_, client):
+    async with open_server() as (_, client):
         await define(client, definition({"type": "object", "properties": {"parts": parts}}))
         for manager, name in (("one", "x"), ("two", "y")):
             answer = await client.apply(
@@ -277,7 +277,7 @@ async def test_columns_scale_and_selectable_fields_come_from_the_definition() ->
         },
     }
     table = {"accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
-    async with running() as (_, client):
+    async with open_server() as (_, client):
         await define(client, definition(**version))
         for name, size in (("a", "m"), ("b", "l")):
             await client.create(WIDGETS, widget(name, count=2, size=size))
@@ -306,14 +306,14 @@ async def test_columns_scale_and_selectable_fields_come_from_the_definition() ->
     ids=["no type", "a default that does not fit", "a rule that does not compile", "a rule that costs too much"],
 )  # fmt: skip
 async def test_an_invalid_schema_is_refused(spec: Json, field: str) -> None:
-    async with running() as (_, client):
+    async with open_server() as (_, client):
         answer = await client.post(DEFINITIONS, json=definition(spec))
         assert answer.status_code == 422, answer.text
         assert answer.json()["details"]["causes"][0]["field"] == field
 
 
 async def test_a_definition_adds_nothing_to_a_version_that_the_server_has_itself() -> None:
-    async with running() as (_, client):
+    async with open_server() as (_, client):
         body = definition(plural="foos", kind="Foo")
         body["metadata"] = {
             "name": "foos.networking.k8s.io",

@@ -38,7 +38,7 @@ def nested(levels: int, leaf: str = "1") -> str:
     return '{"a":' * levels + leaf + "}" * levels
 
 
-def written(value: Any, **parts: str) -> str:
+def render_json(value: Any, **parts: str) -> str:
     """Return JSON with texts in place of their names."""
     text = json.dumps(value)
     for name, part in parts.items():
@@ -48,7 +48,7 @@ def written(value: Any, **parts: str) -> str:
 
 def revision(name: str, data: str, **more: Any) -> str:
     obj = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": name, **more}}
-    return written({**obj, "revision": 1, "data": "DATA"}, DATA=data)
+    return render_json({**obj, "revision": 1, "data": "DATA"}, DATA=data)
 
 
 def claim(name: str, parameters: str) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def test_deeper_bodies_are_refused_whatever_their_form(wire: Wire, levels: int) 
     for method, to, media in (*sent, *patches):
         answer = send(wire, method, to, deep, media)
         assert (answer.status, answer.reason, REFUSED in answer.text) == (400, "BadRequest", True), media
-    operations = written([{"op": "add", "path": "/data", "value": "X"}], X=nested(levels))
+    operations = render_json([{"op": "add", "path": "/data", "value": "X"}], X=nested(levels))
     answer = send(wire, "PATCH", path, operations, "application/json-patch+json")
     assert (answer.status, REFUSED in answer.text) == (400, True), answer.text[:300]
 
@@ -204,7 +204,7 @@ def test_no_place_for_deep_values_ends_in_an_error_of_the_server(wire: Wire, whe
     else:
         obj["metadata" if where == "wrong" else "unknown"] = "DEEP"
         deep = '{"x":1,"x":%s}' % deep if where == "repeated" else deep  # noqa: UP031
-    body = written(obj, DEEP=deep)
+    body = render_json(obj, DEEP=deep)
     for method, path in (("POST", CLAIMS), ("PUT", f"{CLAIMS}/odd"), ("PUT", f"{CLAIMS}/odd/status")):
         for media in ("application/json", "application/yaml"):
             answer = send(wire, method, path, body, media)

@@ -44,7 +44,7 @@ class Contest:
             found["spec"]["renewTime"] = self.now()
             assert self.wire.put(f"{CANDIDATES}/{name}", found).status == 200
 
-    def asked(self, name: str) -> bool:
+    def is_pinged(self, name: str) -> bool:
         """Return whether the server pings a candidate now."""
         return bool(self.wire.get(f"{CANDIDATES}/{name}").json["spec"].get("pingTime") == self.now())
 
@@ -66,7 +66,7 @@ def contest(*flags: str) -> Iterator[Contest]:
 def test_a_candidate_that_answers_leads() -> None:
     with contest() as held:
         held.stand("one", "1.35.0", "1.36.0", renewed=-10)
-        assert (held.lease(), held.asked("one")) == (None, True)
+        assert (held.lease(), held.is_pinged("one")) == (None, True)
         held.renew("one")
         made = {"strategy": OLDEST, "holderIdentity": "one", "leaseDurationSeconds": 5, "renewTime": held.now()}
         assert held.lease() == made
@@ -86,7 +86,7 @@ def test_a_better_candidate_is_named_to_the_holder_and_takes_the_expired_lease()
         assert (lease["holderIdentity"], lease["preferredHolder"]) == ("new", "older")
         held.time.advance(5.5)
         assert held.lease() == lease
-        assert held.asked("older")
+        assert held.is_pinged("older")
         held.renew("new", "old", "older", "no")
         assert held.lease() == {
             "strategy": OLDEST, "holderIdentity": "older", "leaseDurationSeconds": 5, "renewTime": held.now(),
@@ -103,7 +103,7 @@ def test_an_election_waits_five_seconds_for_silent_candidates() -> None:
         assert held.lease() is None
         held.time.advance(0.2)
         assert (held.lease() or {})["holderIdentity"] == "there"
-        assert not held.asked("silent"), "once is enough"
+        assert not held.is_pinged("silent"), "once is enough"
 
 
 @pytest.mark.parametrize(("second", "says"), [("1.36.0", None), ("1.36.1", {"strategy": "example.com/mine"})])

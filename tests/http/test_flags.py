@@ -18,7 +18,7 @@ from apiserver.tls.self_signed import load_or_create_certificate
 pytestmark = pytest.mark.integration
 
 
-def shown(*flags: str) -> str:
+def render_metrics(*flags: str) -> str:
     """Render three metrics with a label under these flags."""
     counter, histogram = Counter("requests", "", ("code", "verb")), Histogram("seconds", "", ("verb",), (1.0,))
     gauge = Gauge("open", "", ("kind",), lambda: {("a",): 1, ("b",): 2})
@@ -31,7 +31,7 @@ def shown(*flags: str) -> str:
 
 
 def test_values_that_are_not_allowed_count_together() -> None:
-    found = shown('--allow-metric-labels="requests,code=200,404","seconds,verb=GET","open,kind=a"')
+    found = render_metrics('--allow-metric-labels="requests,code=200,404","seconds,verb=GET","open,kind=a"')
     assert 'requests{code="200",verb="GET"} 1' in found
     assert 'requests{code="unexpected",verb="GET"} 1' in found
     assert 'requests{code="unexpected",verb="PUT"} 1' in found
@@ -47,13 +47,13 @@ def test_values_that_are_not_allowed_count_together() -> None:
 def test_one_label_needs_no_quotes_and_a_file_means_the_same(tmp_path: Path) -> None:
     file = tmp_path / "labels.yaml"
     file.write_text('"requests,code": "200,404"\n"requests,verb": "GET"\n')
-    by_flags = shown("--allow-metric-labels=requests,code=200,404", "--allow-metric-labels=requests,verb=GET")
-    assert by_flags == shown(f"--allow-metric-labels-manifest={file}")
+    by_flags = render_metrics("--allow-metric-labels=requests,code=200,404", "--allow-metric-labels=requests,verb=GET")
+    assert by_flags == render_metrics(f"--allow-metric-labels-manifest={file}")
     assert 'requests{code="unexpected",verb="unexpected"} 1' in by_flags
 
 
 def test_disabled_metrics_are_left_out_and_counted() -> None:
-    found = shown("--disabled-metrics=requests,open", "--disabled-metrics=nothing")
+    found = render_metrics("--disabled-metrics=requests,open", "--disabled-metrics=nothing")
     assert not [line for line in found.splitlines() if line.startswith(("requests", "open"))]
     assert "seconds_count" in found
     assert "disabled_metrics_total 3" in found
@@ -82,12 +82,12 @@ def context(*flags: str) -> ssl.SSLContext:
     return made
 
 
-def older(made: ssl.SSLContext) -> set[str]:
+def older_suites(made: ssl.SSLContext) -> set[str]:
     """Return the suites for versions before TLS 1.3; those of 1.3 are always enabled."""
     return {suite["name"] for suite in made.get_ciphers() if suite["protocol"] != "TLSv1.3"}
 
 
-def agreed(folder: Path, server: ssl.SSLContext, curve: str) -> bool:
+def can_agree(folder: Path, server: ssl.SSLContext, curve: str) -> bool:
     """Return whether a client with one curve can connect to the server."""
     server.load_cert_chain(*load_or_create_certificate(folder))
     client = ssl.create_default_context(cafile=str(folder / "tls.crt"))
@@ -108,7 +108,7 @@ def agreed(folder: Path, server: ssl.SSLContext, curve: str) -> bool:
 def test_suites_go_by_gos_names_and_the_others_are_refused() -> None:
     names = "TLS_RSA_WITH_AES_256_CBC_SHA,TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305,TLS_AES_128_GCM_SHA256"
     made = context(f"--tls-cipher-suites={names}", "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")
-    assert older(made) == {"AES256-SHA", "ECDHE-ECDSA-CHACHA20-POLY1305", "ECDHE-RSA-AES128-GCM-SHA256"}
+    assert older_suites(made) == {"AES256-SHA", "ECDHE-ECDSA-CHACHA20-POLY1305", "ECDHE-RSA-AES128-GCM-SHA256"}
     assert made.minimum_version == ssl.TLSVersion.TLSv1_2
 
 
@@ -122,9 +122,9 @@ def test_the_oldest_version_is_a_flag() -> None:
 
 
 def test_one_curve_shuts_the_others_out_and_all_change_nothing(tmp_path: Path) -> None:
-    assert agreed(tmp_path, context("--tls-curve-preferences=24"), "secp384r1")
-    assert not agreed(tmp_path, context("--tls-curve-preferences=24"), "prime256v1")
-    assert agreed(tmp_path, context("--tls-curve-preferences=23,24,25,29,4588"), "prime256v1")
+    assert can_agree(tmp_path, context("--tls-curve-preferences=24"), "secp384r1")
+    assert not can_agree(tmp_path, context("--tls-curve-preferences=24"), "prime256v1")
+    assert can_agree(tmp_path, context("--tls-curve-preferences=23,24,25,29,4588"), "prime256v1")
 
 
 def test_suites_that_need_an_rsa_key_make_the_servers_own_one_rsa(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.integration
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
-def links(chain: HandlerChain) -> list[str]:
+def link_names(chain: HandlerChain) -> list[str]:
     """Return the names of the handlers, from first to last."""
     handler, found = chain._first, []
     while handler is not None:
@@ -36,12 +36,12 @@ def links(chain: HandlerChain) -> list[str]:
 
 def test_without_authorizers_the_chain_has_no_authorization() -> None:
     with serve() as server:
-        assert links(server.server.chain) == ["Errors", "Authentication", "Fairness", "Dispatch"]
+        assert link_names(server.server.chain) == ["Errors", "Authentication", "Fairness", "Dispatch"]
 
 
 def test_with_authorizers_authorization_follows_authentication() -> None:
     with serve("--authorization-mode=RBAC") as server:
-        assert links(server.server.chain) == ["Errors", "Authentication", "Fairness", "Authorization", "Dispatch"]
+        assert link_names(server.server.chain) == ["Errors", "Authentication", "Fairness", "Authorization", "Dispatch"]
 
 
 def test_with_everything_on_the_chain_is_the_list_of_its_docstring(tmp_path: Path) -> None:
@@ -54,7 +54,9 @@ def test_with_everything_on_the_chain_is_the_list_of_its_docstring(tmp_path: Pat
     )  # fmt: skip
     listed = re.findall(r"^ {6}(\w+)  ", handlers.__doc__ or "", re.MULTILINE)
     with serve(*flags) as server:
-        assert links(server.server.chain) == [name for name in listed if name not in ("Faults", "AggregationHandler")]
+        assert link_names(server.server.chain) == [
+            name for name in listed if name not in ("Faults", "AggregationHandler")
+        ]
 
 
 class Named:
@@ -206,7 +208,7 @@ RESOURCES = ("pods", "nodes", "namespaces", "watch", "%2F")
 BELOW = ("a", "status", "watch", "", "%2F")
 
 
-def told(info: RequestInfo) -> dict[str, Any]:
+def info_fields(info: RequestInfo) -> dict[str, Any]:
     return {name: getattr(info, name) for name in RequestInfo.__slots__} | {"rest": tuple(info.rest)}
 
 
@@ -214,10 +216,10 @@ def check(*request: str) -> None:
     """Compare the info of a path before and after it and its parents are cached."""
     parts = request[1].split("/")
     requestinfo._COLLECTIONS.clear()
-    alone = told(request_info(*request))
+    alone = info_fields(request_info(*request))
     for end in range(len(parts) + 1):
         request_info("GET", "/".join(parts[:end]))
-    assert told(request_info(*request)) == alone
+    assert info_fields(request_info(*request)) == alone
 
 
 @given(REQUESTS)

@@ -30,10 +30,10 @@ from tests.http.widgets import (
     V2,
     V2_PROTOBUF,
     ApiClient,
-    running,
-    watching,
+    make_widgets,
+    open_server,
+    watch_events,
     widget,
-    widgets,
 )
 from tests.support.tokens import token_flag
 
@@ -41,9 +41,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
 
 async def test_an_added_resource_is_served_in_every_way_that_a_built_in_one_is() -> None:
-    async with running() as (server, client):
+    async with open_server() as (server, client):
         assert (await client.get(IN_DEFAULT)).status_code == 404
-        await server.catalog.add(widgets())
+        await server.catalog.add(make_widgets())
         await client.create(IN_DEFAULT, widget("a", replicas=2, color="red"))
         await client.create(IN_DEFAULT, widget("b", color="blue"))
         listed = (await client.get(f"/apis/{GROUP}/v1/widgets?fieldSelector=spec.color%3Dred")).json()
@@ -66,7 +66,7 @@ async def test_an_added_resource_is_served_in_every_way_that_a_built_in_one_is()
 
 
 async def test_an_added_resource_is_discovered_and_described_until_it_is_removed() -> None:
-    async def told(client: ApiClient) -> list[bool]:
+    async def documents_with_widgets(client: ApiClient) -> list[bool]:
         """Return for each document about the API whether it contains widgets."""
         groups = [group["name"] for group in (await client.get("/apis")).json()["groups"]]
         aggregated = (await client.get("/apis", headers=AGGREGATED)).json()
@@ -88,22 +88,22 @@ async def test_an_added_resource_is_discovered_and_described_until_it_is_removed
             "io.k8s.api.core.v1.Pod" not in v2["definitions"],
         ]
 
-    async with running() as (server, client):
+    async with open_server() as (server, client):
         before = (await client.get("/apis", headers=AGGREGATED)).headers["etag"]
-        assert await told(client) == [False] * 8
-        await server.catalog.add(widgets())
-        assert await told(client) == [True] * 7 + [False]
+        assert await documents_with_widgets(client) == [False] * 8
+        await server.catalog.add(make_widgets())
+        assert await documents_with_widgets(client) == [True] * 7 + [False]
         after = await client.get("/apis", headers={**AGGREGATED, "if-none-match": before})
         assert after.status_code == 200
         server.catalog.remove(GROUP, "widgets")
-        assert await told(client) == [False] * 8
+        assert await documents_with_widgets(client) == [False] * 8
         assert (await client.get("/apis", headers=AGGREGATED)).headers["etag"] == before
 
 
 async def test_a_watch_sees_an_added_resource_and_ends_when_it_is_removed() -> None:
-    async with running() as (server, client):
-        await server.catalog.add(widgets())
-        async with watching(client, IN_DEFAULT) as events:
+    async with open_server() as (server, client):
+        await server.catalog.add(make_widgets())
+        async with watch_events(client, IN_DEFAULT) as events:
             await client.create(IN_DEFAULT, widget("a"))
             event = await anext(events)
             assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "a")
@@ -118,21 +118,21 @@ async def test_a_watch_sees_an_added_resource_and_ends_when_it_is_removed() -> N
 
 
 async def test_a_replaced_resource_has_its_new_versions_and_keeps_its_objects() -> None:
-    async with running() as (server, client):
-        await server.catalog.add(widgets(V1))
+    async with open_server() as (server, client):
+        await server.catalog.add(make_widgets(V1))
         await client.create(IN_DEFAULT, widget("a", replicas=3))
-        async with watching(client, IN_DEFAULT) as events:
+        async with watch_events(client, IN_DEFAULT) as events:
             assert (await anext(events))["type"] == "ADDED"
-            server.catalog.replace(widgets(V2, V1), served=("v2",))
+            server.catalog.replace(make_widgets(V2, V1), served=("v2",))
             assert [event async for event in events] == []
         shown = (await client.get(f"{IN_DEFAULT.replace('/v1/', '/v2/')}/a")).json()
         assert (shown["apiVersion"], shown["spec"]) == (f"{GROUP}/v2", {"copies": 3})
         assert (await client.get(f"{IN_DEFAULT}/a")).status_code == 404
         group = (await client.get(f"/apis/{GROUP}")).json()
         assert [version["version"] for version in group["versions"]] == ["v2"]
-        server.catalog.replace(widgets(OTHER_V2), served=("v2",))
+        server.catalog.replace(make_widgets(OTHER_V2), served=("v2",))
         assert (await client.get(f"{IN_DEFAULT.replace('/v1/', '/v2/')}/a")).json()["spec"] == {"amount": 3}
-        server.catalog.replace(widgets(V2, V1))
+        server.catalog.replace(make_widgets(V2, V1))
         assert (await client.get(f"{IN_DEFAULT}/a")).json()["spec"] == {"replicas": 3}
         group = (await client.get(f"/apis/{GROUP}")).json()
         assert [version["version"] for version in group["versions"]] == ["v2", "v1"]
@@ -143,14 +143,14 @@ async def test_objects_of_an_added_resource_outlive_the_server(
     storage: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     where = storage if storage == "sqlite" else request.getfixturevalue("postgres_url")
-    async with running(where, tmp_path) as (server, client):
-        await server.catalog.add(widgets())
+    async with open_server(where, tmp_path) as (server, client):
+        await server.catalog.add(make_widgets())
         await client.create(IN_DEFAULT, widget("kept", replicas=4))
-    async with running(where, tmp_path) as (server, client):
+    async with open_server(where, tmp_path) as (server, client):
         assert (await client.get(f"{IN_DEFAULT}/kept")).status_code == 404
-        await server.catalog.add(widgets())
+        await server.catalog.add(make_widgets())
         assert (await client.get(f"{IN_DEFAULT}/kept")).json()["spec"] == {"replicas": 4}
-        async with watching(client, IN_DEFAULT) as events:
+        async with watch_events(client, IN_DEFAULT) as events:
             assert (await anext(events))["object"]["metadata"]["name"] == "kept"
 
 
@@ -168,7 +168,7 @@ async def controllers_of(server: Server, *names: str) -> AsyncIterator[None]:
             await working
 
 
-async def gone(events: AsyncIterator[Json], name: str) -> None:
+async def wait_deleted(events: AsyncIterator[Json], name: str) -> None:
     """Wait for the deletion event of an object."""
     async for event in events:
         if event["type"] == "DELETED" and event["object"]["metadata"]["name"] == name:
@@ -180,8 +180,8 @@ async def test_an_added_resource_is_collected_with_its_owner_and_emptied_with_it
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(garbage, "RESYNC", timedelta(milliseconds=20))
-    async with running() as (server, client), controllers_of(server, garbage.NAME, "namespace-controller"):
-        await server.catalog.add(widgets())  # the controllers run already
+    async with open_server() as (server, client), controllers_of(server, garbage.NAME, "namespace-controller"):
+        await server.catalog.add(make_widgets())  # the controllers run already
         await client.create("/api/v1/namespaces", {"metadata": {"name": "team"}})
         await client.create(IN_DEFAULT.replace("default", "team"), widget("other"))
         owner = await client.create("/api/v1/namespaces/default/configmaps", {"metadata": {"name": "owner"}})
@@ -196,15 +196,15 @@ async def test_an_added_resource_is_collected_with_its_owner_and_emptied_with_it
         ]
         await client.create("/api/v1/namespaces/default/configmaps", below)
         async with (
-            watching(client, IN_DEFAULT) as of_widgets,
-            watching(client, "/api/v1/namespaces/default/configmaps") as of_maps,
-            watching(client, "/api/v1/namespaces") as of_namespaces,
+            watch_events(client, IN_DEFAULT) as of_widgets,
+            watch_events(client, "/api/v1/namespaces/default/configmaps") as of_maps,
+            watch_events(client, "/api/v1/namespaces") as of_namespaces,
         ):
             await client.delete("/api/v1/namespaces/default/configmaps/owner")
-            await gone(of_widgets, "owned")
-            await gone(of_maps, "below")
+            await wait_deleted(of_widgets, "owned")
+            await wait_deleted(of_maps, "below")
             await client.delete("/api/v1/namespaces/team")
-            await gone(of_namespaces, "team")
+            await wait_deleted(of_namespaces, "team")
         left = (await client.get(f"/apis/{GROUP}/v1/widgets")).json()
         assert left["items"] == []
 
@@ -223,8 +223,8 @@ async def test_roles_grant_rights_to_an_added_resource(tmp_path: Path) -> None:
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}],
     }
     flags = ("--authorization-mode=RBAC", tokens)
-    async with running("memory", None, *flags) as (server, client):
-        await server.catalog.add(widgets())
+    async with open_server("memory", None, *flags) as (server, client):
+        await server.catalog.add(make_widgets())
         for path, body in (
             (f"{rbac}/clusterroles", role), (f"{rbac}/clusterrolebindings", binding), (IN_DEFAULT, widget("a")),
         ):  # fmt: skip
@@ -236,28 +236,28 @@ async def test_roles_grant_rights_to_an_added_resource(tmp_path: Path) -> None:
 
 
 async def test_an_impossible_change_raises_the_reason() -> None:
-    async with running() as (server, _):
+    async with open_server() as (server, _):
         catalog = server.catalog
-        await catalog.add(widgets())
+        await catalog.add(make_widgets())
         with pytest.raises(CatalogError, match=r"widgets\.example\.com is served already"):
-            await catalog.add(widgets())
+            await catalog.add(make_widgets())
         with pytest.raises(CatalogError, match=r"the kind Widget of gadgets\.example\.com is that of widgets"):
-            await catalog.add(widgets(plural="gadgets"))
+            await catalog.add(make_widgets(plural="gadgets"))
         with pytest.raises(CatalogError, match=r"widgets\.example\.com has no version v3"):
-            catalog.replace(widgets(), served=("v3",))
+            catalog.replace(make_widgets(), served=("v3",))
         with pytest.raises(CatalogError, match="cannot change where or in which scope"):
-            catalog.replace(widgets(namespaced=False))
+            catalog.replace(make_widgets(namespaced=False))
         with pytest.raises(CatalogError, match=r"gadgets\.example\.com is not served"):
             catalog.remove(GROUP, "gadgets")
 
 
 async def test_subscribers_of_the_catalog_are_called_after_each_change() -> None:
-    async with running() as (server, _):
+    async with open_server() as (server, _):
         told: list[tuple[str, str]] = []
         end = server.catalog.subscribe(lambda event: told.append((event.type, event.resource.plural)))
-        await server.catalog.add(widgets())
-        server.catalog.replace(widgets(V2, V1))
+        await server.catalog.add(make_widgets())
+        server.catalog.replace(make_widgets(V2, V1))
         server.catalog.remove(GROUP, "widgets")
         end()
-        await server.catalog.add(widgets())
+        await server.catalog.add(make_widgets())
         assert told == [("added", "widgets"), ("replaced", "widgets"), ("removed", "widgets")]

@@ -50,7 +50,7 @@ def config_map(name: str, size: int) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": "x" * size}}
 
 
-def slowest(wire: Wire, during: threading.Thread) -> float:
+def longest_wait(wire: Wire, during: threading.Thread) -> float:
     """Return the longest wait for another answer, in seconds."""
     longest = 0.0
     during.start()
@@ -85,7 +85,7 @@ def test_others_are_answered_while_a_request_takes_long(
         spent.append(perf_counter() - started)
 
     while len(waited) < 4:  # a busy machine delays answers, too, but not every time
-        waited.append(slowest(server.wire(), threading.Thread(target=work)))
+        waited.append(longest_wait(server.wire(), threading.Thread(target=work)))
         if waited[-1] < max(0.05, spent[-1] / 2):
             return
     pytest.fail(f"others waited {waited} s during {spent} s of work")
@@ -196,14 +196,14 @@ def test_others_have_their_turn_while_thousands_of_samples_are_written() -> None
     metrics = Metrics(dict, dict, tuple, lambda _: None, defaultdict(str, version), lambda: None, others)
     gaps: list[float] = []
 
-    async def look() -> None:
+    async def measure_turns() -> None:
         while True:
             since = thread_time()
             await asyncio.sleep(0)
             gaps.append(thread_time() - since)
 
     async def ask() -> bytes:
-        looking = asyncio.create_task(look())
+        looking = asyncio.create_task(measure_turns())
         text = await metrics.text()
         await asyncio.sleep(0)
         looking.cancel()

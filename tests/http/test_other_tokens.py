@@ -82,7 +82,7 @@ class Issuer:
         return {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
 
     def published(self) -> Json:
-        return {"keys": [shown(name, key.public_key()) for name, key in self.keys.items()]}
+        return {"keys": [public_jwk(name, key.public_key()) for name, key in self.keys.items()]}
 
     def token(self, key: str = "k", **claims: Any) -> str:
         """Return a token for the audience `us` that is valid for an hour."""
@@ -98,7 +98,7 @@ class Issuer:
         return f"{signed.decode()}.{encode(made)}"
 
 
-def shown(name: str, key: Any) -> Json:
+def public_jwk(name: str, key: Any) -> Json:
     def text(number: int) -> str:
         return encode(number.to_bytes((number.bit_length() + 7) // 8, "big"))
 
@@ -119,7 +119,7 @@ def flags(tmp_path: Path, *more: str) -> tuple[str, ...]:
     return (token_flag(tmp_path), "--authorization-mode=RBAC", *more)
 
 
-def configured(tmp_path: Path, issuer: Issuer, **said: Any) -> tuple[str, ...]:
+def authentication_flags(tmp_path: Path, issuer: Issuer, **said: Any) -> tuple[str, ...]:
     where = {"url": issuer.url, "audiences": ["us"], "certificateAuthority": issuer.authority}
     jwt = {"issuer": where, "claimMappings": {"username": {"claim": "sub", "prefix": "oidc:"}}, **said}
     (tmp_path / "authn").write_text(
@@ -128,12 +128,12 @@ def configured(tmp_path: Path, issuer: Issuer, **said: Any) -> tuple[str, ...]:
     return flags(tmp_path, f"--authentication-config={tmp_path / 'authn'}")
 
 
-def who(wire: Wire) -> Json:
+def user_info(wire: Wire) -> Json:
     answer = wire.post(SELF, {})
     return dict(answer.json["status"]["userInfo"]) if answer.status == 201 else {"status": answer.status}
 
 
-def why(root: Wire, token: str) -> str:
+def error_of(root: Wire, token: str) -> str:
     return str(root.post(REVIEWS, {"spec": {"token": token}}).json["status"].get("error", ""))
 
 
@@ -147,48 +147,50 @@ def test_claims_make_a_user(tmp_path: Path, issuer: Issuer) -> None:
     rules = [{"expression": "claims.exp > 0"}, {"claim": "hd", "requiredValue": "example.com"}]
     users = [{"expression": "!user.username.startsWith('oidc:system')", "message": "no system users"}]
     given = {"claimMappings": mappings, "claimValidationRules": rules, "userValidationRules": users}
-    with serve(*configured(tmp_path, issuer, **given)) as running:
+    with serve(*authentication_flags(tmp_path, issuer, **given)) as running:
         root = running.wire("root")
         claims: Json = {"roles": "a,b", "id": "7", "team": {"name": "infra"}, "hd": "example.com", "jti": "j"}
-        assert who(running.wire(issuer.token(**claims))) == {
+        assert user_info(running.wire(issuer.token(**claims))) == {
             "username": "oidc:jane", "uid": "7", "groups": ["a", "b", "system:authenticated"],
             "extra": {"authentication.kubernetes.io/credential-id": ["JTI=j"], "example.com/team": ["infra"]},
         }  # fmt: skip
         wrong = {**claims, "hd": "other"}
-        assert why(root, issuer.token(**wrong)) == (
+        assert error_of(root, issuer.token(**wrong)) == (
             "oidc: required claim hd value does not match. Got = other, want = example.com"
         )
-        assert why(root, issuer.token(**{**claims, "sub": "system:x"})) == (
+        assert error_of(root, issuer.token(**{**claims, "sub": "system:x"})) == (
             "oidc: error evaluating user info validation rule: validation expression"
             " '!user.username.startsWith('oidc:system')' failed: no system users"
         )
-        assert why(root, issuer.token(sub="j")).startswith("oidc: error evaluating group claim expression: ")
-        assert who(running.wire(issuer.token(**wrong))) == {"status": 401}
+        assert error_of(root, issuer.token(sub="j")).startswith("oidc: error evaluating group claim expression: ")
+        assert user_info(running.wire(issuer.token(**wrong))) == {"status": 401}
 
 
 def test_a_token_has_to_be_signed_in_time_and_for_this_server(tmp_path: Path, issuer: Issuer) -> None:
-    with serve(*configured(tmp_path, issuer)) as running:
+    with serve(*authentication_flags(tmp_path, issuer)) as running:
         root = running.wire("root")
         good = issuer.token()
         head, body, signature = good.split(".")
-        assert who(running.wire(good))["username"] == "oidc:jane"
+        assert user_info(running.wire(good))["username"] == "oidc:jane"
         start = "oidc: verify token: "
-        assert why(root, f"{head}.{body}.{signature[:-8]}AAAAAAAA").startswith(f"{start}failed to verify signature")
-        assert why(root, issuer.token(exp=time.time() - 10)) == f"{start}oidc: token is expired"
-        assert why(root, issuer.token(aud=["them"])) == f'{start}oidc: expected audience "us" got ["them"]'
+        assert error_of(root, f"{head}.{body}.{signature[:-8]}AAAAAAAA").startswith(
+            f"{start}failed to verify signature"
+        )
+        assert error_of(root, issuer.token(exp=time.time() - 10)) == f"{start}oidc: token is expired"
+        assert error_of(root, issuer.token(aud=["them"])) == f'{start}oidc: expected audience "us" got ["them"]'
         none = encode(json.dumps({"alg": "none"}).encode())
-        assert "unsupported algorithm" in why(root, f"{none}.{body}.")
-        assert why(root, issuer.token(iss="https://other")) == "invalid bearer token"
+        assert "unsupported algorithm" in error_of(root, f"{none}.{body}.")
+        assert error_of(root, issuer.token(iss="https://other")) == "invalid bearer token"
 
 
 def test_keys_are_fetched_once_and_again_for_a_name_that_is_new(tmp_path: Path, issuer: Issuer) -> None:
-    with serve(*configured(tmp_path, issuer)) as running:
+    with serve(*authentication_flags(tmp_path, issuer)) as running:
         issuer.fetched.clear()
         for _ in range(3):
-            assert who(running.wire(issuer.token()))["username"] == "oidc:jane"
+            assert user_info(running.wire(issuer.token()))["username"] == "oidc:jane"
         assert issuer.fetched == ["/.well-known/openid-configuration", "/keys"]
         issuer.keys["new"] = ec.generate_private_key(ec.SECP256R1())
-        assert who(running.wire(issuer.token("new")))["username"] == "oidc:jane"
+        assert user_info(running.wire(issuer.token("new")))["username"] == "oidc:jane"
         assert issuer.fetched[2:] == ["/keys"]
         del issuer.keys["new"]
 
@@ -207,17 +209,17 @@ def test_keys_are_fetched_for_an_unknown_name_unless_they_may_be_cached(
     tmp_path: Path, issuer: Issuer, headers: dict[str, str], last: bool
 ) -> None:
     """Otherwise a client could cause a fetch per request with invented names."""
-    with serve(*configured(tmp_path, issuer)) as running:
+    with serve(*authentication_flags(tmp_path, issuer)) as running:
         root = running.wire("root")
         issuer.headers = headers
         try:
-            assert who(running.wire(issuer.token()))["username"] == "oidc:jane"
+            assert user_info(running.wire(issuer.token()))["username"] == "oidc:jane"
             issuer.fetched.clear()
             for number in range(3):
                 _, body, signature = issuer.token().split(".")
                 head = encode(json.dumps({"alg": "RS256", "kid": f"made up {number}"}).encode())
                 wrong = "oidc: verify token: failed to verify signature: failed to verify id token signature"
-                assert why(root, f"{head}.{body}.{signature}") == wrong
+                assert error_of(root, f"{head}.{body}.{signature}") == wrong
             assert issuer.fetched == ([] if last else ["/keys"] * 3)
         finally:
             issuer.headers = {}
@@ -225,7 +227,7 @@ def test_keys_are_fetched_for_an_unknown_name_unless_they_may_be_cached(
 
 def test_requests_that_want_keys_at_the_same_time_wait_for_one_answer(tmp_path: Path, issuer: Issuer) -> None:
     """The first request is long and runs in a thread."""
-    with serve(*configured(tmp_path, issuer)) as running:
+    with serve(*authentication_flags(tmp_path, issuer)) as running:
         issuer.fetched.clear()
         issuer.open.clear()
         try:
@@ -234,8 +236,8 @@ def test_requests_that_want_keys_at_the_same_time_wait_for_one_answer(tmp_path: 
                 review = {"metadata": metadata, "spec": {"token": issuer.token()}}
                 first = threads.submit(running.wire("root").post, REVIEWS, review)
                 wait_until(lambda: len(issuer.fetched) == 1, "the issuer is asked")
-                asked = [threads.submit(who, running.wire(issuer.token())) for _ in range(4)]
-                assert who(running.wire("root"))["username"] == "root"
+                asked = [threads.submit(user_info, running.wire(issuer.token())) for _ in range(4)]
+                assert user_info(running.wire("root"))["username"] == "root"
                 issuer.open.set()
                 assert [each.result().get("username") for each in asked] == ["oidc:jane"] * 4
                 assert first.result().json["status"]["user"]["username"] == "oidc:jane"
@@ -251,9 +253,9 @@ def test_flags_name_one_issuer(tmp_path: Path, issuer: Issuer) -> None:
         "--oidc-groups-claim=groups", "--oidc-groups-prefix=g:", "--oidc-required-claim=hd=x",
     )  # fmt: skip
     with serve(*flags(tmp_path, *given)) as running:
-        found = who(running.wire(issuer.token(groups="one", hd="x")))
+        found = user_info(running.wire(issuer.token(groups="one", hd="x")))
         assert (found["username"], found["groups"]) == (f"{issuer.url}#jane", ["g:one", "system:authenticated"])
-        assert who(running.wire(issuer.token(groups="one"))) == {"status": 401}
+        assert user_info(running.wire(issuer.token(groups="one"))) == {"status": 401}
     with pytest.raises(SettingsError, match="oidc-issuer-url and oidc-client-id must be specified together"):
         read(["--oidc-issuer-url=https://a"])
 
@@ -266,10 +268,10 @@ def test_metrics_tell_when_keys_were_fetched_and_which_they_are(tmp_path: Path, 
     def digest(text: str) -> str:
         return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
-    with serve(*configured(tmp_path, issuer)) as running:
+    with serve(*authentication_flags(tmp_path, issuer)) as running:
         root, before = running.wire("root"), time.time()
         assert of_keys(root) == {}
-        assert who(running.wire(issuer.token()))["username"] == "oidc:jane"
+        assert user_info(running.wire(issuer.token()))["username"] == "oidc:jane"
         (moment, at), (keys, one) = sorted(of_keys(root).items(), reverse=True)
         assert 'result="success"' in moment
         assert digest(issuer.url) in moment
@@ -344,20 +346,20 @@ def test_the_decision_of_a_token_webhook_is_cached(tmp_path: Path) -> None:
             webhook.says({"authenticated": True, "user": {"username": "kim", "groups": ["g"]}})
             kim = running.wire("a-token")
             for _ in range(2):
-                assert who(kim) == {"username": "kim", "groups": ["g", "system:authenticated"]}
+                assert user_info(kim) == {"username": "kim", "groups": ["g", "system:authenticated"]}
             assert [call["spec"]["token"] for call in webhook.calls] == ["a-token"]
             running.time.advance(11)
             webhook.says({"authenticated": False, "error": "gone"})
-            assert who(kim) == {"status": 401}
-            assert why(running.wire("root"), "a-token") == "gone"
+            assert user_info(kim) == {"status": 401}
+            assert error_of(running.wire("root"), "a-token") == "gone"
             webhook.fails()
-            assert "rejected our request" in why(running.wire("root"), "another")
+            assert "rejected our request" in error_of(running.wire("root"), "another")
 
 
 def test_a_secret_lets_a_node_join(tmp_path: Path) -> None:
     with serve(*flags(tmp_path, "--enable-bootstrap-token-auth"), time=HeldTime()) as running:
         root, joins = running.wire("root"), running.wire("abcdef.0123456789abcdef")
-        assert who(joins) == {"status": 401}
+        assert user_info(joins) == {"status": 401}
         data = {
             "token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true",
             "auth-extra-groups": "system:bootstrappers:foo", "expiration": "2100-01-01T00:00:00Z",
@@ -371,7 +373,7 @@ def test_a_secret_lets_a_node_join(tmp_path: Path) -> None:
             root.create(secrets, {**body, "data": coded})
 
         store()
-        assert who(joins) == {
+        assert user_info(joins) == {
             "username": "system:bootstrap:abcdef",
             "groups": ["system:bootstrappers", "system:bootstrappers:foo", "system:authenticated"],
         }
@@ -380,4 +382,4 @@ def test_a_secret_lets_a_node_join(tmp_path: Path) -> None:
             {"usage-bootstrap-authentication": "false"}, {"auth-extra-groups": "system:masters"},
         ):  # fmt: skip
             store(**wrong)
-            assert who(joins) == {"status": 401}
+            assert user_info(joins) == {"status": 401}

@@ -23,12 +23,8 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 IDENTITY = {"apiserver.kubernetes.io/identity": "kube-apiserver"}
 
 
-def closed(tmp_path: Path) -> str:
-    return token_flag(tmp_path)
-
-
 def test_a_server_has_a_lease_and_ends_those_that_have_run_out(tmp_path: Path) -> None:
-    with serve(closed(tmp_path), time=HeldTime()) as running:
+    with serve(token_flag(tmp_path), time=HeldTime()) as running:
         root = running.wire("root")
         [lease] = root.get(LEASES).json["items"]
         assert lease["metadata"]["name"] == server_id(socket.gethostname())
@@ -51,7 +47,7 @@ def test_a_server_has_a_lease_and_ends_those_that_have_run_out(tmp_path: Path) -
 def test_an_open_server_or_one_without_the_gate_has_no_lease(tmp_path: Path) -> None:
     with serve() as running:
         assert running.wire().get(LEASES).json["items"] == []
-    with serve(closed(tmp_path), "--feature-gates=APIServerIdentity=false") as running:
+    with serve(token_flag(tmp_path), "--feature-gates=APIServerIdentity=false") as running:
         assert running.wire("root").get(LEASES).json["items"] == []
 
 
@@ -192,7 +188,7 @@ DEFINITION: Json = {
 }
 
 
-def named(wire: Wire) -> dict[str, str]:
+def list_labels(wire: Wire) -> dict[str, str]:
     """Return the label of each API service by name."""
     label = "kube-aggregator.kubernetes.io/automanaged"
     items = wire.get(SERVICES).json["items"]
@@ -205,13 +201,13 @@ def test_served_versions_are_listed() -> None:
         groups = wire.get("/apis").json["groups"]
         served = {f"{v['version']}.{group['name']}" for group in groups for v in group["versions"]} | {"v1."}
         # The group that lists all others is listed nowhere.
-        assert set(named(wire)) == served - {"v1.apiregistration.k8s.io"}
-        assert set(named(wire).values()) == {"onstart"}
+        assert set(list_labels(wire)) == served - {"v1.apiregistration.k8s.io"}
+        assert set(list_labels(wire).values()) == {"onstart"}
         definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         wire.create(definitions, DEFINITION)
-        wait_until(lambda: named(wire).get("v1.a.example.com") == "true", "the custom group is listed")
+        wait_until(lambda: list_labels(wire).get("v1.a.example.com") == "true", "the custom group is listed")
         assert wire.delete(f"{definitions}/things.a.example.com").status == 200
-        wait_until(lambda: "v1.a.example.com" not in named(wire), "the custom group is not listed any more")
+        wait_until(lambda: "v1.a.example.com" not in list_labels(wire), "the custom group is not listed any more")
         before = {name: wire.get(f"{SERVICES}/{name}").json["metadata"]["uid"] for name in ("v1.apps", "v1.batch")}
         assert wire.delete(f"{SERVICES}/v1.batch").status == 200
         assert wire.post("/-/reset", {}).status == 200

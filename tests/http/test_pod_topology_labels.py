@@ -16,7 +16,7 @@ PODS = "/api/v1/namespaces/default/pods"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 
 
-def serving(directory: Any, *flags: str) -> Iterator[Wire]:
+def serve_nodes(directory: Any, *flags: str) -> Iterator[Wire]:
     """Serve with one node in a zone and a region, with another label as well, and one plain node."""
     with Child(directory, *flags) as child:
         wire = child.wire()
@@ -27,7 +27,7 @@ def serving(directory: Any, *flags: str) -> Iterator[Wire]:
 
 @pytest.fixture(scope="module")
 def wire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
-    yield from serving(tmp_path_factory.mktemp("topology"))
+    yield from serve_nodes(tmp_path_factory.mktemp("topology"))
 
 
 def pod(name: str, labels: Json | None = None, **spec: Any) -> Json:
@@ -37,7 +37,7 @@ def pod(name: str, labels: Json | None = None, **spec: Any) -> Json:
     }
 
 
-def bound(wire: Wire, name: str, node: str, labels: Json | None = None, kind: str = "Node") -> Json:
+def bind_pod(wire: Wire, name: str, node: str, labels: Json | None = None, kind: str = "Node") -> Json:
     """Create and bind a pod; return its labels."""
     wire.create(PODS, pod(name, labels))
     body = {"metadata": {"name": name}, "target": {"kind": kind, "name": node}}
@@ -46,7 +46,7 @@ def bound(wire: Wire, name: str, node: str, labels: Json | None = None, kind: st
 
 
 def test_a_bound_pod_gets_the_zone_and_region_of_its_node_and_keeps_its_own_labels(wire: Wire) -> None:
-    assert bound(wire, "a", "zoned", {"app": "x", ZONE: "mine"}) == {"app": "x", ZONE: "a", REGION: "r"}
+    assert bind_pod(wire, "a", "zoned", {"app": "x", ZONE: "mine"}) == {"app": "x", ZONE: "a", REGION: "r"}
 
 
 def test_a_pod_that_is_made_on_a_node_gets_them_too(wire: Wire) -> None:
@@ -56,16 +56,16 @@ def test_a_pod_that_is_made_on_a_node_gets_them_too(wire: Wire) -> None:
 
 @pytest.mark.parametrize(("name", "node"), [("c", "plain"), ("d", "unknown")])
 def test_a_node_without_zone_or_a_missing_node_changes_nothing(wire: Wire, name: str, node: str) -> None:
-    assert bound(wire, name, node, {"app": "x"}) == {"app": "x"}
+    assert bind_pod(wire, name, node, {"app": "x"}) == {"app": "x"}
 
 
 def test_a_target_of_no_kind_is_not_taken_for_a_node(wire: Wire) -> None:
-    assert bound(wire, "e", "zoned", kind="") == {}
+    assert bind_pod(wire, "e", "zoned", kind="") == {}
 
 
 def test_without_the_gate_a_pod_keeps_its_labels(tmp_path: Any) -> None:
-    for wire in serving(tmp_path, "--feature-gates", "PodTopologyLabelsAdmission=false"):
-        assert bound(wire, "a", "zoned", {"app": "x"}) == {"app": "x"}
+    for wire in serve_nodes(tmp_path, "--feature-gates", "PodTopologyLabelsAdmission=false"):
+        assert bind_pod(wire, "a", "zoned", {"app": "x"}) == {"app": "x"}
         body = {"metadata": {"name": "b", "labels": {"given": "1"}}, "target": {"kind": "Node", "name": "zoned"}}
         wire.create(PODS, pod("b"))
         wire.create(f"{PODS}/b/binding", body)

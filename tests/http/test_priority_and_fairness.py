@@ -78,7 +78,7 @@ class Work:
         return Response(200, b"")
 
 
-def asked(name: str, path: str = MAPS, query: str = "", method: str = "GET", groups: tuple[str, ...] = ()) -> Request:
+def request(name: str, path: str = MAPS, query: str = "", method: str = "GET", groups: tuple[str, ...] = ()) -> Request:
     request = Request(method, path, query, {}, b"", User(name, "", groups))
     request.info = request_info(method, path, query)
     return request
@@ -91,12 +91,12 @@ def fairness(schemas: list[dict[str, Any]], levels: list[dict[str, Any]], seats:
     return found, work
 
 
-async def rest(turns: int = 20) -> None:
+async def run_callbacks(turns: int = 20) -> None:
     for _ in range(turns):
         await asyncio.sleep(0)
 
 
-def seen(found: Fairness, name: str, **labels: str) -> float:
+def sum_samples(found: Fairness, name: str, **labels: str) -> float:
     """Return the sum of the samples with these labels."""
     lines = [line for line in text(found.families()).splitlines() if line.startswith(f"apiserver_flowcontrol_{name}{{")]
     wanted = [f'{key}="{value}"' for key, value in labels.items()]
@@ -104,15 +104,15 @@ def seen(found: Fairness, name: str, **labels: str) -> float:
 
 
 RULES: list[tuple[dict[str, Any], Request, bool]] = [
-    ({"subjects": [user("ann")]}, asked("ann"), True),
-    ({"subjects": [user("ann")]}, asked("bob"), False),
-    ({"subjects": [user("*")]}, asked("bob"), True),
-    ({"subjects": [{"kind": "Group", "group": {"name": "dev"}}]}, asked("bob", groups=("ops", "dev")), True),
-    ({"subjects": [{"kind": "Group", "group": {"name": "dev"}}]}, asked("bob", groups=("ops",)), False),
-    ({"subjects": [{"kind": "Group", "group": {"name": "*"}}]}, asked("bob"), True),
-    ({"subjects": [account("a", "*")]}, asked("system:serviceaccount:a:x"), True),
-    ({"subjects": [account("a", "y")]}, asked("system:serviceaccount:a:x"), False),
-    ({"subjects": [account("a", "*")]}, asked("system:serviceaccount:ab:x"), False),
+    ({"subjects": [user("ann")]}, request("ann"), True),
+    ({"subjects": [user("ann")]}, request("bob"), False),
+    ({"subjects": [user("*")]}, request("bob"), True),
+    ({"subjects": [{"kind": "Group", "group": {"name": "dev"}}]}, request("bob", groups=("ops", "dev")), True),
+    ({"subjects": [{"kind": "Group", "group": {"name": "dev"}}]}, request("bob", groups=("ops",)), False),
+    ({"subjects": [{"kind": "Group", "group": {"name": "*"}}]}, request("bob"), True),
+    ({"subjects": [account("a", "*")]}, request("system:serviceaccount:a:x"), True),
+    ({"subjects": [account("a", "y")]}, request("system:serviceaccount:a:x"), False),
+    ({"subjects": [account("a", "*")]}, request("system:serviceaccount:ab:x"), False),
 ]
 PARTS: list[tuple[dict[str, Any], str, bool]] = [
     ({}, MAPS, True),
@@ -151,13 +151,13 @@ async def test_a_schema_covers_its_subjects(rule: dict[str, Any], request_: Requ
 @pytest.mark.parametrize(("part", "path", "covered"), PARTS)
 async def test_a_schema_covers_what_its_rules_name(part: dict[str, Any], path: str, covered: bool) -> None:
     rules = [{**EVERYTHING["resourceRules"][0], **part}]
-    assert await is_covered(asked("ann", path), {"subjects": [user("ann")], "resourceRules": rules}) is covered
+    assert await is_covered(request("ann", path), {"subjects": [user("ann")], "resourceRules": rules}) is covered
 
 
 @pytest.mark.parametrize(("url", "path", "covered"), PATHS)
 async def test_a_schema_covers_the_paths_of_its_rules(url: str, path: str, covered: bool) -> None:
     rules = [{"verbs": ["get"], "nonResourceURLs": [url]}]
-    assert await is_covered(asked("ann", path), {"subjects": [user("ann")], "nonResourceRules": rules}) is covered
+    assert await is_covered(request("ann", path), {"subjects": [user("ann")], "nonResourceRules": rules}) is covered
 
 
 async def test_the_lowest_precedence_wins_then_the_name_and_the_rest_is_catch_all() -> None:
@@ -172,7 +172,7 @@ async def test_the_lowest_precedence_wins_then_the_name_and_the_rest_is_catch_al
         ],
         [level("some", 1)],
     )
-    ann, bob = asked("ann"), asked("bob")
+    ann, bob = request("ann"), request("bob")
     await found.handle(ann)
     await found.handle(bob)
     assert b"uid-of-a\r\n" in ann.marks
@@ -182,20 +182,20 @@ async def test_the_lowest_precedence_wins_then_the_name_and_the_rest_is_catch_al
 def test_levels_share_the_seats_of_the_server_by_their_shares() -> None:
     lending, borrowing = level("a", 1, lendablePercent=50), level("b", 2, borrowingLimitPercent=50)
     found, _ = fairness([], [lending, borrowing, level("c", 4, borrowingLimitPercent=None)], seats=50)
-    assert [seen(found, "nominal_limit_seats", priority_level=name) for name in "abc"] == [8, 15, 29]
-    assert [seen(found, "lower_limit_seats", priority_level=name) for name in "abc"] == [4, 15, 29]
-    assert [seen(found, "upper_limit_seats", priority_level=name) for name in "abc"] == [8, 23, 81]
+    assert [sum_samples(found, "nominal_limit_seats", priority_level=name) for name in "abc"] == [8, 15, 29]
+    assert [sum_samples(found, "lower_limit_seats", priority_level=name) for name in "abc"] == [4, 15, 29]
+    assert [sum_samples(found, "upper_limit_seats", priority_level=name) for name in "abc"] == [8, 23, 81]
 
 
 async def test_requests_beyond_the_seats_wait_or_are_refused_without_a_queue() -> None:
     for queuing, waits in ((ONE_QUEUE, True), (None, False)):
         found, work = fairness([MINE], [level("some", 1, queuing)])
         work.may_end.clear()
-        three = [asyncio.ensure_future(found.handle(asked("ann"))) for _ in range(3)]
-        await rest()
+        three = [asyncio.ensure_future(found.handle(request("ann"))) for _ in range(3)]
+        await run_callbacks()
         assert len(work.began) == 2
-        assert seen(found, "current_executing_requests") == 2
-        assert seen(found, "current_inqueue_requests") == waits
+        assert sum_samples(found, "current_executing_requests") == 2
+        assert sum_samples(found, "current_inqueue_requests") == waits
         work.may_end.set()
         answers = await asyncio.gather(*three, return_exceptions=True)
         refused = [answer for answer in answers if isinstance(answer, PlainError)]
@@ -203,10 +203,10 @@ async def test_requests_beyond_the_seats_wait_or_are_refused_without_a_queue() -
         for each in refused:
             assert (each.code, each.text) == (429, "Too many requests, please try again later.")
             assert each.headers == (("Retry-After", "1"),)
-        assert seen(found, "rejected_requests_total", reason="concurrency-limit") == (not waits)
-        await rest()
-        assert seen(found, "current_executing_requests") == 0
-        assert seen(found, "dispatched_requests_total", flow_schema="mine") == 2 + waits
+        assert sum_samples(found, "rejected_requests_total", reason="concurrency-limit") == (not waits)
+        await run_callbacks()
+        assert sum_samples(found, "current_executing_requests") == 0
+        assert sum_samples(found, "dispatched_requests_total", flow_schema="mine") == 2 + waits
 
 
 async def test_no_request_is_refused_for_a_seat_whose_request_is_answered() -> None:
@@ -214,9 +214,9 @@ async def test_no_request_is_refused_for_a_seat_whose_request_is_answered() -> N
     for queuing in (None, {"queues": 1, "handSize": 1, "queueLengthLimit": 1}):
         found, work = fairness([MINE], [level("some", 1, queuing)], seats=1)
         for _ in range(3):
-            await found.handle(asked("ann"))
+            await found.handle(request("ann"))
         assert len(work.began) == 3
-        held = [asyncio.ensure_future(found.handle(asked("ann"))) for _ in range(2 + (queuing is not None))]
+        held = [asyncio.ensure_future(found.handle(request("ann"))) for _ in range(2 + (queuing is not None))]
         answers = await asyncio.gather(*held, return_exceptions=True)
         assert sum(isinstance(answer, PlainError) for answer in answers) == 1  # one more than there is room for
 
@@ -225,16 +225,16 @@ async def test_a_full_queue_refuses_and_a_wait_ends_after_a_fourth_of_the_reques
     short = {"queues": 1, "handSize": 1, "queueLengthLimit": 1}
     found, work = fairness([MINE], [level("some", 1, short)], seats=1)
     work.may_end.clear()
-    first = asyncio.ensure_future(found.handle(asked("ann")))
-    await rest()
-    second = asyncio.ensure_future(found.handle(asked("ann", query="timeout=40ms")))
-    await rest()
+    first = asyncio.ensure_future(found.handle(request("ann")))
+    await run_callbacks()
+    second = asyncio.ensure_future(found.handle(request("ann", query="timeout=40ms")))
+    await run_callbacks()
     with pytest.raises(PlainError):
-        await found.handle(asked("ann"))
-    assert seen(found, "rejected_requests_total", reason="queue-full") == 1
+        await found.handle(request("ann"))
+    assert sum_samples(found, "rejected_requests_total", reason="queue-full") == 1
     with pytest.raises(PlainError):
         await second
-    assert seen(found, "rejected_requests_total", reason="time-out") == 1
+    assert sum_samples(found, "rejected_requests_total", reason="time-out") == 1
     work.may_end.set()
     await first
     assert len(work.began) == 1
@@ -251,7 +251,7 @@ async def test_a_user_with_many_requests_does_not_starve_others() -> None:
         [level("some", 1, {"queues": 64, "handSize": 4, "queueLengthLimit": 50}), level("other", 1, ONE_QUEUE)],
     )
     names = ["elephant"] * 40 + ["mouse"] * 3 + ["bird"] * 3
-    await asyncio.gather(*(found.handle(asked(name)) for name in names))
+    await asyncio.gather(*(found.handle(request(name)) for name in names))
     last = len(work.began) - work.began[::-1].index("mouse")
     assert work.began[:last].count("elephant") <= 12  # of 40; its hand has four queues
     assert work.began[:8].count("bird") == 3
@@ -259,14 +259,14 @@ async def test_a_user_with_many_requests_does_not_starve_others() -> None:
 
 async def test_a_fast_answer_takes_a_seat_briefly() -> None:
     found, work = fairness([MINE], [level("some", 1, ONE_QUEUE)], seats=1)
-    assert found.try_fast(asked("ann", query="fast")) is not None
-    assert found.try_fast(asked("ann", query="fast")) is None
-    await found.handle(asked("ann"))  # waits for the seat
+    assert found.try_fast(request("ann", query="fast")) is not None
+    assert found.try_fast(request("ann", query="fast")) is None
+    await found.handle(request("ann"))  # waits for the seat
     assert work.began == ["ann"]
-    while found.try_fast(asked("ann", query="fast")) is None:
-        assert found.try_fast(asked("ann", query="slow")) is None  # takes none
+    while found.try_fast(request("ann", query="fast")) is None:
+        assert found.try_fast(request("ann", query="slow")) is None  # takes none
         await asyncio.sleep(0.001)
-    assert seen(found, "dispatched_requests_total") == 3
+    assert sum_samples(found, "dispatched_requests_total") == 3
 
 
 async def test_unused_seats_of_a_lending_level_are_borrowed() -> None:
@@ -276,9 +276,9 @@ async def test_unused_seats_of_a_lending_level_are_borrowed() -> None:
         seats=8,
     )
     work.may_end.clear()
-    bobs = [asyncio.ensure_future(found.handle(asked("bob"))) for _ in range(3)]
-    anns = [asyncio.ensure_future(found.handle(asked("ann"))) for _ in range(8)]
-    await rest()
+    bobs = [asyncio.ensure_future(found.handle(request("bob"))) for _ in range(3)]
+    anns = [asyncio.ensure_future(found.handle(request("ann"))) for _ in range(8)]
+    await run_callbacks()
     assert work.began.count("ann") == 5  # four of its own, one of the four of the other, three of which are in use
     work.may_end.set()
     await asyncio.gather(*bobs, *anns)
@@ -288,12 +288,12 @@ async def test_queued_requests_come_before_later_ones() -> None:
     both = schema("mine", "some", {**EVERYTHING, "subjects": [user("ann"), user("bob")]})
     found, work = fairness([both], [level("some", 1, ONE_QUEUE)], seats=1)
     work.may_end.clear()
-    first, second = (asyncio.ensure_future(found.handle(asked("ann"))) for _ in range(2))
-    await rest()
+    first, second = (asyncio.ensure_future(found.handle(request("ann"))) for _ in range(2))
+    await run_callbacks()
     found.configure([both], [level("some", 2, ONE_QUEUE)])
     found._levels["some"].seats = 2  # one more seat, unknown to the queue
-    late = asyncio.ensure_future(found.handle(asked("bob")))
-    await rest()
+    late = asyncio.ensure_future(found.handle(request("bob")))
+    await run_callbacks()
     assert work.began == ["ann"]
     work.may_end.set()
     await asyncio.gather(first, second, late)
@@ -307,8 +307,8 @@ async def test_a_level_borrows_no_more_than_its_limit() -> None:
         seats=8,
     )
     work.may_end.clear()
-    anns = [asyncio.ensure_future(found.handle(asked("ann"))) for _ in range(8)]
-    await rest()
+    anns = [asyncio.ensure_future(found.handle(request("ann"))) for _ in range(8)]
+    await run_callbacks()
     assert len(work.began) == 5  # four of its own, and a fourth of that
     work.may_end.set()
     await asyncio.gather(*anns)
@@ -317,24 +317,24 @@ async def test_a_level_borrows_no_more_than_its_limit() -> None:
 async def test_a_request_that_fails_gives_its_seat_back() -> None:
     found, work = fairness([MINE], [level("some", 1, ONE_QUEUE)], seats=1)
     with pytest.raises(PlainError, match="no"):
-        found.try_fast(asked("ann", query="fails"))
+        found.try_fast(request("ann", query="fails"))
     async with asyncio.timeout(30):
-        await found.handle(asked("ann"))
+        await found.handle(request("ann"))
     assert work.began == ["ann"]
 
 
 async def test_a_cancelled_request_leaves_the_queue_and_a_long_running_one_takes_no_seat() -> None:
     found, work = fairness([MINE], [level("some", 1, ONE_QUEUE)], seats=1)
     work.may_end.clear()
-    first = asyncio.ensure_future(found.handle(asked("ann")))
-    await rest()
-    second, third = (asyncio.ensure_future(found.handle(asked("ann"))) for _ in range(2))
-    await rest()
+    first = asyncio.ensure_future(found.handle(request("ann")))
+    await run_callbacks()
+    second, third = (asyncio.ensure_future(found.handle(request("ann"))) for _ in range(2))
+    await run_callbacks()
     second.cancel()
-    await rest()
-    assert seen(found, "current_inqueue_requests") == 1
-    long = asyncio.ensure_future(found.handle(asked("ann", "/api/v1/namespaces/default/pods/a/log")))
-    await rest()
+    await run_callbacks()
+    assert sum_samples(found, "current_inqueue_requests") == 1
+    long = asyncio.ensure_future(found.handle(request("ann", "/api/v1/namespaces/default/pods/a/log")))
+    await run_callbacks()
     assert len(work.began) == 2
     work.may_end.set()
     await asyncio.gather(first, third, long)

@@ -14,7 +14,7 @@ from apiserver.aggregation.remotes import remote_of
 from apiserver.api.objects import Json
 from apiserver.openapi.gnostic import entries
 from tests.http.test_aggregation import SERVICES, Remote, api_service, remote
-from tests.http.widgets import ApiClient, running
+from tests.http.widgets import ApiClient, open_server
 
 pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
@@ -57,7 +57,7 @@ async def until(client: ApiClient, path: str, *, there: bool = True) -> Json:
 async def test_the_document_of_version_2_has_what_other_servers_serve(remote: Remote) -> None:
     remote.documents["/openapi/v2"] = swagger(PODS, "/apis/other.example.com/v1/things", "/api/v1/pods")
     where = f"--service-address=kube-system/metrics:443={remote.address}"
-    async with running("memory", None, where) as (_, client):
+    async with open_server("memory", None, where) as (_, client):
         before = (await client.get("/openapi/v2")).json()
         plain = (await client.get("/openapi/v2", headers=PROTOBUF)).content
         service = api_service(insecureSkipTLSVerify=True)
@@ -80,7 +80,7 @@ async def test_the_document_of_version_2_has_what_other_servers_serve(remote: Re
 async def test_an_unreadable_document_is_left_out(remote: Remote) -> None:
     remote.documents["/openapi/v2"] = {"paths": {PODS: {"get": {"responses": {"200": {}}, "parameters": [{}]}}}}
     where = f"--service-address=kube-system/metrics:443={remote.address}"
-    async with running("memory", None, where) as (_, client):
+    async with open_server("memory", None, where) as (_, client):
         await client.create(SERVICES, api_service(insecureSkipTLSVerify=True))
         while (await client.get(f"{PODS}/a")).status_code == 503:
             pass

@@ -28,7 +28,7 @@ def running() -> Iterator[Running]:
         yield server
 
 
-def shown(wire: Wire, query: str = "") -> list[dict[str, Any]]:
+def list_records(wire: Wire, query: str = "") -> list[dict[str, Any]]:
     answer = wire.get(f"/-/requests?{query}")
     assert answer.status == 200, answer.text
     return list(answer.json)
@@ -49,8 +49,8 @@ def test_audit_annotations_of_a_policy_are_in_the_record(running: Running) -> No
     binding = {"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Audit"]}}
     wire.create(f"{group}/validatingadmissionpolicybindings", binding)
     wire.create(MAPS, {"metadata": {"name": "z"}})
-    noted = shown(wire)[0]["annotations"]
-    assert noted["p/who"] == shown(wire)[0]["user"]
+    noted = list_records(wire)[0]["annotations"]
+    assert noted["p/who"] == list_records(wire)[0]["user"]
     assert json.loads(noted.pop("validation.policy.admission.k8s.io/validation_failure")) == [
         {"message": "wrong name", "policy": "p", "binding": "b", "expressionIndex": 0, "validationActions": ["Audit"]}
     ]
@@ -60,7 +60,7 @@ def test_audit_annotations_of_a_policy_are_in_the_record(running: Running) -> No
 def test_a_record_has_user_request_and_answer(running: Running) -> None:
     wire = running.wire()
     made = wire.request("POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "a"}}, {"User-Agent": "mine/1"})
-    record = shown(wire)[0]
+    record = list_records(wire)[0]
     assert record.pop("seconds") > 0
     assert record.pop("time").endswith("Z")
     request = {"verb": "create", "version": "v1", "resource": "configmaps", "namespace": "default", "method": "POST"}
@@ -74,7 +74,7 @@ def test_the_newest_request_comes_first_whatever_became_of_it(running: Running) 
     wire.get(f"{MAPS}/missing")
     wire.get("/nope")
     wire.put(MAPS, {})
-    assert [(record["uri"], record["code"]) for record in shown(wire, "limit=3")] == [
+    assert [(record["uri"], record["code"]) for record in list_records(wire, "limit=3")] == [
         (MAPS, 405),
         ("/nope", 404),
         (f"{MAPS}/missing", 404),
@@ -87,13 +87,13 @@ def test_clients_in_the_process_are_recorded_like_those_outside(running: Running
         await client.request("GET", f"{MAPS}/inside", "", {"user-agent": "inside"}, b"")
 
     running.call(ask)
-    assert [record["uri"] for record in shown(running.wire(), "userAgent=inside")] == [f"{MAPS}/inside"]
+    assert [record["uri"] for record in list_records(running.wire(), "userAgent=inside")] == [f"{MAPS}/inside"]
 
 
 def test_requests_below_the_own_paths_are_not_recorded(running: Running) -> None:
     wire = running.wire()
     wire.get("/-/info")
-    assert all(not record["uri"].startswith("/-/") for record in shown(wire))
+    assert all(not record["uri"].startswith("/-/") for record in list_records(wire))
 
 
 def test_a_watch_is_recorded_when_it_opens_and_with_its_bytes_when_it_ends(running: Running) -> None:
@@ -101,10 +101,10 @@ def test_a_watch_is_recorded_when_it_opens_and_with_its_bytes_when_it_ends(runni
     with wire.watch(f"{MAPS}?watch=true") as watch:
         wire.create_config_map("seen")
         line = watch.line()
-        (opened,) = shown(wire, "verb=watch")
+        (opened,) = list_records(wire, "verb=watch")
         assert (opened["stage"], opened["bytes"]) == ("ResponseStarted", 0)
-    wait_until(lambda: len(shown(wire, "verb=watch")) == 2, "the watch has ended")
-    ended = shown(wire, "verb=watch")[0]
+    wait_until(lambda: len(list_records(wire, "verb=watch")) == 2, "the watch has ended")
+    ended = list_records(wire, "verb=watch")[0]
     assert (ended["stage"], ended["bytes"]) == ("ResponseComplete", len(line))
     assert ended["seconds"] >= opened["seconds"]
 
@@ -127,7 +127,7 @@ def test_records_are_filtered_by_their_fields(running: Running, query: str, uris
     wire.delete("/-/requests")
     for path in (f"{MAPS}/a", f"{MAPS}/b", "/api/v1/namespaces/other/pods/p/status"):
         wire.get(path)
-    assert [record["uri"] for record in shown(wire, query)] == uris
+    assert [record["uri"] for record in list_records(wire, query)] == uris
 
 
 def test_a_parameter_that_does_not_exist_is_refused(running: Running) -> None:
@@ -138,10 +138,10 @@ def test_forgetting_and_reset_leave_no_records(running: Running) -> None:
     wire = running.wire()
     wire.get("/nope")
     assert wire.delete("/-/requests").status == 204
-    assert shown(wire) == []
+    assert list_records(wire) == []
     wire.get("/nope")
     wire.post("/-/reset", None)
-    assert shown(wire) == []
+    assert list_records(wire) == []
 
 
 def test_only_so_many_records_are_kept() -> None:
@@ -157,7 +157,7 @@ def test_a_record_of_an_unauthenticated_request_has_no_user(tmp_path: Path) -> N
         server.wire("root-token").get(MAPS)
         server.wire().get(MAPS)
         server.wire("root-token").request("GET", MAPS, headers={"Impersonate-User": "alice"})
-        records = shown(server.wire("root-token"), "limit=4")
+        records = list_records(server.wire("root-token"), "limit=4")
         assert [(record["user"], record["code"]) for record in records] == [
             ("alice", 403),
             ("system:anonymous", 403),

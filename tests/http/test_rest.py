@@ -44,7 +44,7 @@ def record(verb: str, resource: str, seconds: float) -> RequestRecord:
     return RequestRecord.of(request(verb, resource), NOW - timedelta(seconds=seconds), 0.1, 200, 1)
 
 
-def look(
+def poll_idle(
     components: Components | None = None,
     records: tuple[RequestRecord, ...] = (),
     streams: dict[Stream, Request] | None = None,
@@ -54,21 +54,21 @@ def look(
 
 
 def test_nothing_is_known_without_components() -> None:
-    assert look() == IdleStatus((), (), None, 0, None)
+    assert poll_idle() == IdleStatus((), (), None, 0, None)
 
 
 @pytest.mark.parametrize("after", [0, 3])
 def test_a_component_that_has_something_to_do_in_any_look_is_busy(after: int) -> None:
-    found = look(Components("scheduler", after=after))
+    found = poll_idle(Components("scheduler", after=after))
     assert (found.busy, found.next_timer) == (["scheduler"], ("agent", 12.5))
-    assert look(Components()).busy == []
+    assert poll_idle(Components()).busy == []
 
 
 def test_the_last_write_counts_but_for_signs_of_life_and_reports() -> None:
     old, new = record("update", "pods", 5), record("patch", "pods", 2)
-    assert look(records=(record("get", "pods", 0), new, old)).quiet == 2
-    assert look(records=(record("update", "leases", 0), record("create", "events", 0), old)).quiet == 5
-    assert look(records=(record("list", "pods", 0),)).quiet is None
+    assert poll_idle(records=(record("get", "pods", 0), new, old)).quiet == 2
+    assert poll_idle(records=(record("update", "leases", 0), record("create", "events", 0), old)).quiet == 5
+    assert poll_idle(records=(record("list", "pods", 0),)).quiet is None
 
 
 def test_a_write_during_the_measurement_is_activity() -> None:
@@ -84,4 +84,4 @@ def test_watches_are_those_of_clients_outside_that_may_act() -> None:
         Stream(200): request("watch"),
         Stream(200): request("watch", agent="kubedra-wait"),
     }
-    assert look(streams=streams).watches == 1
+    assert poll_idle(streams=streams).watches == 1

@@ -29,7 +29,7 @@ def wire(wire: Wire) -> Iterator[Wire]:
     for service in wire.get(SERVICES).json["items"]:
         if service["metadata"]["name"] != "kubernetes":
             assert wire.delete(f"{SERVICES}/{service['metadata']['name']}").status == 200
-    assert held(wire) == ["10.9.0.1"]
+    assert list_addresses(wire) == ["10.9.0.1"]
 
 
 def service(name: str = "", **spec: Any) -> Json:
@@ -45,7 +45,7 @@ def change(wire: Wire, name: str, **spec: Any) -> Answer:
     return wire.patch(f"{SERVICES}/{name}", {"spec": spec})
 
 
-def held(wire: Wire) -> list[str]:
+def list_addresses(wire: Wire) -> list[str]:
     return [item["metadata"]["name"] for item in wire.get(ADDRESSES).json["items"]]
 
 
@@ -79,7 +79,7 @@ def test_a_range_is_used_up_and_what_fails_takes_nothing(wire: Wire) -> None:
     )
     assert wire.delete(f"{SERVICES}/{wire.get(SERVICES).json['items'][-1]['metadata']['name']}").status == 200
     assert wire.post(SERVICES, service("wrong", ports=[{"port": 0}])).status == 422
-    assert len(held(wire)) == 5
+    assert len(list_addresses(wire)) == 5
     assert make(wire)["clusterIP"] in made
 
 
@@ -104,7 +104,7 @@ def test_another_range_gives_addresses_as_soon_as_it_is_there(wire: Wire) -> Non
 
 def test_a_dry_run_takes_nothing(wire: Wire) -> None:
     assert make(wire, "?dryRun=All", type="NodePort")["clusterIP"] == "10.9.0.0"
-    assert held(wire) == ["10.9.0.1"]
+    assert list_addresses(wire) == ["10.9.0.1"]
     ports = {make(wire, type="NodePort")["ports"][0]["nodePort"] for _ in range(4)}
     assert ports == {30000, 30001, 30002, 30003}
 
@@ -112,12 +112,12 @@ def test_a_dry_run_takes_nothing(wire: Wire) -> None:
 def test_a_service_may_have_an_address_of_each_family_and_give_the_second_one_back(wire: Wire) -> None:
     spec = make(wire, ipFamilyPolicy="PreferDualStack")
     assert spec["ipFamilies"] == ["IPv4", "IPv6"]
-    assert sorted(held(wire)) == sorted(["10.9.0.1", *spec["clusterIPs"]])
+    assert sorted(list_addresses(wire)) == sorted(["10.9.0.1", *spec["clusterIPs"]])
     kept = change(wire, spec["name"], clusterIPs=spec["clusterIPs"][:1], ipFamilies=["IPv4"])
     assert kept.message.count("must be 'SingleStack' to release the secondary") == 2
     single = change(wire, spec["name"], ipFamilyPolicy="SingleStack").json["spec"]
     assert (single["clusterIPs"], single["ipFamilies"]) == (spec["clusterIPs"][:1], ["IPv4"])
-    assert sorted(held(wire)) == sorted(["10.9.0.1", spec["clusterIP"]])
+    assert sorted(list_addresses(wire)) == sorted(["10.9.0.1", spec["clusterIP"]])
     both = change(wire, spec["name"], ipFamilyPolicy="RequireDualStack").json["spec"]
     assert len(both["clusterIPs"]) == 2
     assert make(wire, clusterIP="None")["ipFamilies"] == ["IPv4", "IPv6"]
@@ -128,8 +128,8 @@ def test_an_external_name_gives_its_address_back(wire: Wire) -> None:
     spec = make(wire)
     named = change(wire, spec["name"], type="ExternalName", externalName="example.com")
     assert "clusterIP" not in named.json["spec"]
-    assert held(wire) == ["10.9.0.1"]
-    assert change(wire, spec["name"], type="ClusterIP").json["spec"]["clusterIP"] in held(wire)
+    assert list_addresses(wire) == ["10.9.0.1"]
+    assert change(wire, spec["name"], type="ClusterIP").json["spec"]["clusterIP"] in list_addresses(wire)
 
 
 def test_ports_of_one_number_share_a_node_port_and_keep_it_by_name(wire: Wire) -> None:
@@ -166,7 +166,7 @@ def test_the_servers_own_service_leads_to_it_and_comes_back_with_a_reset(running
     assert wire.post("/-/reset", {}).status == 200
     after = wire.get(f"{SERVICES}/kubernetes").json
     assert after["spec"] == before["spec"]
-    assert held(wire) == ["10.9.0.1"]
+    assert list_addresses(wire) == ["10.9.0.1"]
     (subset,) = wire.get("/api/v1/namespaces/default/endpoints/kubernetes").json["subsets"]
     found = wire.get("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes").json
     assert [subset["addresses"][0]["ip"]] == found["endpoints"][0]["addresses"]
@@ -204,7 +204,7 @@ def test_a_start_repairs_what_holds_addresses(running: Running, wire: Wire) -> N
 
     running.call(start_again)
     # The other one may be that of a service that is not stored yet.
-    assert sorted(held(wire)) == sorted(["10.9.0.1", address, "192.0.2.9"])
+    assert sorted(list_addresses(wire)) == sorted(["10.9.0.1", address, "192.0.2.9"])
     assert wire.delete(f"{ADDRESSES}/192.0.2.9").status == 200
 
 

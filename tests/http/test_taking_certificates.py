@@ -50,11 +50,11 @@ class Ends:
         self.there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.client = a_client(shown, **client).wrap_bio(back, self.there, server_hostname=name)
         self.server: ClientCertificateConnection = https.context.wrap_bio(self.there, back, server_side=True)
-        while not agrees(self.client.do_handshake):
-            agrees(self.server.do_handshake)
+        while not is_complete(self.client.do_handshake):
+            is_complete(self.server.do_handshake)
         if first:
             self.client.write(first)
-        assert agrees(self.server.do_handshake)
+        assert is_complete(self.server.do_handshake)
 
 
 def a_client(shown: Path | None, *, curve: str = "", newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> ssl.SSLContext:
@@ -68,7 +68,7 @@ def a_client(shown: Path | None, *, curve: str = "", newest: ssl.TLSVersion = ss
     return context
 
 
-def agrees(step: Callable[[], object]) -> bool:
+def is_complete(step: Callable[[], object]) -> bool:
     try:
         step()
     except ssl.SSLWantReadError:
@@ -76,7 +76,7 @@ def agrees(step: Callable[[], object]) -> bool:
     return True
 
 
-def received(server: ClientCertificateConnection) -> bytes:
+def read_pending(server: ClientCertificateConnection) -> bytes:
     """Read everything that is pending, as an event loop does."""
     found = b""
     try:
@@ -91,7 +91,7 @@ def test_data_sent_with_the_end_of_the_handshake_is_read(tmp_path: Path) -> None
     users = Authority(tmp_path, "users")
     _, https = asking(tmp_path, users)
     ends = Ends(https, users.client("alice"), b"GET / HTTP/1.1\r\n\r\n")
-    assert received(ends.server) == b"GET / HTTP/1.1\r\n\r\n"
+    assert read_pending(ends.server) == b"GET / HTTP/1.1\r\n\r\n"
     assert not ends.server.pending()
 
 
@@ -101,13 +101,13 @@ def test_large_bodies_and_answers_arrive_whole_and_a_connection_ends_in_order(tm
     ends = Ends(https, None)
     assert ends.server.peer_certificates() == ()
     ends.client.write(sent)
-    assert received(ends.server) == sent
+    assert read_pending(ends.server) == sent
     assert ends.server.write(sent) == len(sent), "an event loop copies what is left"
     found = b""
     while len(found) < len(sent):
         found += ends.client.read(1 << 20)
     assert found == sent
-    assert not agrees(ends.client.unwrap)
+    assert not is_complete(ends.client.unwrap)
     assert ends.server.read() == b""
     ends.server.unwrap()
     ends.client.unwrap()
@@ -117,22 +117,22 @@ def test_clients_get_the_names_of_the_current_authorities(tmp_path: Path) -> Non
     users, others = Authority(tmp_path, "users"), Authority(tmp_path, "others")
     certificates, https = asking(tmp_path, users)
 
-    def told() -> list[str | None]:
+    def authority_names() -> list[str | None]:
         client = SSL.Connection(SSL.Context(SSL.TLS_CLIENT_METHOD))
         client.set_connect_state()
         there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
         with pytest.raises(SSL.WantReadError):
             client.do_handshake()
         there.write(client.bio_read(1 << 16))
-        assert not agrees(https.context.wrap_bio(there, back, server_side=True).do_handshake)
+        assert not is_complete(https.context.wrap_bio(there, back, server_side=True).do_handshake)
         client.bio_write(back.read())
         client.do_handshake()
         return [name.CN for name in client.get_client_ca_list()]
 
-    assert told() == ["users"]
+    assert authority_names() == ["users"]
     users.file.write_text(users.file.read_text() + others.file.read_text())
     certificates.files[0].reload()
-    assert told() == ["users", "others"]
+    assert authority_names() == ["users", "others"]
 
 
 def test_a_certificate_that_ends_while_its_connection_is_open_counts_no_more(
@@ -231,7 +231,7 @@ def test_the_authorities_in_the_servers_file_are_sent_along(tmp_path: Path) -> N
     with pytest.raises(SSL.WantReadError):
         client.do_handshake()
     there.write(client.bio_read(1 << 16))
-    assert not agrees(server.do_handshake)
+    assert not is_complete(server.do_handshake)
     client.bio_write(back.read())
     client.do_handshake()
     sent = client.get_peer_cert_chain(as_cryptography=True) or []
@@ -258,8 +258,8 @@ def test_tls_sessions_are_not_resumed_because_their_chain_is_unknown(tmp_path: P
         there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
         client = context.wrap_bio(back, there, session=session)
         server: ClientCertificateConnection = https.context.wrap_bio(there, back, server_side=True)
-        while not agrees(client.do_handshake):
-            agrees(server.do_handshake)
+        while not is_complete(client.do_handshake):
+            is_complete(server.do_handshake)
         assert not client.session_reused
         session = client.session
         kept.append(server)

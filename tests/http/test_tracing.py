@@ -101,7 +101,7 @@ def configuration(folder: Path, text: str, version: str = "v1") -> str:
     return f"--tracing-config-file={file}"
 
 
-def said(span: Any) -> dict[str, Any]:
+def attributes_of(span: Any) -> dict[str, Any]:
     return {each.key: each.value.string_value or each.value.int_value for each in span.attributes}
 
 
@@ -136,7 +136,7 @@ def test_sampled_requests_of_administrators_are_spans_of_their_traces(tmp_path: 
         "GET",
         "GET /api/v1/namespaces/{:namespace}/configmaps",
     ]
-    first, second = said(spans["01"]), said(spans["02"])
+    first, second = attributes_of(spans["01"]), attributes_of(spans["02"])
     assert first["audit-id"] == made.headers["audit-id"]
     assert (first["http.request.method"], first["url.path"], first["http.response.status_code"]) == ("POST", MAPS, 201)
     assert (first["user_agent.original"], first["server.address"]) == ("test/1", "127.0.0.1")

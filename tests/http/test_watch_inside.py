@@ -40,7 +40,7 @@ def running() -> Iterator[Running]:
         yield server
 
 
-def seen(running: Running, kind: Kind, *, shortcut: bool) -> list[tuple[str, Json]]:
+def watch_until_deleted(running: Running, kind: Kind, *, shortcut: bool) -> list[tuple[str, Json]]:
     """Return the events of a new watch until the claim is deleted."""
 
     async def watch() -> list[tuple[str, Json]]:
@@ -67,21 +67,21 @@ def claim_that_came_and_went(running: Running) -> None:
 @pytest.mark.parametrize("kind", [RESOURCE_CLAIMS, OLDER], ids=["as stored", "in another version"])
 def test_a_client_inside_sees_what_a_reader_of_the_bytes_sees(running: Running, kind: Kind) -> None:
     claim_that_came_and_went(running)
-    events = seen(running, kind, shortcut=True)
+    events = watch_until_deleted(running, kind, shortcut=True)
     assert [what for what, _ in events] == ["ADDED", "MODIFIED", "DELETED"]
-    assert events == seen(running, kind, shortcut=False)
+    assert events == watch_until_deleted(running, kind, shortcut=False)
 
 
 def test_the_objects_are_those_of_the_server(running: Running) -> None:
     claim_that_came_and_went(running)
-    one, other = (seen(running, RESOURCE_CLAIMS, shortcut=True) for _ in range(2))
+    one, other = (watch_until_deleted(running, RESOURCE_CLAIMS, shortcut=True) for _ in range(2))
     assert all(mine["metadata"] is theirs["metadata"] for (_, mine), (_, theirs) in zip(one, other, strict=True))
 
 
 def test_its_record_counts_as_many_bytes(running: Running) -> None:
     claim_that_came_and_went(running)
     for shortcut in (True, False):
-        seen(running, RESOURCE_CLAIMS, shortcut=shortcut)
+        watch_until_deleted(running, RESOURCE_CLAIMS, shortcut=shortcut)
     records = running.wire().get("/-/requests?userAgent=inside").json
     ended = [record["bytes"] for record in records if record["stage"] == "ResponseComplete"]
     assert len(ended) == 2
@@ -92,7 +92,7 @@ REVISIONS = Kind("apps", "v1", "controllerrevisions", "ControllerRevision")
 REVISION = {"metadata": {"name": "c"}, "revision": 1, "data": {"spec": {"a": [1, {"b": "c"}]}}}
 
 
-async def followed(running: Running, kind: Kind, objects: Sequence[Json]) -> list[tuple[Json, Json, bool]]:
+async def follow_objects(running: Running, kind: Kind, objects: Sequence[Json]) -> list[tuple[Json, Json, bool]]:
     """Create objects under a watch inside.
 
     Returns:
@@ -134,7 +134,7 @@ async def followed(running: Running, kind: Kind, objects: Sequence[Json]) -> lis
 def test_a_write_under_a_watch_inside_is_shown_as_others_read_it(
     running: Running, kind: Kind, obj: Json, decoded: bool
 ) -> None:
-    ((seen, made, was_decoded),) = running.call(lambda: followed(running, kind, [obj]))
+    ((seen, made, was_decoded),) = running.call(lambda: follow_objects(running, kind, [obj]))
     assert seen == made
     assert orjson.dumps(seen, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
     assert was_decoded == decoded

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
-from tests.http.test_admission_webhooks import ALLOW, Asked, asked
+from tests.http.test_admission_webhooks import ALLOW, WebhookServer, serve_with_webhooks
 
 pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
@@ -21,7 +21,7 @@ def review(**metadata: Any) -> Json:
     return {"metadata": metadata, "spec": spec}
 
 
-async def posted(hooks: Asked, path: str, body: Json) -> tuple[int, list[tuple[str, Json]]]:
+async def posted(hooks: WebhookServer, path: str, body: Json) -> tuple[int, list[tuple[str, Json]]]:
     """Post an object; return the status, and the objects that the webhooks saw."""
     hooks.script(first=[ALLOW], last=[ALLOW])
     answer = await hooks.client.post(path, json=body)
@@ -29,7 +29,7 @@ async def posted(hooks: Asked, path: str, body: Json) -> tuple[int, list[tuple[s
 
 
 async def test_posted_objects_are_validated_between_mutating_and_validating_webhooks() -> None:
-    async with asked() as hooks:
+    async with serve_with_webhooks() as hooks:
         await hooks.client.create(f"{DEFAULT}/pods", {
             "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]},
         })  # fmt: skip
@@ -58,7 +58,7 @@ async def test_posted_objects_are_validated_between_mutating_and_validating_webh
 
 
 async def test_webhooks_see_managers_and_metadata_of_posted_objects() -> None:
-    async with asked() as hooks:
+    async with serve_with_webhooks() as hooks:
         account = await hooks.client.create(f"{DEFAULT}/serviceaccounts", {"metadata": {"name": "robot"}})
         await hooks.configure("validating", {"name": "last", "rules": [EVERYTHING]})
         _, [(_, seen)] = await posted(hooks, REVIEWS, review(uid="made-up"))
@@ -70,7 +70,7 @@ async def test_webhooks_see_managers_and_metadata_of_posted_objects() -> None:
 
 
 async def test_webhooks_see_manager_and_subresource_of_posts_to_a_pod() -> None:
-    async with asked() as hooks:
+    async with serve_with_webhooks() as hooks:
         await hooks.client.create(f"{DEFAULT}/pods", {
             "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]},
         })  # fmt: skip

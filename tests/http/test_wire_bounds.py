@@ -41,7 +41,7 @@ def creation(name: str, size: int) -> bytes:
     return head.encode() + body
 
 
-class Watched(Protocol):
+class RecordingProtocol(Protocol):
     """A protocol that records the most bytes of bodies that it held while answers were due."""
 
     most = 0
@@ -49,30 +49,32 @@ class Watched(Protocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if not self._is_idle():
-            Watched.most = max(Watched.most, self._waiting + self._body_size)
+            RecordingProtocol.most = max(RecordingProtocol.most, self._waiting + self._body_size)
 
 
-def watched(server: Server) -> Web:
+def record_bodies(server: Server) -> Web:
     web = Web(server.front)
-    web.config.http = Watched
+    web.config.http = RecordingProtocol
     return web
 
 
-def hasty(server: Server) -> Web:
+def shorten_patience(server: Server) -> Web:
     server.front.read_timeouts = ReadTimeouts(head=0.3, body=0.3)
     return Web(server.front)
 
 
 def test_bodies_behind_a_watch_wait_in_the_network_and_are_answered_when_it_ends() -> None:
-    Watched.most = 0
-    with serve(wire=watched) as server, connect(server.wire()) as connection:
+    RecordingProtocol.most = 0
+    with serve(wire=record_bodies) as server, connect(server.wire()) as connection:
         requests = [WATCH, *(creation(f"m{number}", 400_000) for number in range(20)), BYE]
         sender = Thread(target=connection.sendall, args=(b"".join(requests),))
         sender.start()
         answer = read_all(connection)
         sender.join()
     assert answer.count(b"HTTP/1.1 201 Created") == 20
-    assert 0 < Watched.most < 1_000_000, f"of 8 MB that waited, {Watched.most / 1e6:.1f} MB were kept"
+    assert 0 < RecordingProtocol.most < 1_000_000, (
+        f"of 8 MB that waited, {RecordingProtocol.most / 1e6:.1f} MB were kept"
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_bodies_behind_a_watch_wait_in_the_network_and_are_answered_when_it_ends
 )
 def test_a_request_that_trickles_is_given_up(begun: bytes, answer: bytes) -> None:
     """Each byte may come in time, but the whole request must."""
-    with serve(wire=hasty) as server, connect(server.wire()) as connection:
+    with serve(wire=shorten_patience) as server, connect(server.wire()) as connection:
         connection.sendall(begun)
         connection.settimeout(0.02)
         got = b""
@@ -102,7 +104,7 @@ def test_a_request_that_trickles_is_given_up(begun: bytes, answer: bytes) -> Non
 
 
 def test_a_request_that_begins_behind_a_watch_has_its_time_when_its_turn_comes() -> None:
-    with serve(wire=hasty) as server, connect(server.wire()) as connection:
+    with serve(wire=shorten_patience) as server, connect(server.wire()) as connection:
         connection.sendall(WATCH + BYE[:-20])
         first = b""
         while not first.endswith(b"\r\n0\r\n\r\n"):

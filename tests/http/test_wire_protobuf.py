@@ -30,13 +30,13 @@ from tests.http.protobufs import (
     MAPS,
     PROTOBUF,
     _fields,
-    answered,
     claim,
     config_map,
-    event,
-    read,
+    decode_answer,
+    decode_message,
+    encode_message,
+    read_event,
     schema,
-    written,
 )
 from tests.support.patience import run_command
 from tests.support.server import Running
@@ -55,37 +55,42 @@ def wire(wire: Wire) -> Wire:
 def test_an_object_created_in_protobuf_equals_that_in_json(wire: Wire) -> None:
     made = wire.request("POST", MAPS, config_map("a", k="ü"), BOTH)
     assert made.status == 201
-    obj = answered(made)
+    obj = decode_answer(made)
     assert (obj["kind"], obj["metadata"]["name"], obj["data"]) == ("ConfigMap", "a", {"k": "ü"})
     plain = wire.get(f"{MAPS}/a")
     assert (plain.json["data"], plain.json["metadata"]["uid"]) == ({"k": "ü"}, obj["metadata"]["uid"])
     again = wire.get(f"{MAPS}/a", Accept=PROTOBUF)
-    assert again.body == made.body == written("v1", "ConfigMap", plain.json)
+    assert again.body == made.body == encode_message("v1", "ConfigMap", plain.json)
     obj["data"]["k"] = "2"
-    changed = wire.request("PUT", f"{MAPS}/a", written("v1", "ConfigMap", obj), BOTH)
-    assert (changed.status, answered(changed)["data"]) == (200, {"k": "2"})
+    changed = wire.request("PUT", f"{MAPS}/a", encode_message("v1", "ConfigMap", obj), BOTH)
+    assert (changed.status, decode_answer(changed)["data"]) == (200, {"k": "2"})
 
 
 def test_a_patch_stays_json_and_its_answer_is_protobuf(wire: Wire) -> None:
     wire.create_config_map("a", k="1")
     headers = {"Accept": PROTOBUF, "Content-Type": "application/strategic-merge-patch+json"}
-    assert answered(wire.request("PATCH", f"{MAPS}/a", b'{"data":{"l":"2"}}', headers))["data"] == {"k": "1", "l": "2"}
+    assert decode_answer(wire.request("PATCH", f"{MAPS}/a", b'{"data":{"l":"2"}}', headers))["data"] == {
+        "k": "1",
+        "l": "2",
+    }
     refused = wire.request("PATCH", f"{MAPS}/a", config_map("a"), BOTH)
-    assert (refused.status, answered(refused)["reason"]) == (415, "UnsupportedMediaType")
+    assert (refused.status, decode_answer(refused)["reason"]) == (415, "UnsupportedMediaType")
 
 
 def test_a_claim_in_each_version_is_written_with_that_version_s_message(wire: Wire) -> None:
     assert (
         wire.request(
-            "POST", CLAIMS.format("v1"), written("resource.k8s.io/v1", "ResourceClaim", claim("c")), BOTH
+            "POST", CLAIMS.format("v1"), encode_message("resource.k8s.io/v1", "ResourceClaim", claim("c")), BOTH
         ).status
         == 201
     )
     for version in ("v1", "v1beta2", "v1beta1"):
         path = CLAIMS.format(version) + "/c"
-        obj = answered(wire.get(path, Accept=PROTOBUF))
+        obj = decode_answer(wire.get(path, Accept=PROTOBUF))
         plain = wire.get(path).json
-        assert wire.get(path, Accept=PROTOBUF).body == written(f"resource.k8s.io/{version}", "ResourceClaim", plain)
+        assert wire.get(path, Accept=PROTOBUF).body == encode_message(
+            f"resource.k8s.io/{version}", "ResourceClaim", plain
+        )
         assert (obj["apiVersion"], obj["spec"]["devices"]["requests"][0]["name"]) == (f"resource.k8s.io/{version}", "r")
         assert ("exactly" in obj["spec"]["devices"]["requests"][0]) is (version != "v1beta1")
 
@@ -96,22 +101,22 @@ def test_lists_hold_whole_messages_and_their_metadata(wire: Wire) -> None:
     for path in (MAPS, f"{MAPS}?limit=2", f"{MAPS}?labelSelector=none"):
         plain = wire.get(path).json
         answer = wire.get(path, Accept=PROTOBUF)
-        obj = answered(answer)
+        obj = decode_answer(answer)
         assert (obj["kind"], len(obj.get("items", []))) == ("ConfigMapList", len(plain["items"]))
         token = obj["metadata"].get("continue", "")
         assert bool(token) is ("limit" in path)
         plain["metadata"]["continue"] = token
-        assert answer.body == written("v1", "ConfigMapList", plain)
+        assert answer.body == encode_message("v1", "ConfigMapList", plain)
 
 
 def test_metadata_and_its_list_in_both_versions(wire: Wire) -> None:
     wire.create_config_map("a", k="v")
-    one = answered(wire.get(f"{MAPS}/a", Accept=f"{PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"))
+    one = decode_answer(wire.get(f"{MAPS}/a", Accept=f"{PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"))
     assert one["kind"] == "PartialObjectMetadata"
     assert one["metadata"]["name"] == "a"
     assert set(one) == {"kind", "apiVersion", "metadata"}
     many = wire.get(MAPS, Accept=f"{PROTOBUF};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{PROTOBUF}")
-    assert [item["metadata"]["name"] for item in answered(many)["items"]] == ["a"]
+    assert [item["metadata"]["name"] for item in decode_answer(many)["items"]] == ["a"]
     older = protobuf.unwrap(
         wire.get(MAPS, Accept=f"{PROTOBUF};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1beta1").body
     )
@@ -125,7 +130,7 @@ def test_a_table_has_no_protobuf(wire: Wire) -> None:
     refused = wire.get(MAPS, Accept=f"{PROTOBUF};{table}")
     assert refused.failure == (406, "NotAcceptable")
     assert wire.get(MAPS, Accept=f"{PROTOBUF};{table},application/json;{table}").json["kind"] == "Table"
-    assert answered(wire.get(MAPS, Accept=f"{PROTOBUF};{table},{PROTOBUF}"))["kind"] == "ConfigMapList"
+    assert decode_answer(wire.get(MAPS, Accept=f"{PROTOBUF};{table},{PROTOBUF}"))["kind"] == "ConfigMapList"
 
 
 def test_a_watch_is_frames_of_enveloped_objects(wire: Wire) -> None:
@@ -135,9 +140,9 @@ def test_a_watch_is_frames_of_enveloped_objects(wire: Wire) -> None:
         Accept=PROTOBUF,
     ) as watch:
         assert (watch.status, watch.headers["content-type"]) == (200, f"{PROTOBUF};stream=watch")
-        kind, obj = event(watch)
+        kind, obj = read_event(watch)
         assert (kind, obj["kind"], obj["data"]) == ("ADDED", "ConfigMap", {"k": "1"})
-        kind, mark = event(watch)
+        kind, mark = read_event(watch)
         assert kind == "BOOKMARK"
         assert mark["kind"] == "ConfigMap"
         assert mark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
@@ -146,21 +151,21 @@ def test_a_watch_is_frames_of_enveloped_objects(wire: Wire) -> None:
             Accept=f"{PROTOBUF};stream=watch",
         ) as second:
             wire.create_config_map("b", k="x" * 300)
-            assert event(watch) == event(second)
+            assert read_event(watch) == read_event(second)
             wire.delete(f"{MAPS}/a")
-            assert event(watch)[0] == event(second)[0] == "DELETED"
+            assert read_event(watch)[0] == read_event(second)[0] == "DELETED"
 
 
 def test_a_watch_of_another_version_and_of_metadata(wire: Wire) -> None:
     wire.create(CLAIMS.format("v1"), claim("c"))
     with wire.watch(CLAIMS.format("v1beta1") + "?watch=true", Accept=PROTOBUF) as watch:
-        kind, obj = event(watch)
+        kind, obj = read_event(watch)
     assert (kind, obj["apiVersion"]) == ("ADDED", "resource.k8s.io/v1beta1")
     assert obj["spec"]["devices"]["requests"][0]["deviceClassName"] == "gpu.example.com"
     with wire.watch(
         CLAIMS.format("v1") + "?watch=true", Accept=f"{PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
     ) as watch:
-        kind, obj = event(watch)
+        kind, obj = read_event(watch)
     assert kind == "ADDED"
     assert obj["kind"] == "PartialObjectMetadata"
     assert obj["apiVersion"] == "meta.k8s.io/v1"
@@ -175,7 +180,7 @@ def test_a_watch_ends_with_a_status_when_what_it_wants_is_gone() -> None:
     )
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     outer = _fields(frame[4:])
-    found = read(_fields(outer[2])[1])
+    found = decode_message(_fields(outer[2])[1])
     assert outer[1] == b"ERROR"
     assert found["kind"] == "Status"
     assert found["message"] == status["message"]
@@ -190,9 +195,9 @@ def test_errors_come_in_the_requested_form(wire: Wire) -> None:
         (wire.request("POST", MAPS, b"not a message", BOTH), 400, "BadRequest"),
         (wire.get("/api/v1/nonsense", Accept=PROTOBUF), 404, "NotFound"),
     ):
-        status = answered(answer)
+        status = decode_answer(answer)
         assert (answer.status, status["kind"], status["code"], status["reason"]) == (code, "Status", code, reason)
-    invalid = answered(wire.request("POST", MAPS, config_map("Bad_Name"), BOTH))
+    invalid = decode_answer(wire.request("POST", MAPS, config_map("Bad_Name"), BOTH))
     assert invalid["details"]["causes"][0]["field"] == "metadata.name"
 
 
@@ -247,7 +252,7 @@ def test_a_damaged_message_is_taken_or_refused_but_never_fails(running: Running,
     path = f"/{'apis' if resource.group else 'api'}/{version}{'/namespaces/default' if resource.namespaced else ''}/{resource.plural}?dryRun=All"
     answer = running.wire().request("POST", path, protobuf.wrap(version, resource.kind, bytes(raw)), BOTH)
     assert answer.status < 500, answer.body
-    assert answered(answer)["kind"] == ("Status" if answer.status >= 400 else resource.kind)
+    assert decode_answer(answer)["kind"] == ("Status" if answer.status >= 400 else resource.kind)
 
 
 def test_an_envelope_without_a_kind_is_of_the_kind_that_is_expected(wire: Wire) -> None:
@@ -270,38 +275,38 @@ def test_delete_options_in_protobuf(wire: Wire) -> None:
         "v1", "DeleteOptions", protobuf.encode(meta.DeleteOptions, {"preconditions": {"uid": "other"}})
     )
     refused = wire.request("DELETE", f"{MAPS}/a", wrong, BOTH)
-    assert (refused.status, answered(refused)["reason"]) == (409, "Conflict")
+    assert (refused.status, decode_answer(refused)["reason"]) == (409, "Conflict")
     right = protobuf.wrap(
         "v1", "DeleteOptions", protobuf.encode(meta.DeleteOptions, {"propagationPolicy": "Background"})
     )
-    gone = answered(wire.request("DELETE", f"{MAPS}/a", right, BOTH))
+    gone = decode_answer(wire.request("DELETE", f"{MAPS}/a", right, BOTH))
     assert (gone["kind"], gone["status"], gone["details"]["name"]) == ("Status", "Success", "a")
     assert wire.request("DELETE", f"{MAPS}/a", b"k8s\x00\xff", BOTH).status == 400
 
 
 def test_a_binding_in_protobuf(wire: Wire) -> None:
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    assert wire.request("POST", "/api/v1/namespaces/default/pods", written("v1", "Pod", pod), BOTH).status == 201
-    body = written("v1", "Binding", {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}})
+    assert wire.request("POST", "/api/v1/namespaces/default/pods", encode_message("v1", "Pod", pod), BOTH).status == 201
+    body = encode_message("v1", "Binding", {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}})
     bound = wire.request("POST", "/api/v1/namespaces/default/pods/p/binding", body, BOTH)
-    assert (bound.status, answered(bound)["status"]) == (201, "Success")
-    assert answered(wire.get("/api/v1/namespaces/default/pods/p", Accept=PROTOBUF))["spec"]["nodeName"] == "n"
+    assert (bound.status, decode_answer(bound)["status"]) == (201, "Success")
+    assert decode_answer(wire.get("/api/v1/namespaces/default/pods/p", Accept=PROTOBUF))["spec"]["nodeName"] == "n"
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis", "/api/v1", "/apis/resource.k8s.io/v1"])
 def test_discovery_in_protobuf_equals_that_in_json(wire: Wire, path: str) -> None:
     plain = wire.get(path).json
     answer = wire.get(path, Accept=PROTOBUF)
-    assert answer.body == written(plain.get("apiVersion", ""), plain["kind"], plain)
-    assert answered(answer)["kind"] == plain["kind"]
+    assert answer.body == encode_message(plain.get("apiVersion", ""), plain["kind"], plain)
+    assert decode_answer(answer)["kind"] == plain["kind"]
 
 
 def test_aggregated_discovery_in_protobuf(wire: Wire) -> None:
     suffix = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
     plain, answer = wire.get("/apis", Accept="application/json" + suffix), wire.get("/apis", Accept=PROTOBUF + suffix)
     assert (answer.headers["content-type"], answer.headers["etag"]) == (PROTOBUF + suffix, plain.headers["etag"])
-    assert answer.body == written("apidiscovery.k8s.io/v2", "APIGroupDiscoveryList", plain.json)
-    groups = [item["metadata"]["name"] for item in read(answer.body)["items"]]
+    assert answer.body == encode_message("apidiscovery.k8s.io/v2", "APIGroupDiscoveryList", plain.json)
+    groups = [item["metadata"]["name"] for item in decode_message(answer.body)["items"]]
     assert groups == [item["metadata"]["name"] for item in plain.json["items"]]
     assert wire.get("/apis", **{"Accept": PROTOBUF + suffix, "If-None-Match": answer.headers["etag"]}).status == 304
 

@@ -29,14 +29,14 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
-def impatient(server: Server) -> Web:
+def close_idle_soon(server: Server) -> Web:
     web = Web(server.front)
     web.config.timeout_keep_alive = 0.2  # type: ignore[assignment]
     return web
 
 
 @contextmanager
-def connected(wire: Wire) -> Iterator[socket.socket]:
+def connect(wire: Wire) -> Iterator[socket.socket]:
     host, _, port = wire.url.removeprefix("http://").rpartition(":")
     with socket.create_connection((host, int(port))) as connection:
         yield connection
@@ -44,7 +44,7 @@ def connected(wire: Wire) -> Iterator[socket.socket]:
 
 def exchange(wire: Wire, *parts: bytes) -> bytes:
     """Return everything that the server sends until it closes."""
-    with connected(wire) as connection:
+    with connect(wire) as connection:
         for part in parts:
             connection.sendall(part)
         answer = b""
@@ -237,7 +237,7 @@ def test_what_is_wrong_with_a_path_is_not_blamed_on_the_method(wire: Wire, targe
 
 def test_permission_for_a_body_comes_after_the_answers_before_it(wire: Wire) -> None:
     body = b'{"metadata":{"generateName":"permitted-"}}'
-    with connected(wire) as connection:
+    with connect(wire) as connection:
         head = ask("POST", MAPS, body, "Expect: 100-continue", "Connection: close").removesuffix(body)
         connection.sendall(ask("POST", MAPS, body) + head)
         answer = b""
@@ -250,7 +250,7 @@ def test_permission_for_a_body_comes_after_the_answers_before_it(wire: Wire) -> 
 
 
 def test_a_head_without_end_is_refused(wire: Wire) -> None:
-    with connected(wire) as connection:
+    with connect(wire) as connection:
         connection.sendall(b"GET /readyz HTTP/1.1\r\n")
         with suppress(ConnectionError):  # what is still sent when the server has closed
             for _ in range(20):
@@ -287,9 +287,9 @@ def test_a_request_behind_a_watch_is_answered_when_the_watch_ends(wire: Wire) ->
 
 
 def test_a_connection_is_closed_when_nothing_comes_for_long_but_not_while_it_watches() -> None:
-    with serve(wire=impatient) as server:
+    with serve(wire=close_idle_soon) as server:
         wire = server.wire()
-        with connected(wire) as idle, connected(wire) as halfway:
+        with connect(wire) as idle, connect(wire) as halfway:
             halfway.sendall(b"GET /readyz HTTP/1.1\r\nHost:")
             assert (idle.recv(1), halfway.recv(1)) == (b"", b"")
         answer = exchange(wire, ask("GET", f"{MAPS}?watch=true&timeoutSeconds=1"))
@@ -308,7 +308,7 @@ def test_a_client_that_reads_no_answers_costs_no_memory(tmp_path: Path) -> None:
             wire.create_config_map(f"m{number}", k="x" * 500_000)
         wire.get(MAPS)
         before = resident(child)
-        with connected(wire) as greedy:
+        with connect(wire) as greedy:
             greedy.sendall(ask("GET", MAPS) * 500)
             for _ in range(20):
                 assert wire.get("/readyz").status == 200

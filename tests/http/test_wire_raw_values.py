@@ -96,7 +96,7 @@ def test_limits_count_blanks(wire: Wire) -> None:
     assert "Too long" in send(wire, "POST", CLAIMS, claim('"name":"longer"', padded(10241))).message
 
 
-def owned_config(answer: Answer) -> list[tuple[str, bool]]:
+def config_owners(answer: Answer) -> list[tuple[str, bool]]:
     """Return for each manager its version and whether it owns the configuration."""
     assert answer.status in (200, 201), answer.text
     return [
@@ -112,8 +112,8 @@ def test_another_order_of_keys_is_a_change_only_in_the_version_of_the_request(wi
 
     send(wire, "POST", CLASSES, class_of("v1", '{"b": 1, "a": 2}'))
     older = send(wire, "PUT", f"{CLASSES.replace('/v1/', '/v1beta2/')}/order", class_of("v1beta2", '{"a": 2, "b": 1}'))
-    assert owned_config(older) == [("v1", True), ("v1beta2", True)]
-    assert owned_config(send(wire, "PUT", f"{CLASSES}/order", class_of("v1", '{"a": 3}'))) == [("v1", True)]
+    assert config_owners(older) == [("v1", True), ("v1beta2", True)]
+    assert config_owners(send(wire, "PUT", f"{CLASSES}/order", class_of("v1", '{"a": 3}'))) == [("v1", True)]
 
 
 def test_strategic_merge_rewrites_parameters_and_so_changes_immutable_bytes(wire: Wire) -> None:

@@ -45,7 +45,7 @@ def schema(version: str, count: str) -> Struct:
     )
 
 
-def renamed(before: str, after: str) -> Any:
+def rename_field(before: str, after: str) -> Any:
     def convert(obj: Json) -> Json:
         spec = obj.get("spec") or {}
         if before in spec:
@@ -58,15 +58,17 @@ def renamed(before: str, after: str) -> Any:
 V1 = Version(name="v1", schema=schema("v1", "replicas"))
 V2 = Version(
     name="v2", schema=schema("v2", "copies"),
-    to_hub=renamed("copies", "replicas"), from_hub=renamed("replicas", "copies"),
+    to_hub=rename_field("copies", "replicas"), from_hub=rename_field("replicas", "copies"),
 )  # fmt: skip
 OTHER_V2 = Version(
     name="v2", schema=schema("v2", "amount"),
-    to_hub=renamed("amount", "replicas"), from_hub=renamed("replicas", "amount"),
+    to_hub=rename_field("amount", "replicas"), from_hub=rename_field("replicas", "amount"),
 )  # fmt: skip
 
 
-def widgets(*versions: Version, namespaced: bool = True, plural: str = "widgets", kind: str = "Widget") -> Resource:
+def make_widgets(
+    *versions: Version, namespaced: bool = True, plural: str = "widgets", kind: str = "Widget"
+) -> Resource:
     return Resource(
         group=GROUP,
         kind=kind,
@@ -102,7 +104,7 @@ class ApiClient(httpx.AsyncClient):
 
 
 @asynccontextmanager
-async def running(
+async def open_server(
     storage: str = "memory", directory: Path | None = None, *more: str
 ) -> AsyncIterator[tuple[Server, ApiClient]]:
     """Serve on a socket; yield the server and a client."""
@@ -126,7 +128,7 @@ def widget(name: str, **spec: Any) -> Json:
 
 
 @asynccontextmanager
-async def watching(client: ApiClient, path: str) -> AsyncIterator[AsyncIterator[Json]]:
+async def watch_events(client: ApiClient, path: str) -> AsyncIterator[AsyncIterator[Json]]:
     """Open a watch; yield its events."""
 
     async def events(lines: AsyncIterator[str]) -> AsyncIterator[Json]:

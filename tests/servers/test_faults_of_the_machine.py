@@ -55,11 +55,11 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
 def write(wire: Wire, name: str) -> int:
     """Create an object, and repeat that until it is answered; return the status."""
 
-    def created() -> int:
+    def try_create() -> int:
         status = wire.request("POST", MAPS, {"metadata": {"name": name}}).status
         return status if status in (201, 409) else 0
 
-    return int(wait_until(created, f"{name} is written"))
+    return int(wait_until(try_create, f"{name} is written"))
 
 
 def names(wire: Wire) -> set[str]:
@@ -78,7 +78,7 @@ def test_a_database_that_crashes_under_two_servers_loses_nothing_that_was_answer
             # A write whose answer was lost may have happened.
             assert write(wire, f"after-{turn}-{number}") in (201, 409)
     for wire in wires:
-        wait_until(partial(answered, wire), "it is ready again")
+        wait_until(partial(is_ready, wire), "it is ready again")
     expected = {f"{when}-{turn}-{number}" for when in ("before", "after") for turn in (0, 1) for number in (0, 1)}
     assert names(wires[0]) == names(wires[1])
     assert expected <= names(wires[0])
@@ -123,7 +123,7 @@ def test_with_few_descriptors_connections_wait_or_close_and_those_that_are_open_
             many.enter_context(socket.create_connection(address))
         for _ in range(20):
             ask(kept)
-    wait_until(lambda: answered(wire), "new connections are taken again")
+    wait_until(lambda: is_ready(wire), "new connections are taken again")
     assert write(wire, "second") == 201
     assert {"first", "second"} <= names(wire)
     assert "Traceback" not in alone.log()
@@ -135,7 +135,7 @@ def ask(connection: socket.socket) -> None:
     assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
-def answered(wire: Wire) -> bool:
+def is_ready(wire: Wire) -> bool:
     with contextlib.suppress(OSError):
         return wire.get("/readyz").status == 200
     return False
