@@ -240,8 +240,8 @@ def test_nothing_is_made_in_a_namespace_that_is_not_there_or_ends() -> None:
     assert review(going, "UPDATE") == ""
     assert review(Situation(), "CREATE") == review(Situation(), "UPDATE") == '404 namespaces "n" not found'
     assert review(Situation(), "DELETE") == review(Situation(), "CREATE", namespace="") == ""
-    namespaceless = {"plural": "localsubjectaccessreviews", "group": "authorization.k8s.io"}
-    assert review(Situation(), "CREATE", **namespaceless) == ""
+    local_review = {"plural": "localsubjectaccessreviews", "group": "authorization.k8s.io"}
+    assert review(Situation(), "CREATE", **local_review) == ""
     for name, kept in (("default", True), ("kube-system", True), ("kube-public", True), ("kube-node-lease", False)):
         deleted = review(Situation(), "DELETE", "namespaces", name=name, namespace="")
         assert deleted == ("this namespace may not be deleted" if kept else "")

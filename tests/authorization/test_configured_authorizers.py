@@ -19,6 +19,7 @@ from apiserver.options.flags import parser
 from apiserver.registry.definition.authority import Question
 from apiserver.request.messages import User
 from apiserver.runtime.reloading import ReloadedConfiguration
+from tests.support.extensions import make_rule
 from tests.support.reviewers import Decider, authorized_by, configuration, with_tokens
 from tests.support.server import HeldTime, serve
 
@@ -245,7 +246,7 @@ def test_a_collection_deletion_answers_all_objects_although_a_webhook_decides_ab
 ) -> None:
     """Missing decisions are requested without repeating the deletion, which would find fewer objects."""
     policies, name = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic", "ask"
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["configmaps"]}
+    rule = make_rule("configmaps", operations="DELETE")
     asks = "authorizer.group('').resource('configmaps').name(oldObject.metadata.name).check('retire').allowed()"
     spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": asks}]}
     with serve(*authorized_by(tmp_path, configuration(webhook))) as running:

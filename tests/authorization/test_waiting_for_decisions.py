@@ -16,6 +16,7 @@ from apiserver.http.handlers.chain import Handler
 from apiserver.http.sinks.jsonlines import JsonLines
 from apiserver.request.messages import Request, Response, Stream
 from apiserver.runtime.offload import LONG
+from tests.support.extensions import make_rule, make_webhook
 from tests.support.patience import wait_until
 from tests.support.reviewers import Decider, authorized_by, configuration
 from tests.support.server import Running, serve
@@ -128,7 +129,7 @@ def test_a_deletion_of_many_waits_for_the_policies_of_each(server: Running, webh
 
 def bind(server: Running, kind: str, **spec: Any) -> None:
     """Write a policy about ConfigMaps with its binding."""
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
+    rule = make_rule("configmaps")
     if kind.startswith("mutating"):
         rule["operations"] = ["CREATE"]
     root, singular = server.wire("root"), kind.replace("policies", "policy")
@@ -164,11 +165,8 @@ def test_an_expression_that_changes_an_object_waits(server: Running, webhook: De
 
 
 def test_a_match_condition_of_a_webhook_waits(server: Running, webhook: Decider) -> None:
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
-    hook = {
-        "name": "w.example.com", "rules": [rule], "sideEffects": "None", "admissionReviewVersions": ["v1"],
-        "clientConfig": {"url": "https://127.0.0.1:1/"}, "matchConditions": [{"name": "c", "expression": CHECK}],
-    }  # fmt: skip
+    rule = make_rule("configmaps", operations="CREATE")
+    hook = make_webhook("w", "https://127.0.0.1:1/", rule, matchConditions=[{"name": "c", "expression": CHECK}])
     hooks = {"metadata": {"name": "w"}, "webhooks": [hook]}
     server.wire("root").create(f"{POLICIES}/validatingwebhookconfigurations", hooks)
     webhook.says({"allowed": True}, {"allowed": False})
@@ -202,7 +200,7 @@ def test_rules_wait_for_a_webhook_that_a_reloaded_configuration_adds(tmp_path: P
 
 def test_rules_of_a_new_policy_wait_for_decisions(server: Running, webhook: Decider) -> None:
     kind = {"apiVersion": "v1", "kind": "Secret"}
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+    rule = make_rule("configmaps", operations="CREATE")
     rules = {"resourceRules": [rule]}
     spec = {"matchConstraints": rules, "paramKind": kind, "validations": [{"expression": "true"}]}
     webhook.says({"allowed": True}, {"allowed": False})

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
+from tests.support.extensions import make_rule, make_webhook
 from tests.support.wire import Wire
 
 pytestmark = pytest.mark.integration
@@ -95,7 +96,7 @@ def test_an_ephemeral_container_keeps_its_pull_policy(wire: Wire) -> None:
 
 
 def test_a_later_change_of_the_policy_is_refused(wire: Wire) -> None:
-    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]
+    rules = [make_rule("pods", operations="CREATE")]
     never = '[JSONPatch{op: "replace", path: "/spec/containers/0/imagePullPolicy", value: "Never"}]'
     spec = {
         "matchConstraints": {"resourceRules": rules},
@@ -124,7 +125,7 @@ def deleted(wire: Wire) -> int:
 
 
 def rule(resource: str) -> Json:
-    return {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": [resource]}
+    return make_rule(resource, operations="DELETE")
 
 
 def policy(resource: str) -> Json:
@@ -152,14 +153,7 @@ def test_a_policy_holds_for_deletions_from_its_creation_to_its_end(wire: Wire) -
 
 def test_a_webhook_is_called_for_deletions_from_its_creation_to_its_end(wire: Wire) -> None:
     def hook(resource: str) -> Json:
-        where = {"url": "https://127.0.0.1:1/"}
-        base = {
-            "name": "h.example.com",
-            "clientConfig": where,
-            "sideEffects": "None",
-            "admissionReviewVersions": ["v1"],
-        }
-        return {"metadata": {"name": "h"}, "webhooks": [{**base, "rules": [rule(resource)]}]}
+        return {"metadata": {"name": "h"}, "webhooks": [make_webhook("h", "https://127.0.0.1:1/", rule(resource))]}
 
     made = wire.post(WEBHOOKS, hook("secrets")).json
     assert deleted(wire) == 200

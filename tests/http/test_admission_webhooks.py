@@ -18,6 +18,7 @@ from apiserver.webhooks.failures import WebhookError
 from tests.conformance.webhook import Webhook
 from tests.http.test_custom_resources import define
 from tests.http.widgets import ApiClient, open_server
+from tests.support.extensions import make_definition, make_rule, make_version, make_webhook
 from tests.support.server import serve
 
 pytestmark = [pytest.mark.integration, pytest.mark.real_time]
@@ -25,7 +26,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations"
 MAPS = "/api/v1/namespaces/default/configmaps"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
-RULE: Json = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
+RULE: Json = make_rule("configmaps")
 ALLOW: Json = {"allowed": True}
 
 
@@ -50,11 +51,9 @@ class WebhookServer:
 
     def hook(self, name: str, rules: Sequence[Json] = (RULE,), **more: Any) -> Json:
         """Return a webhook that is called at /NAME."""
-        config = {"url": f"https://{self.webhook.address}/{name}", "caBundle": self.webhook.authority}
-        return {
-            "name": f"{name}.example.com", "clientConfig": config, "rules": list(rules), "sideEffects": "None",
-            "admissionReviewVersions": ["v1"], **more,
-        }  # fmt: skip
+        url = f"https://{self.webhook.address}/{name}"
+        config = {"url": url, "caBundle": self.webhook.authority}
+        return make_webhook(name, url, *rules, **{"clientConfig": config, **more})
 
     def script(self, **answers: Sequence[Json]) -> None:
         self.webhook.script({f"/{name}": script for name, script in answers.items()})
@@ -110,20 +109,11 @@ async def test_a_webhook_is_reinvoked_after_a_later_change_if_its_policy_says_so
 
 
 async def test_a_rule_for_one_version_holds_for_the_others_and_its_webhook_sees_its_own() -> None:
-    rule = {"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["widgets"]}
+    rule = make_rule("widgets", group="example.com", operations="CREATE")
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    versions = [
-        {"name": name, "served": True, "storage": name == "v1", "schema": {"openAPIV3Schema": schema}}
-        for name in ("v1", "v2")
-    ]
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "widgets.example.com"},
-        "spec": {
-            "group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
-            "versions": versions,
-        },
-    }  # fmt: skip
+    definition = make_definition(
+        "widgets", "Widget", make_version("v1", schema), make_version("v2", schema, storage=False)
+    )
     async with serve_with_webhooks() as hooks:
         await define(hooks.client, definition)
         await hooks.configure(
@@ -195,7 +185,7 @@ async def test_a_webhook_call_ends_with_its_timeout() -> None:
 
 
 async def test_patched_objects_are_defaulted_and_owned_by_the_requester() -> None:
-    rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]}
+    rule = make_rule("deployments", group="apps", operations="CREATE")
     sidecar = {"name": "sidecar", "image": "s", "ports": [{"containerPort": 80}]}
     async with serve_with_webhooks() as hooks:
         await hooks.configure("mutating", {"name": "m", "rules": [rule]})
@@ -266,7 +256,7 @@ async def test_a_webhook_is_not_called_if_its_conditions_or_selectors_exclude_th
 
 @pytest.mark.parametrize("flags", [(), ("--disable-admission-plugins=ValidatingAdmissionWebhook",)], ids=["on", "off"])
 async def test_the_plugin_can_be_disabled_and_configurations_are_not_reviewed(flags: tuple[str, ...]) -> None:
-    every = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
+    every = make_rule("*/*", group="*", versions=("*",))
     async with serve_with_webhooks(*flags) as hooks:
         await hooks.configure("validating", {"name": "v", "rules": [every]})
         hooks.script(v=[{"allowed": False}])
@@ -349,10 +339,7 @@ async def test_a_slow_webhook_delays_no_other_request() -> None:
 def test_built_in_objects_are_restored_although_their_webhook_is_down(tmp_path: Path) -> None:
     path = "/api/v1/namespaces/kube-system/configmaps/kube-apiserver-legacy-service-account-token-tracking"
     flags = ("--storage=sqlite", f"--data-dir={tmp_path}")
-    hook = {
-        "name": "down.example.com", "clientConfig": {"url": "https://127.0.0.1:1"}, "sideEffects": "None",
-        "admissionReviewVersions": ["v1"], "rules": [{**RULE, "operations": ["CREATE"]}],
-    }  # fmt: skip
+    hook = make_webhook("down", "https://127.0.0.1:1", {**RULE, "operations": ["CREATE"]})
     body = {"metadata": {"name": "hooks"}, "webhooks": [hook]}
     with serve(*flags) as server:
         server.wire().create(CONFIGURATIONS.format("validating"), body)

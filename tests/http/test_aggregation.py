@@ -19,6 +19,7 @@ from apiserver.api.objects import Json
 from apiserver.http.handlers import aggregated as link
 from tests.conformance.webhook import _certificate
 from tests.http.widgets import AGGREGATED, ApiClient, open_server
+from tests.support.extensions import make_definition, make_version
 from tests.support.patience import wait_until
 from tests.support.server import serve
 from tests.support.tokens import token_flag
@@ -37,17 +38,9 @@ LISTED: Json = {
 }  # fmt: skip
 
 #: A custom resource in the group that the remote server has.
-PODS_OF_OURS: Json = {
-    "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-    "metadata": {"name": "pods.metrics.example.com"},
-    "spec": {
-        "group": "metrics.example.com", "scope": "Namespaced", "names": {"plural": "pods", "kind": "PodMetrics"},
-        "versions": [
-            {"name": name, "served": True, "storage": name == "v1", "schema": {"openAPIV3Schema": {"type": "object"}}}
-            for name in ("v1", "v2")
-        ],
-    },
-}  # fmt: skip
+PODS_OF_OURS = make_definition(
+    "pods", "PodMetrics", make_version("v1"), make_version("v2", storage=False), group="metrics.example.com"
+)
 
 
 class Remote:

@@ -13,6 +13,7 @@ from apiserver.api.objects import Json
 from tests.conformance.webhook import Webhook
 from tests.http.test_custom_resources import DEFINITIONS, define, definition
 from tests.http.widgets import ApiClient, open_server, watch_events
+from tests.support.extensions import make_rule, make_version, make_webhook
 
 pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
@@ -39,14 +40,12 @@ def converting(*names: str) -> Iterator[Webhook]:
 
 
 def versions(storage: str) -> list[Json]:
-    return [
-        {
-            "name": name, "served": True, "storage": name == storage,
-            "schema": {"openAPIV3Schema": {"type": "object", "properties": {
-                "spec": {"type": "object", "properties": {field: {"type": "string"}, "size": {"type": "string"}}}}}},
-        }
-        for name, field in (("v1", "host"), ("v2", "address"))
-    ]  # fmt: skip
+    def schema(field: str) -> Json:
+        fields = {field: {"type": "string"}, "size": {"type": "string"}}
+        return {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
+
+    named = (("v1", "host"), ("v2", "address"))
+    return [make_version(name, schema(field), storage=name == storage) for name, field in named]
 
 
 def converted_definition(webhook: Webhook, storage: str = "v1", **config: Any) -> Json:
@@ -191,14 +190,13 @@ async def test_a_service_is_found_by_its_address_and_verified_by_its_name(name: 
 
 
 async def test_admission_sees_an_object_in_the_version_that_a_rule_names_also_where_many_are_deleted() -> None:
-    rule = {"apiGroups": ["example.com"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["widgets"]}
+    rule = make_rule("widgets", group="example.com")
     with converting() as webhook:
         async with open_server() as (_, client):
             await define(client, converted_definition(webhook))
-            hook = {
-                "name": "v.example.com", "rules": [rule], "sideEffects": "None", "admissionReviewVersions": ["v1"],
-                "clientConfig": {"url": f"https://{webhook.address}/v", "caBundle": webhook.authority},
-            }  # fmt: skip
+            url = f"https://{webhook.address}/v"
+            config = {"url": url, "caBundle": webhook.authority}
+            hook = make_webhook("v", url, rule, clientConfig=config)
             configuration = {"metadata": {"name": "v"}, "webhooks": [hook]}
             path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
             await client.create(path, configuration)
@@ -223,11 +221,8 @@ async def test_admission_sees_an_object_in_the_version_that_a_rule_names_also_wh
 
 
 async def test_a_server_starts_although_a_webhook_for_everything_is_down(tmp_path: Path) -> None:
-    every = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
-    hook = {
-        "name": "v.example.com", "rules": [every], "sideEffects": "None", "admissionReviewVersions": ["v1"],
-        "clientConfig": {"url": "https://127.0.0.1:9/"},
-    }  # fmt: skip
+    every = make_rule("*", group="*", versions=("*",))
+    hook = make_webhook("v", "https://127.0.0.1:9/", every)
     path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
     async with open_server("sqlite", tmp_path) as (_, client):
         await client.create(path, {"metadata": {"name": "v"}, "webhooks": [hook]})

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
+from tests.support.extensions import make_definition, make_rule, make_version, make_webhook
 from tests.support.patience import wait_until
 from tests.support.wire import Child, Wire
 from tools.fuzz.probe import Probe, Processor
@@ -32,7 +33,7 @@ def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
 
 
 def about(plural: str) -> Json:
-    rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": [plural]}
+    rule = make_rule(plural, group="*", versions=("*",))
     return {"resourceRules": [rule]}
 
 
@@ -95,11 +96,8 @@ def test_a_policy_that_changes_objects_and_conditions_of_webhooks_take_long_besi
         "variables": VARIABLES, "mutations": [change], "reinvocationPolicy": "Never", "failurePolicy": "Fail",
     }  # fmt: skip
     bind(wire, "Mutating", "slow", spec, {"policyName": "slow"})
-    hook = {
-        "name": "none.example.com", "clientConfig": {"url": "https://127.0.0.1:1/"}, "sideEffects": "None",
-        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}],
-        "admissionReviewVersions": ["v1"], "matchConditions": [{"name": "never", "expression": f"!{INLINE}"}],
-    }  # fmt: skip
+    never = [{"name": "never", "expression": f"!{INLINE}"}]
+    hook = make_webhook("none", "https://127.0.0.1:1/", make_rule("configmaps"), matchConditions=never)
     for kind in ("validating", "mutating"):
         made = wire.post(f"{GROUP}/{kind}webhookconfigurations", {"metadata": {"name": "none"}, "webhooks": [hook]})
         assert made.status == 201, made.text
@@ -116,13 +114,8 @@ def test_rules_of_custom_resources_run_and_compile_beside_other_requests(child: 
     rules = [{"rule": rule, "message": "always"}] * 7 + [{"rule": f"!({rule})", "message": "never"}]
     texts = {"type": "array", "maxItems": 300, "items": {"type": "string", "maxLength": 5}}
     spec = {"type": "object", "properties": {"l": texts}, "x-kubernetes-validations": rules}
-    names = {"plural": "costs", "singular": "cost", "kind": "Cost", "listKind": "CostList"}
-    version = {"name": "v1", "served": True, "storage": True,
-               "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}}  # fmt: skip
-    definition = {"metadata": {"name": "costs.example.com"},
-                  "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}}  # fmt: skip
-    made = wire.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
-    assert made.status == 201, made.text
+    definition = make_definition("costs", "Cost", make_version("v1", {"type": "object", "properties": {"spec": spec}}))
+    wire.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
     path = "/apis/example.com/v1/namespaces/default/costs"
     wait_until(lambda: wire.get(path).status == 200, "the resource is served")
     answers = []

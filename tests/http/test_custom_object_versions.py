@@ -10,6 +10,7 @@ import pytest
 from apiserver.api.objects import Json
 from tests.http.test_custom_resources import DEFINITIONS, define, until
 from tests.http.widgets import V2_PROTOBUF, open_server
+from tests.support.extensions import make_definition, make_version
 
 pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
@@ -19,18 +20,13 @@ THINGS = "/apis/example.com/{}/things"
 
 def version(name: str, spec: Json, **more: Any) -> Json:
     parts = {name: {"type": "object", "properties": part} for name, part in (("spec", spec), ("status", {}))}
-    schema = {"openAPIV3Schema": {"type": "object", "properties": parts}}
-    return {"name": name, "served": True, "storage": name == "v1", "schema": schema, **more}
+    schema = {"type": "object", "properties": parts}
+    return make_version(name, schema, **{"storage": name == "v1", **more})
 
 
 def things(*versions: Json, **spec: Any) -> Json:
     """Return the definition of a cluster-wide kind."""
-    names = {"plural": "things", "kind": "Thing"}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "things.example.com"},
-        "spec": {"group": "example.com", "scope": "Cluster", "names": names, "versions": list(versions), **spec},
-    }  # fmt: skip
+    return make_definition("things", "Thing", *versions, scope="Cluster", **spec)
 
 
 def thing(name: str, of: str = "v1", **spec: Any) -> Json:

@@ -10,6 +10,7 @@ import pytest
 
 from apiserver.api.objects import Json
 from tests.http.widgets import ApiClient, open_server, watch_events
+from tests.support.extensions import make_definition, make_version
 
 pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
@@ -20,13 +21,7 @@ SPEC: Json = {"type": "object", "properties": {"count": {"type": "integer", "max
 
 def definition(spec: Json = SPEC, plural: str = "widgets", kind: str = "Widget", **version: Any) -> Json:
     schema = {"type": "object", "properties": {"spec": spec, "status": {"type": "object", "properties": {}}}}
-    v1 = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, **version}
-    names = {"plural": plural, "kind": kind}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.example.com"},
-        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [v1]},
-    }  # fmt: skip
+    return make_definition(plural, kind, make_version("v1", schema, **version))
 
 
 def widget(name: str, **spec: Any) -> Json:

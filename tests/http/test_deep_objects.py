@@ -14,6 +14,7 @@ from apiserver.api.protobuf import encode
 from apiserver.api.protobuf.wire import BYTES, header, tag
 from apiserver.api.types.apiextensions import CustomResourceDefinition, JSONSchemaProps
 from apiserver.storage import Write
+from tests.support.extensions import make_definition, make_version
 from tests.support.server import serve
 from tests.support.wire import Answer, Child, Wire
 
@@ -164,11 +165,7 @@ def schema(levels: int) -> dict[str, Any]:
 
 def definition(levels: int) -> dict[str, Any]:
     """Return a definition with so many levels of properties; each adds two levels of nesting."""
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema(levels)}}
-    names = {"plural": "deeps", "singular": "deep", "kind": "Deep", "listKind": "DeepList"}
-    spec = {"group": "example.com", "scope": "Cluster", "names": names, "versions": [version]}
-    types = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
-    return {**types, "metadata": {"name": "deeps.example.com"}, "spec": spec}
+    return make_definition("deeps", "Deep", make_version("v1", schema(levels)), scope="Cluster")
 
 
 @pytest.mark.parametrize("levels", [98, 150])

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.objects import Json
 from apiserver.controlplane.about import server_id
 from apiserver.controlplane.component_statuses import ComponentHealth
+from tests.support.extensions import make_definition
 from tests.support.patience import wait_until
 from tests.support.server import HeldTime, serve
 from tests.support.tokens import token_flag
@@ -175,17 +175,7 @@ def test_a_wrong_condition_is_corrected_at_most_six_times_per_minute() -> None:
 
 
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
-DEFINITION: Json = {
-    "metadata": {"name": "things.a.example.com"},
-    "spec": {
-        "group": "a.example.com",
-        "scope": "Cluster",
-        "names": {"plural": "things", "kind": "Thing"},
-        "versions": [
-            {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
-        ],
-    },
-}
+DEFINITION = make_definition("things", "Thing", group="a.example.com", scope="Cluster")
 
 
 def list_labels(wire: Wire) -> dict[str, str]:

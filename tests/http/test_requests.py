@@ -12,6 +12,7 @@ import pytest
 from apiserver.authentication.authenticator import ADMIN
 from apiserver.components.in_process import InProcess
 from apiserver.http.sinks.ring import Ring
+from tests.support.extensions import make_rule
 from tests.support.patience import wait_until
 from tests.support.server import Running, serve
 from tests.support.tokens import token_flag
@@ -36,7 +37,7 @@ def list_records(wire: Wire, query: str = "") -> list[dict[str, Any]]:
 
 def test_audit_annotations_of_a_policy_are_in_the_record(running: Running) -> None:
     wire, group = running.wire(), "/apis/admissionregistration.k8s.io/v1"
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
+    rule = make_rule("configmaps")
     spec = {
         "matchConstraints": {"resourceRules": [rule]},
         "validations": [{"expression": "object.metadata.name == 'a'", "message": "wrong name"}],

@@ -8,12 +8,13 @@ import pytest
 
 from apiserver.api.objects import Json
 from tests.http.test_admission_webhooks import ALLOW, WebhookServer, serve_with_webhooks
+from tests.support.extensions import make_rule
 
 pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
 DEFAULT = "/api/v1/namespaces/default"
 REVIEWS = "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews"
-EVERYTHING: Json = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
+EVERYTHING: Json = make_rule("*/*", group="*", versions=("*",))
 
 
 def review(**metadata: Any) -> Json:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from apiserver.api.objects import Json
+from tests.support.extensions import make_definition, make_version
 from tests.support.server import Running, serve
 
 REPLICAS = {"type": "integer", "minimum": 0, "maximum": 0, "default": 0}
@@ -29,16 +30,14 @@ PROPERTIES: Json = {
     "status": {"type": "object", "properties": {"replicas": {"type": "integer"}}},
 }
 SCALE = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
-VERSION: Json = {
-    "name": "v1", "served": True, "storage": True, "selectableFields": [{"jsonPath": ".spec.color"}],
-    "subresources": {"status": {}, "scale": SCALE},
-    "schema": {"openAPIV3Schema": {"type": "object", "properties": PROPERTIES}},
-}  # fmt: skip
-NAMES = {"plural": "foos", "singular": "foo", "kind": "Foo", "listKind": "FooHerd"}
-DEFINITION: Json = {
-    "metadata": {"name": "foos.y.x.io"},
-    "spec": {"group": "y.x.io", "names": NAMES, "scope": "Namespaced", "versions": [VERSION]},
-}
+VERSION = make_version(
+    "v1",
+    {"type": "object", "properties": PROPERTIES},
+    selectableFields=[{"jsonPath": ".spec.color"}],
+    subresources={"status": {}, "scale": SCALE},
+)
+DEFINITION = make_definition("foos", "Foo", VERSION, group="y.x.io")
+DEFINITION["spec"]["names"]["listKind"] = "FooHerd"
 COLLECTION = "/apis/y.x.io/v1/namespaces/{namespace}/foos"
 
 
