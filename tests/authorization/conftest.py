@@ -12,7 +12,7 @@ import pytest
 from tests.support.reviewers import Decider, decider
 from tests.support.server import Running, serve
 from tests.support.tokens import token_flag
-from tests.support.wire import Answer, Wire
+from tests.support.wire import Wire
 
 TOKENS = """root,root,1,"system:masters"
 alice,alice,2,"devs"
@@ -70,26 +70,14 @@ def namespace(root: Wire) -> str:
 
 
 @pytest.fixture
-def make(root: Wire) -> Callable[[str, Any], Any]:
-    """Return a function that creates an object as the administrator."""
-
-    def create(path: str, body: Any) -> Any:
-        made: Answer = root.post(path, body)
-        assert made.status == 201, made.text
-        return made.json
-
-    return create
-
-
-@pytest.fixture
-def grant(make: Callable[[str, Any], Any], namespace: str) -> Callable[..., None]:
+def grant(root: Wire, namespace: str) -> Callable[..., None]:
     """Return a function that binds a role with rules to a subject, by default alice, in the test's namespace."""
 
     def bind(*rules: dict[str, Any], subject: dict[str, str] | None = None, name: str = "r") -> None:
-        make(f"{RBAC}/namespaces/{namespace}/roles", {"metadata": {"name": name}, "rules": list(rules)})
+        root.create(f"{RBAC}/namespaces/{namespace}/roles", {"metadata": {"name": name}, "rules": list(rules)})
         ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
         subjects = [subject or {"kind": "User", "name": "alice"}]
-        make(
+        root.create(
             f"{RBAC}/namespaces/{namespace}/rolebindings",
             {"metadata": {"name": name}, "subjects": subjects, "roleRef": ref},
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from tests.support.server import Running
 from tests.support.tokens import token_flag
 from tests.support.wire import Wire
 
-Make = Callable[[str, Any], Any]
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 CLAIM = {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}}
 
@@ -41,20 +39,18 @@ def reason(wire: Wire, path: str) -> str:
     ],
 )
 def test_a_node_reads_what_its_pods_name(
-    node: Wire, running: Running, make: Make, namespace: str, plural: str, spec: dict[str, Any]
+    node: Wire, running: Running, root: Wire, namespace: str, plural: str, spec: dict[str, Any]
 ) -> None:
     base = f"/api/v1/namespaces/{namespace}"
-    make(f"{base}/{plural}", {"metadata": {"name": "x"}})
+    root.create(f"{base}/{plural}", {"metadata": {"name": "x"}})
     assert reason(node, f"{base}/{plural}/x") == "no relationship found between node 'w1' and this object"
-    make(f"{base}/pods", pod("p", **spec))
+    root.create(f"{base}/pods", pod("p", **spec))
     assert node.get(f"{base}/{plural}/x").status == 200
     assert running.wire("w2").get(f"{base}/{plural}/x").status == 403
     assert node.get(f"{base}/{plural}").status == 403
 
 
-def test_a_node_reads_the_volumes_of_its_pods_and_their_secrets(
-    node: Wire, root: Wire, make: Make, namespace: str
-) -> None:
+def test_a_node_reads_the_volumes_of_its_pods_and_their_secrets(node: Wire, root: Wire, namespace: str) -> None:
     base = f"/api/v1/namespaces/{namespace}"
     volume = f"pv-{namespace}"
     source = {
@@ -64,45 +60,47 @@ def test_a_node_reads_the_volumes_of_its_pods_and_their_secrets(
     }
     source["controllerPublishSecretRef"] = {"name": "controller", "namespace": namespace}
     for name in ("stage", "controller"):
-        make(f"{base}/secrets", {"metadata": {"name": name}})
+        root.create(f"{base}/secrets", {"metadata": {"name": name}})
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    make(f"{base}/persistentvolumeclaims", {"metadata": {"name": "data"}, "spec": spec})
+    root.create(f"{base}/persistentvolumeclaims", {"metadata": {"name": "data"}, "spec": spec})
     bound = {"claimRef": {"namespace": namespace, "name": "data"}, "capacity": {"storage": "1Gi"}, "csi": source}
-    make(
+    root.create(
         "/api/v1/persistentvolumes", {"metadata": {"name": volume}, "spec": {"accessModes": ["ReadWriteOnce"], **bound}}
     )
     attachment = {"attacher": "d.example.com", "nodeName": "w1", "source": {"persistentVolumeName": volume}}
-    make("/apis/storage.k8s.io/v1/volumeattachments", {"metadata": {"name": f"a-{namespace}"}, "spec": attachment})
+    root.create(
+        "/apis/storage.k8s.io/v1/volumeattachments", {"metadata": {"name": f"a-{namespace}"}, "spec": attachment}
+    )
 
     def answers(wire: Wire) -> list[int]:
         paths = (f"{base}/persistentvolumeclaims/data", f"/api/v1/persistentvolumes/{volume}", f"{base}/secrets/stage")
         return [wire.get(path).status for path in paths]
 
     assert answers(node) == [403, 403, 403]
-    make(f"{base}/pods", pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]))
+    root.create(f"{base}/pods", pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]))
     assert answers(node) == [200, 200, 200]
     assert node.get(f"{base}/secrets/controller").status == 403
     assert node.get(f"/apis/storage.k8s.io/v1/volumeattachments/a-{namespace}").status == 200
 
 
-def test_a_node_reads_the_claim_of_a_pods_ephemeral_volume(node: Wire, make: Make, namespace: str) -> None:
+def test_a_node_reads_the_claim_of_a_pods_ephemeral_volume(node: Wire, root: Wire, namespace: str) -> None:
     base = f"/api/v1/namespaces/{namespace}"
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    make(f"{base}/persistentvolumeclaims", {"metadata": {"name": "p-scratch"}, "spec": spec})
-    make(f"{base}/pods", pod("p", volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]))
+    root.create(f"{base}/persistentvolumeclaims", {"metadata": {"name": "p-scratch"}, "spec": spec})
+    root.create(
+        f"{base}/pods", pod("p", volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}])
+    )
     assert node.get(f"{base}/persistentvolumeclaims/p-scratch").status == 200
 
 
-def test_a_node_reads_the_claims_of_its_pods_named_made_and_extended(
-    node: Wire, root: Wire, make: Make, namespace: str
-) -> None:
+def test_a_node_reads_the_claims_of_its_pods_named_made_and_extended(node: Wire, root: Wire, namespace: str) -> None:
     claims, pods = (
         f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims",
         f"/api/v1/namespaces/{namespace}/pods",
     )
     for name in ("a", "b", "c"):
-        make(claims, {"metadata": {"name": name}, **CLAIM})
-    make(
+        root.create(claims, {"metadata": {"name": name}, **CLAIM})
+    root.create(
         pods,
         pod(
             "p",
@@ -118,12 +116,12 @@ def test_a_node_reads_the_claims_of_its_pods_named_made_and_extended(
     assert node.get(f"{claims}/a").status == 403
 
 
-def test_a_mirror_pod_opens_nothing(node: Wire, make: Make, namespace: str) -> None:
+def test_a_mirror_pod_opens_nothing(node: Wire, root: Wire, namespace: str) -> None:
     base = f"/api/v1/namespaces/{namespace}"
-    make(f"{base}/secrets", {"metadata": {"name": "x"}})
+    root.create(f"{base}/secrets", {"metadata": {"name": "x"}})
     mirror = pod("m", volumes=[{"name": "v", "secret": {"secretName": "x"}}])
     mirror["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "h"}
-    make(f"{base}/pods", mirror)
+    root.create(f"{base}/pods", mirror)
     assert node.get(f"{base}/secrets/x").status == 403
     assert node.get(f"{base}/pods/m").status == 200
 
@@ -133,13 +131,13 @@ def slice_of(node: str, name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"driver": "d.example.com", "nodeName": node, "pool": pool}}
 
 
-def test_a_node_has_slices_of_its_own_and_no_others(node: Wire, make: Make) -> None:
+def test_a_node_has_slices_of_its_own_and_no_others(node: Wire, root: Wire) -> None:
     node.create(SLICES, slice_of("w1", "own"))
     refused = node.post(SLICES, slice_of("w2", "foreign"))
     assert refused.message.endswith(
         '"foreign" is forbidden: can only create ResourceSlice with the same NodeName as the requesting node'
     )
-    make(SLICES, slice_of("w2", "foreign"))
+    root.create(SLICES, slice_of("w2", "foreign"))
     assert [node.get(f"{SLICES}/{name}").status for name in ("own", "foreign")] == [200, 403]
     assert node.get(f"{SLICES}?fieldSelector=spec.nodeName%3Dw1").status == 200
     for selector in (
@@ -180,8 +178,8 @@ def test_before_selectors_a_node_lists_all_slices_and_admission_guards_the_other
         )
 
 
-def test_a_node_sees_and_changes_only_itself(node: Wire, make: Make) -> None:
-    make("/api/v1/nodes", {"metadata": {"name": "other"}})
+def test_a_node_sees_and_changes_only_itself(node: Wire, root: Wire) -> None:
+    root.create("/api/v1/nodes", {"metadata": {"name": "other"}})
     node.create("/api/v1/nodes", {"metadata": {"name": "w1"}})
     assert reason(node, "/api/v1/nodes") == "node 'w1' cannot read all nodes, only its own Node object"
     assert reason(node, "/api/v1/nodes/other") == "node 'w1' cannot read 'other', only its own Node object"
@@ -227,13 +225,11 @@ def test_a_node_writes_only_its_own_csi_node(node: Wire, root: Wire) -> None:
     assert node.delete(f"{csi_nodes}/w1").status == 200
 
 
-def test_a_node_writes_no_more_of_a_volume_claim_than_its_expansion(
-    node: Wire, root: Wire, make: Make, namespace: str
-) -> None:
+def test_a_node_writes_no_more_of_a_volume_claim_than_its_expansion(node: Wire, root: Wire, namespace: str) -> None:
     claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    make(claims, {"metadata": {"name": "data"}, "spec": spec})
-    make(
+    root.create(claims, {"metadata": {"name": "data"}, "spec": spec})
+    root.create(
         f"/api/v1/namespaces/{namespace}/pods",
         pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]),
     )
@@ -252,10 +248,10 @@ def test_a_node_writes_no_more_of_a_volume_claim_than_its_expansion(
     assert node.patch(f"{claims}/data", {"metadata": {"labels": {"a": "b"}}}).status == 403
 
 
-def test_a_node_evicts_and_deletes_only_its_pods(node: Wire, make: Make, namespace: str) -> None:
+def test_a_node_evicts_and_deletes_only_its_pods(node: Wire, root: Wire, namespace: str) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
     for name, where in (("mine", "w1"), ("foreign", "w2")):
-        make(pods, pod(name, where))
+        root.create(pods, pod(name, where))
     foreign = node.post(f"{pods}/foreign/eviction", {"metadata": {"name": "foreign"}})
     assert (
         foreign.message == 'pods "foreign" is forbidden: node w1 can only evict pods with spec.nodeName set to itself'
@@ -272,13 +268,13 @@ def test_a_node_user_without_a_name_has_no_rights(running: Running) -> None:
     assert reason(running.wire("nameless"), "/api/v1/nodes") == 'unknown node for user "system:node:"'
 
 
-def test_a_node_gets_tokens_of_its_pods_accounts_only(node: Wire, make: Make, namespace: str) -> None:
+def test_a_node_gets_tokens_of_its_pods_accounts_only(node: Wire, root: Wire, namespace: str) -> None:
     base = f"/api/v1/namespaces/{namespace}"
-    make(f"{base}/serviceaccounts", {"metadata": {"name": "s"}})
+    root.create(f"{base}/serviceaccounts", {"metadata": {"name": "s"}})
     token = f"{base}/serviceaccounts/s/token"
     assert node.post(token, {"spec": {}}).message.endswith("no relationship found between node 'w1' and this object")
     mounted = {"projected": {"sources": [{"serviceAccountToken": {"audience": "driver", "path": "t"}}]}}
-    made = make(f"{base}/pods", pod("p", serviceAccountName="s", volumes=[{"name": "v", **mounted}]))
+    made = root.create(f"{base}/pods", pod("p", serviceAccountName="s", volumes=[{"name": "v", **mounted}]))
     assert node.post(token, {"spec": {}}).message.endswith("node requested token not bound to a pod")
     ref = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": made["metadata"]["uid"]}
     node.create(token, {"spec": {"boundObjectRef": ref, "audiences": ["driver"]}})
@@ -286,34 +282,32 @@ def test_a_node_gets_tokens_of_its_pods_accounts_only(node: Wire, make: Make, na
     assert 'audience "other" not found in pod spec volume, system:node:w1 is not authorized' in refused.message
 
 
-def test_a_node_gets_tokens_for_the_drivers_of_its_pods_volumes(
-    root: Wire, node: Wire, make: Make, namespace: str
-) -> None:
+def test_a_node_gets_tokens_for_the_drivers_of_its_pods_volumes(root: Wire, node: Wire, namespace: str) -> None:
     base, driver = f"/api/v1/namespaces/{namespace}", f"{namespace}.example.com"
-    make(f"{base}/serviceaccounts", {"metadata": {"name": "s"}})
+    root.create(f"{base}/serviceaccounts", {"metadata": {"name": "s"}})
     requests = {"attachRequired": False, "tokenRequests": [{"audience": "vault"}]}
-    make("/apis/storage.k8s.io/v1/csidrivers", {"metadata": {"name": driver}, "spec": requests})
+    root.create("/apis/storage.k8s.io/v1/csidrivers", {"metadata": {"name": driver}, "spec": requests})
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     bound = {**claim, "storageClassName": "", "volumeName": f"v-{namespace}"}
-    make(f"{base}/persistentvolumeclaims", {"metadata": {"name": "c"}, "spec": bound})
+    root.create(f"{base}/persistentvolumeclaims", {"metadata": {"name": "c"}, "spec": bound})
     volume = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}
     csi = {**volume, "csi": {"driver": driver, "volumeHandle": "h"}}
 
     def request_token(name: str, source: dict[str, Any], audience: str) -> Any:
-        made = make(f"{base}/pods", pod(name, serviceAccountName="s", volumes=[{"name": "v", **source}]))
+        made = root.create(f"{base}/pods", pod(name, serviceAccountName="s", volumes=[{"name": "v", **source}]))
         ref = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": made["metadata"]["uid"]}
         return node.post(f"{base}/serviceaccounts/s/token", {"spec": {"boundObjectRef": ref, "audiences": [audience]}})
 
     claimed = {"persistentVolumeClaim": {"claimName": "c"}}
     refused = request_token("early", claimed, "vault").message
     assert refused.endswith(f'error validating audience "vault": persistentvolume "v-{namespace}" not found')
-    make("/api/v1/persistentvolumes", {"metadata": {"name": f"v-{namespace}"}, "spec": csi})
+    root.create("/api/v1/persistentvolumes", {"metadata": {"name": f"v-{namespace}"}, "spec": csi})
     assert request_token("claimed", claimed, "vault").status == 201
     assert request_token("inline", {"csi": {"driver": driver}}, "vault").status == 201
     assert 'audience "other" not found in pod spec volume' in request_token("other", claimed, "other").message
     template = {"volumeClaimTemplate": {"spec": claim}}
     named = {"metadata": {"name": "made-v"}, "spec": bound}
-    make(f"{base}/persistentvolumeclaims", named)
+    root.create(f"{base}/persistentvolumeclaims", named)
     assert request_token("made", {"ephemeral": template}, "vault").status == 201
 
 
@@ -321,14 +315,14 @@ KEY = ed25519.Ed25519PrivateKey.from_private_bytes(b"k" * 32)
 
 
 def test_a_node_asks_for_certificates_of_its_pods_and_sees_those_that_name_it(
-    node: Wire, running: Running, make: Make, root: Wire, namespace: str
+    node: Wire, running: Running, root: Wire, namespace: str
 ) -> None:
     base = f"/api/v1/namespaces/{namespace}"
     certificates = f"/apis/certificates.k8s.io/v1beta1/namespaces/{namespace}/podcertificaterequests"
-    make(f"{base}/serviceaccounts", {"metadata": {"name": "x"}})
-    make(f"{base}/pods", pod("p", serviceAccountName="x"))
+    root.create(f"{base}/serviceaccounts", {"metadata": {"name": "x"}})
+    root.create(f"{base}/pods", pod("p", serviceAccountName="x"))
     if root.get("/api/v1/nodes/w1").status == 404:
-        make("/api/v1/nodes", {"metadata": {"name": "w1"}})
+        root.create("/api/v1/nodes", {"metadata": {"name": "w1"}})
     named: dict[str, Any] = {"signerName": "example.com/s"}
     for what, name, path in (("pod", "p", base + "/pods/p"), ("serviceAccount", "x", base + "/serviceaccounts/x"),
                              ("node", "w1", "/api/v1/nodes/w1")):  # fmt: skip

@@ -13,15 +13,13 @@ from apiserver.authentication.tokens.service_account_keys import KeyPairs, Share
 from apiserver.authentication.tokens.service_account_tokens import ISSUER, AccountTokens, TokenError
 from tests.support.wire import Wire
 
-Make = Callable[[str, Any], Any]
 REVIEWS = "/apis/authorization.k8s.io/v1"
 SELF = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 def ask(wire: Wire, **attributes: str) -> dict[str, Any]:
-    answer = wire.post(f"{REVIEWS}/selfsubjectaccessreviews", {"spec": {"resourceAttributes": attributes}})
-    assert answer.status == 201, answer.text
-    return dict(answer.json["status"])
+    answer = wire.create(f"{REVIEWS}/selfsubjectaccessreviews", {"spec": {"resourceAttributes": attributes}})
+    return dict(answer["status"])
 
 
 def test_a_review_names_the_binding_that_allows(alice: Wire, namespace: str, grant: Callable[..., None]) -> None:
@@ -69,15 +67,14 @@ def test_a_review_of_a_nodes_rules_is_incomplete(node: Wire) -> None:
 
 
 @pytest.fixture
-def account(make: Make, namespace: str) -> str:
-    make(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "s"}})
+def account(root: Wire, namespace: str) -> str:
+    root.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "s"}})
     return f"/api/v1/namespaces/{namespace}/serviceaccounts/s"
 
 
 def token_of(wire: Wire, account: str, **spec: Any) -> str:
-    answer = wire.post(f"{account}/token", {"spec": spec})
-    assert answer.status == 201, answer.text
-    return str(answer.json["status"]["token"])
+    answer = wire.create(f"{account}/token", {"spec": spec})
+    return str(answer["status"]["token"])
 
 
 def test_a_token_makes_its_bearer_the_service_account(root: Wire, account: str, namespace: str) -> None:
@@ -86,12 +83,10 @@ def test_a_token_makes_its_bearer_the_service_account(root: Wire, account: str, 
     assert info["groups"] == ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
 
 
-def test_a_token_of_a_pod_names_pod_and_node_and_ends_with_the_pod(
-    root: Wire, make: Make, account: str, namespace: str
-) -> None:
+def test_a_token_of_a_pod_names_pod_and_node_and_ends_with_the_pod(root: Wire, account: str, namespace: str) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
     spec = {"nodeName": "w9", "serviceAccountName": "s", "containers": [{"name": "c", "image": "i"}]}
-    make(pods, {"metadata": {"name": "p"}, "spec": spec})
+    root.create(pods, {"metadata": {"name": "p"}, "spec": spec})
     bearer = root.user(token_of(root, account, boundObjectRef={"apiVersion": "v1", "kind": "Pod", "name": "p"}))
     extra = bearer.post(SELF, {}).json["status"]["userInfo"]["extra"]
     assert extra["authentication.kubernetes.io/node-name"] == ["w9"]
@@ -100,11 +95,11 @@ def test_a_token_of_a_pod_names_pod_and_node_and_ends_with_the_pod(
     assert bearer.post(SELF, {}).status == 401
 
 
-def test_a_token_ends_with_its_account_even_if_one_of_the_same_name_comes(root: Wire, make: Make, account: str) -> None:
+def test_a_token_ends_with_its_account_even_if_one_of_the_same_name_comes(root: Wire, account: str) -> None:
     bearer = root.user(token_of(root, account))
     assert root.delete(account).status == 200
     assert bearer.post(SELF, {}).status == 401
-    make(account.removesuffix("/s"), {"metadata": {"name": "s"}})
+    root.create(account.removesuffix("/s"), {"metadata": {"name": "s"}})
     assert bearer.post(SELF, {}).status == 401
 
 

@@ -11,7 +11,6 @@ from tests.support.server import Running
 from tests.support.wire import Wire
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-Make = Callable[[str, Any], Any]
 READ_CLAIMS = {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get", "list"]}
 MANAGE = {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"]}
 
@@ -67,21 +66,21 @@ def test_a_service_account_without_a_namespace_is_one_of_the_bindings(
     assert root.request("GET", claims(namespace), headers=other).status == 403
 
 
-def test_a_bound_role_that_is_missing_is_the_reason_of_a_refusal(alice: Wire, make: Make, namespace: str) -> None:
+def test_a_bound_role_that_is_missing_is_the_reason_of_a_refusal(alice: Wire, root: Wire, namespace: str) -> None:
     for name in ("a", "b"):
         body = {"metadata": {"name": name}, "subjects": [{"kind": "User", "name": "alice"}], "roleRef": ref("gone")}
-        make(f"{RBAC}/namespaces/{namespace}/rolebindings", body)
+        root.create(f"{RBAC}/namespaces/{namespace}/rolebindings", body)
     message = alice.get(claims(namespace)).message
     assert message.endswith(f'in the namespace "{namespace}": RBAC: role.rbac.authorization.k8s.io "gone" not found')
 
 
-def test_cluster_wide_rights_need_a_cluster_wide_binding(bob: Wire, make: Make, root: Wire) -> None:
+def test_cluster_wide_rights_need_a_cluster_wide_binding(bob: Wire, root: Wire) -> None:
     slices = "/apis/resource.k8s.io/v1/resourceslices"
     rule = {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]}
-    make(f"{RBAC}/clusterroles", {"metadata": {"name": "slices"}, "rules": [rule]})
-    make(f"{RBAC}/namespaces/default/rolebindings", binding("s", "bob", "slices"))
+    root.create(f"{RBAC}/clusterroles", {"metadata": {"name": "slices"}, "rules": [rule]})
+    root.create(f"{RBAC}/namespaces/default/rolebindings", binding("s", "bob", "slices"))
     assert bob.get(slices).status == 403
-    make(f"{RBAC}/clusterrolebindings", binding("s", "bob", "slices"))
+    root.create(f"{RBAC}/clusterrolebindings", binding("s", "bob", "slices"))
     assert bob.get(slices).status == 200
 
 
@@ -103,7 +102,7 @@ def test_a_role_may_not_hold_more_than_its_writer(alice: Wire, namespace: str, g
 
 
 def test_escalate_and_bind_allow_granting_more_rights(
-    alice: Wire, root: Wire, namespace: str, grant: Callable[..., None], make: Make
+    alice: Wire, root: Wire, namespace: str, grant: Callable[..., None]
 ) -> None:
     grant({**MANAGE, "verbs": ["create", "escalate"]})
     everything = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
@@ -126,10 +125,10 @@ def test_others_than_administrators_cannot_bind_a_role_that_is_missing(
     root.create(f"{RBAC}/namespaces/{namespace}/rolebindings", body)
 
 
-def test_only_cluster_admins_may_aggregate(alice: Wire, make: Make) -> None:
+def test_only_cluster_admins_may_aggregate(alice: Wire, root: Wire) -> None:
     rule = {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["create"]}
-    make(f"{RBAC}/clusterroles", {"metadata": {"name": "make-roles"}, "rules": [rule]})
-    make(f"{RBAC}/clusterrolebindings", binding("m", "alice", "make-roles"))
+    root.create(f"{RBAC}/clusterroles", {"metadata": {"name": "make-roles"}, "rules": [rule]})
+    root.create(f"{RBAC}/clusterrolebindings", binding("m", "alice", "make-roles"))
     refused = alice.post(
         f"{RBAC}/clusterroles", {"metadata": {"name": "agg"}, "aggregationRule": {"clusterRoleSelectors": [{}]}}
     )

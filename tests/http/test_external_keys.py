@@ -145,9 +145,8 @@ class Setting:
         return self.running.wire("root")
 
     def token(self, **spec: Any) -> str:
-        answer = self.root.post(f"{ACCOUNTS}/a/token", {"spec": spec})
-        assert answer.status == 201, answer.text
-        return str(answer.json["status"]["token"])
+        answer = self.root.create(f"{ACCOUNTS}/a/token", {"spec": spec})
+        return str(answer["status"]["token"])
 
     def refusal(self) -> str:
         answer = self.root.post(f"{ACCOUNTS}/a/token", {"spec": {}})

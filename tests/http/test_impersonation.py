@@ -252,15 +252,6 @@ def test_on_the_wire_a_repeated_group_header_counts_each_time(server: Running) -
     assert answer.status == 200
 
 
-def test_on_the_wire_the_request_is_the_impersonated_users(server: Running) -> None:
-    answer = server.wire("root").get("/api/v1/pods", Impersonate_User="bob")
-    assert answer.status == 403
-    assert (
-        answer.message
-        == 'pods is forbidden: User "bob" cannot list resource "pods" in API group "" at the cluster scope'
-    )
-
-
 def test_impersonation_does_not_depend_on_cached_headers(server: Running) -> None:
     wire = server.wire("root")
     review = "/apis/authentication.k8s.io/v1/selfsubjectreviews"

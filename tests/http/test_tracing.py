@@ -188,7 +188,7 @@ def test_a_configuration_that_makes_no_sense_is_refused(tmp_path: Path, text: st
     ("selection", "problem"),
     [
         ("name: cluster\n  connection: {proxyProtocol: Direct}", ""),
-        ("name: cluster\n  connection: {proxyProtocol: HTTPConnect}", "HTTPConnect is not built"),
+        ("name: cluster\n  connection: {proxyProtocol: HTTPConnect}", "HTTPConnect is not supported: use Direct"),
         ("name: cluster\n  connection: {proxyProtocol: Pigeon}", "'Pigeon' is none of Direct, HTTPConnect, GRPC"),
         ("name: cluster\n  connection: {proxyProtocol: Direct, transport: {}}", "direct connections have no transport"),
         ("name: moon\n  connection: {proxyProtocol: Direct}", "a network is one of controlplane, etcd, cluster"),

@@ -106,14 +106,6 @@ def test_an_answer_comes_in_the_first_form_that_can_be_given(wire: Wire) -> None
         assert answer.body[: len(start)] == start, accept
 
 
-@pytest.mark.parametrize("accept", ["text/html", "application/cbor", "application/json;as=Table;v=v2;g=meta.k8s.io"])
-def test_an_unsupported_form_is_a_406_in_json(wire: Wire, accept: str) -> None:
-    answer = wire.get("/api/v1/namespaces", Accept=accept)
-    assert answer.status == 406
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.reason == "NotAcceptable"
-
-
 def test_an_error_is_never_a_table(wire: Wire) -> None:
     answer = wire.get(f"{CLAIMS}/missing", Accept=TABLE)
     assert (answer.status, answer.json["kind"], answer.reason) == (404, "Status", "NotFound")
@@ -204,23 +196,6 @@ def test_a_container_that_does_not_run_has_no_log_and_the_error_has_the_reason(w
         assert "kubedra" in answer.message
     missing = wire.get("/api/v1/namespaces/default/pods/missing/log")
     assert missing.failure == (404, "NotFound")
-
-
-def test_head_has_the_length_and_no_body(wire: Wire) -> None:
-    answer = wire.request("HEAD", "/readyz")
-    assert (answer.status, answer.headers["content-length"], answer.body) == (200, "2", b"")
-
-
-def test_two_requests_share_a_connection(wire: Wire) -> None:
-    import http.client
-
-    connection = http.client.HTTPConnection(*wire.url.removeprefix("http://").split(":"))  # type: ignore[arg-type]
-    for path in ("/readyz", "/api/v1/namespaces/missing", "/version"):
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        answer.read()
-        assert not answer.will_close, path
-    connection.close()
 
 
 def test_a_directory_keeps_nothing_in_memory_mode(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -138,32 +137,6 @@ def test_bytes_that_are_barely_a_request_get_an_answer(wire: Wire, data: bytes) 
     assert status < 500, answer
 
 
-def test_a_body_in_chunks_is_read_whole(wire: Wire) -> None:
-    body = b'{"metadata":{"name":"in-chunks"}}'
-    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:7], body[7:])) + b"0\r\n\r\n"
-    head = (
-        b"POST %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nTransfer-Encoding:"
-        b" chunked\r\n\r\n" % MAPS.encode()
-    )
-    assert exchange(wire, head + chunks)[0] == 201
-
-
-def test_a_client_that_waits_for_permission_gets_it(wire: Wire) -> None:
-    body = b'{"metadata":{"name":"expected"}}'
-    head = (
-        b"POST %b HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Type:"
-        b" application/json\r\nContent-Length: %d\r\n\r\n"
-    )
-    status, answer = exchange(wire, head % (MAPS.encode(), len(body)) + body)
-    assert (status, b"HTTP/1.1 201 Created" in answer) == (100, True)
-
-
-def test_requests_sent_ahead_are_answered_in_order(wire: Wire) -> None:
-    one, last = b"GET /%b HTTP/1.1\r\nHost: x\r\n\r\n", b"GET /%b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    _, answer = exchange(wire, one % b"readyz" + one % b"nope" + last % b"livez")
-    assert re.findall(rb"HTTP/1\.1 (\d+)", answer) == [b"200", b"404", b"200"]
-
-
 def test_a_client_that_goes_in_the_middle_of_its_body_writes_nothing(wire: Wire) -> None:
     host, _, port = wire.url.removeprefix("http://").rpartition(":")
     body = b'{"metadata":{"name":"half"}}'
@@ -212,8 +185,3 @@ def test_its_body_is_read_like_any_other(running: Running) -> None:
         while data := connection.recv(65536):
             received += data
     assert [received.count(line) for line in (b"HTTP/1.1 405", b"HTTP/1.1 200")] == [1, 1]
-
-
-def test_the_server_goes_on(wire: Wire) -> None:
-    assert wire.request("FOO", "/api/v1/pods").status == 405
-    assert wire.get("/api/v1/pods").status == 200

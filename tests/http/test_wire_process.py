@@ -33,20 +33,9 @@ MISTAKES: Final = [
     (["--emulated-version=1.20"], ["--emulated-version", "1.20"]),
     (["--feature-gates=DRAAdminAccess"], ["--feature-gates", "missing bool value for DRAAdminAccess"]),
     (["--feature-gates=DRAPartitionableDevices=maybe"], ["DRAPartitionableDevices=maybe"]),
-    (
-        ["--feature-gates=DynamicResourceAllocation=false"],
-        ["cannot set feature gate DynamicResourceAllocation to false, feature is locked to true"],
-    ),
-    (
-        ["--feature-gates=DRADeviceTaintRules=true,DRADeviceTaints=false"],
-        ["DRADeviceTaintRules is enabled, but depends on features that are disabled: [DRADeviceTaints]"],
-    ),
     (["--authorization-mode=RBAC,Nope"], ["--authorization-mode", "Nope"]),
     (["--enable-admission-plugins=Nope"], ["admission plugin", "Nope"]),
     (["--runtime-config=nope"], ["invalid key nope"]),
-    (["--runtime-config=nope/v1=true"], ["unknown api groups nope/v1"]),
-    (["--runtime-config=resource.k8s.io/v9=true"], ["group version resource.k8s.io/v9 that has not been registered"]),
-    (["--runtime-config=api/all=maybe"], ["invalid value api/all=maybe"]),
     (
         ["--runtime-config=resource.k8s.io/v1=true", "--emulated-version=1.33"],
         ["cannot enable version resource.k8s.io/v1 in runtime-config"],
