@@ -235,18 +235,19 @@ def test_what_is_wrong_with_a_path_is_not_blamed_on_the_method(wire: Wire, targe
     assert exchange(wire, b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" % target).startswith(b"HTTP/1.1 400 ")
 
 
-def test_permission_for_a_body_comes_after_the_answers_before_it(wire: Wire) -> None:
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_permission_for_a_body_comes_after_the_answers_before_it(wire: Wire, earlier: int) -> None:
     body = b'{"metadata":{"generateName":"permitted-"}}'
     with connect(wire) as connection:
         head = ask("POST", MAPS, body, "Expect: 100-continue", "Connection: close").removesuffix(body)
-        connection.sendall(ask("POST", MAPS, body) + head)
+        connection.sendall(ask("POST", MAPS, body) * earlier + head)
         answer = b""
         while b"100 Continue\r\n\r\n" not in answer:
             answer += connection.recv(65536)
         connection.sendall(body)
         while part := connection.recv(65536):
             answer += part
-    assert re.findall(rb"HTTP/1\.1 (\d+)", answer) == [b"201", b"100", b"201"]
+    assert re.findall(rb"HTTP/1\.1 (\d+)", answer) == [b"201"] * earlier + [b"100", b"201"]
 
 
 def test_a_head_without_end_is_refused(wire: Wire) -> None:
