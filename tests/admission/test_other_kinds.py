@@ -186,11 +186,13 @@ def test_approving_and_signing_need_the_right_for_the_signer_or_its_domain() -> 
             words = f'user not permitted to {verb} requests with signerName "example.com/s"'
             assert refusal(plugin, request) == ("" if allowed.startswith("example.com/") else words)
             assert {each[:5] for each in asked} == {(verb, CERTIFICATES, "signers", "", "")}
-        nobody = Situation(may=lambda *_: False)
-        elsewhere = nobody.request("UPDATE", "certificatesigningrequests", new, old, group=CERTIFICATES, namespace="")
+        forbidden = Situation(may=lambda *_: False)
+        elsewhere = forbidden.request(
+            "UPDATE", "certificatesigningrequests", new, old, group=CERTIFICATES, namespace=""
+        )
         assert refusal(plugin, elsewhere) == ""
     for same in ({"certificate": "x"}, {"certificate": "x", "conditions": []}):
-        request = nobody.request(
+        request = forbidden.request(
             "UPDATE", "certificatesigningrequests", new, {**old, "status": same}, group=CERTIFICATES, subresource="status"
         )  # fmt: skip
         assert refusal(CertificateSigning(), request) == ""
@@ -198,9 +200,9 @@ def test_approving_and_signing_need_the_right_for_the_signer_or_its_domain() -> 
 
 def test_attesting_a_bundle_needs_the_right_unless_only_metadata_changes() -> None:
     bundle: Json = {"metadata": {"name": "b"}, "spec": {"signerName": "s.io/s"}}
-    nobody, plugin = Situation(may=lambda *_: False), ClusterTrustBundleAttest()
+    forbidden, plugin = Situation(may=lambda *_: False), ClusterTrustBundleAttest()
 
-    def review(new: Json, old: Json | None = None, *, by: Situation = nobody) -> str:
+    def review(new: Json, old: Json | None = None, *, by: Situation = forbidden) -> str:
         operation: Any = "CREATE" if old is None else "UPDATE"
         request = by.request(operation, "clustertrustbundles", new, old, group=CERTIFICATES, namespace="")
         return refusal(plugin, request)

@@ -30,9 +30,11 @@ NO_RIGHTS = Authorizer((), {}, Features(), Webhooks({}, lambda *_: False))
 def become(
     headers: dict[str, str], *, user: User = MASTER, constrained: bool = True, question: Question | None = LIST
 ) -> User:
-    who = parse_identity(headers, constrained=constrained)
-    assert who is not None
-    return asyncio.run(impersonate(NO_RIGHTS, user, who, question, "/version", "GET", constrained=constrained)).user
+    identity = parse_identity(headers, constrained=constrained)
+    assert identity is not None
+    return asyncio.run(
+        impersonate(NO_RIGHTS, user, identity, question, "/version", "GET", constrained=constrained)
+    ).user
 
 
 def refusal(headers: dict[str, str], *, constrained: bool = True, question: Question | None = LIST) -> StatusError:
@@ -104,10 +106,10 @@ def test_without_the_gate_a_refusal_names_the_user() -> None:
 
 
 def test_a_refusal_does_not_look_like_html() -> None:
-    who = parse_identity({"impersonate-user": "x"}, constrained=False)
-    assert who is not None
+    identity = parse_identity({"impersonate-user": "x"}, constrained=False)
+    assert identity is not None
     with pytest.raises(StatusError) as caught:
-        asyncio.run(impersonate(NO_RIGHTS, User("<b>&"), who, LIST, "", "GET", constrained=False))
+        asyncio.run(impersonate(NO_RIGHTS, User("<b>&"), identity, LIST, "", "GET", constrained=False))
     assert 'User "&lt;b&gt;&amp;"' in caught.value.message
 
 
@@ -155,9 +157,9 @@ ON_LIST = "impersonate-on:{}:list resourceclaims"
 
 
 def act(authorizer: Allowing, headers: dict[str, str], user: User = AGENT) -> Impersonation:
-    who = parse_identity(headers, constrained=True)
-    assert who is not None
-    return asyncio.run(impersonate(authorizer, user, who, LIST, "", "GET", constrained=True))  # type: ignore[arg-type]
+    identity = parse_identity(headers, constrained=True)
+    assert identity is not None
+    return asyncio.run(impersonate(authorizer, user, identity, LIST, "", "GET", constrained=True))  # type: ignore[arg-type]
 
 
 def test_a_service_account_may_act_as_the_node_that_its_pod_is_on() -> None:

@@ -291,8 +291,8 @@ def test_some_paths_allow_anonymous_requests(tmp_path: Path) -> None:
     text = json.dumps({"apiVersion": VERSION, "kind": "AuthenticationConfiguration", "anonymous": said})
     (tmp_path / "authn").write_text(text)
     with serve(*flags(tmp_path, f"--authentication-config={tmp_path / 'authn'}")) as running:
-        nobody = running.wire()
-        assert [nobody.get(path).status for path in ("/livez", "/healthz", "/api/v1/pods")] == [200, 401, 401]
+        anonymous = running.wire()
+        assert [anonymous.get(path).status for path in ("/livez", "/healthz", "/api/v1/pods")] == [200, 401, 401]
 
 
 def test_the_anonymous_setting_does_not_change_while_a_server_runs() -> None:

@@ -22,7 +22,16 @@ def review(**metadata: Any) -> Json:
     return {"metadata": metadata, "spec": spec}
 
 
-async def posted(hooks: WebhookServer, path: str, body: Json) -> tuple[int, list[tuple[str, Json]]]:
+async def prepare(hooks: WebhookServer) -> None:
+    """Create a pod, a mutating webhook and a validating webhook for everything."""
+    await hooks.client.create(f"{DEFAULT}/pods", {
+        "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]},
+    })  # fmt: skip
+    await hooks.configure("mutating", {"name": "first", "rules": [EVERYTHING]})
+    await hooks.configure("validating", {"name": "last", "rules": [EVERYTHING]})
+
+
+async def post(hooks: WebhookServer, path: str, body: Json) -> tuple[int, list[tuple[str, Json]]]:
     """Post an object; return the status, and the objects that the webhooks saw."""
     hooks.script(first=[ALLOW], last=[ALLOW])
     answer = await hooks.client.post(path, json=body)
@@ -31,11 +40,7 @@ async def posted(hooks: WebhookServer, path: str, body: Json) -> tuple[int, list
 
 async def test_posted_objects_are_validated_between_mutating_and_validating_webhooks() -> None:
     async with serve_with_webhooks() as hooks:
-        await hooks.client.create(f"{DEFAULT}/pods", {
-            "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]},
-        })  # fmt: skip
-        await hooks.configure("mutating", {"name": "first", "rules": [EVERYTHING]})
-        await hooks.configure("validating", {"name": "last", "rules": [EVERYTHING]})
+        await prepare(hooks)
         pod = f"{DEFAULT}/pods/p"
         for path, good, bad in (
             (REVIEWS, review(), review(labels={"a": "b"})),
@@ -48,10 +53,10 @@ async def test_posted_objects_are_validated_between_mutating_and_validating_webh
             (f"{pod}/binding?dryRun=All", {"metadata": {"name": "p"}, "target": {"name": "n"}},
                 {"metadata": {"name": "p"}, "target": {}}),
         ):  # fmt: skip
-            status, seen = await posted(hooks, path, bad)
+            status, seen = await post(hooks, path, bad)
             assert status >= 400, path
             assert [name for name, _ in seen] == ["first"], path
-            status, seen = await posted(hooks, path, good)
+            status, seen = await post(hooks, path, good)
             assert status == 201, path
             assert [name for name, _ in seen] == ["first", "last"], path
             if "/namespaces/" in path:
@@ -62,21 +67,17 @@ async def test_webhooks_see_managers_and_metadata_of_posted_objects() -> None:
     async with serve_with_webhooks() as hooks:
         account = await hooks.client.create(f"{DEFAULT}/serviceaccounts", {"metadata": {"name": "robot"}})
         await hooks.configure("validating", {"name": "last", "rules": [EVERYTHING]})
-        _, [(_, seen)] = await posted(hooks, REVIEWS, review(uid="made-up"))
+        _, [(_, seen)] = await post(hooks, REVIEWS, review(uid="made-up"))
         assert [owner["operation"] for owner in seen["metadata"]["managedFields"]] == ["Update"]
         assert "uid" not in seen["metadata"]
-        status, [(_, seen)] = await posted(hooks, f"{DEFAULT}/serviceaccounts/robot/token", {"spec": {}})
+        status, [(_, seen)] = await post(hooks, f"{DEFAULT}/serviceaccounts/robot/token", {"spec": {}})
         assert status == 201
         assert (seen["metadata"]["name"], seen["metadata"]["uid"]) == ("robot", account["metadata"]["uid"])
 
 
 async def test_webhooks_see_manager_and_subresource_of_posts_to_a_pod() -> None:
     async with serve_with_webhooks() as hooks:
-        await hooks.client.create(f"{DEFAULT}/pods", {
-            "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]},
-        })  # fmt: skip
-        await hooks.configure("mutating", {"name": "first", "rules": [EVERYTHING]})
-        await hooks.configure("validating", {"name": "last", "rules": [EVERYTHING]})
+        await prepare(hooks)
         metadata = {"name": "p", "labels": {"a": "b"}, "managedFields": [{}]}
         labels: Json = {"f:metadata": {"f:labels": {".": {}, "f:a": {}}}}
         for subresource, version, more, fields in (
@@ -84,7 +85,7 @@ async def test_webhooks_see_manager_and_subresource_of_posts_to_a_pod() -> None:
             ("eviction", "policy/v1", {}, labels),
         ):
             path = f"{DEFAULT}/pods/p/{subresource}?dryRun=All&fieldManager=me"
-            status, seen = await posted(hooks, path, {"metadata": metadata, **more})
+            status, seen = await post(hooks, path, {"metadata": metadata, **more})
             assert (status, len(seen)) == (201, 2)
             for _, obj in seen:
                 (owner,) = obj["metadata"]["managedFields"]
