@@ -44,9 +44,11 @@ _OURS = ("apiserver", "controllers", "kubedra", "migrations")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The sources are compiled once: a server that is started would compile them for itself, which takes two thirds of
-    its start, wherever bytecode is not written (PYTHONDONTWRITEBYTECODE, as in most images). Of the tests, whose
-    assertions are rewritten when they are imported, each worker rewrites a share for all."""
+    """Compile the sources once, and the tests in shares.
+
+    A server that is started would compile the sources itself wherever bytecode is not written (PYTHONDONTWRITEBYTECODE,
+    as in most images); that takes two thirds of its start. Each worker rewrites the assertions of a share of the tests.
+    """
     worker = getattr(config, "workerinput", None)
     if worker is None:
         for package in _OURS:
@@ -63,7 +65,7 @@ if shutil.which("kubectl") is None:
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """The URL of a running Postgres that belongs to this test run alone, or of the one that KUBEDRA_TEST_POSTGRES names."""
+    """Yield the URL of a Postgres of this test run, or of the one that KUBEDRA_TEST_POSTGRES names."""
     if given := os.environ.get("KUBEDRA_TEST_POSTGRES"):
         yield given
         return
@@ -100,7 +102,7 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: pytest_timeout.Setting
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The clients that this run tried, and those that it missed, in its last lines."""
+    """Report the clients that this run tried, and those that it missed."""
     reports = [report for found in ("passed", "failed") for report in terminalreporter.getreports(found)]
     tried = sorted({str(value) for report in reports for key, value in report.user_properties if key == "client"})
     missed = [

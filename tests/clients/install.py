@@ -1,9 +1,10 @@
-"""Installs the client libraries that the suite tries, each where no other meets it: below `clients` in the virtual
-environment, or in $KUBEDRA_CLIENTS.
+"""Install the client libraries that the suite tries.
 
     ./dev clients             (`./dev test` does it before the whole suite)
 
-What is there in the version asked for is left alone. What cannot be had is one line, and its tests are skipped.
+Each has a directory of its own, so that no two meet: below `clients` in the virtual environment, or in
+$KUBEDRA_CLIENTS. A library that is installed in the required version is left alone. A failed installation is reported
+in one line, and its tests are skipped.
 """
 
 from __future__ import annotations

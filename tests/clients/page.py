@@ -37,7 +37,7 @@ _FOOT = """
 
 
 def plain(name: str) -> str:
-    """A client's name without the file that was run."""
+    """Return a client's name without the file that was run."""
     return re.sub(r" \(/.*\)", "", name)
 
 
@@ -48,7 +48,7 @@ def marks(client: Client, played: Played) -> tuple[str, ...]:
 
 
 def rows() -> dict[Row, tuple[str, ...]]:
-    """The page's marks, by client and version."""
+    """Return the page's marks by client and version."""
     cells = [
         [cell.strip() for cell in line.strip("|").split("|")]
         for line in PAGE.read_text().splitlines()

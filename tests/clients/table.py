@@ -104,8 +104,9 @@ def _node() -> Program | None:
 
 
 def kubectls() -> Iterator[Path]:
-    """Every kubectl on PATH and beside the file that one of them links to, `kubectl.1.27` and its like included; and the
-    installed ones.
+    """Yield each kubectl: on PATH, beside a file that one of them links to, and the installed ones.
+
+    Names like `kubectl.1.27` are included.
     """
     found: dict[Path, None] = {}
     on_path = [Path(part) for part in os.environ.get("PATH", "").split(os.pathsep) if part]
@@ -119,8 +120,10 @@ def kubectls() -> Iterator[Path]:
 
 @cache
 def _client_go() -> Path | None:
-    """The program on client-go, built in the Go module that $KUBEDRA_CLIENT_GO names: a checkout of Kubernetes, or any that
-    has client-go among its packages. Raises subprocess.CalledProcessError where it cannot be built there.
+    """Build the program on client-go in the Go module that $KUBEDRA_CLIENT_GO names.
+
+    The module is a checkout of Kubernetes, or any with client-go among its packages. Raise
+    subprocess.CalledProcessError if the build fails.
     """
     module, go = os.environ.get("KUBEDRA_CLIENT_GO"), shutil.which("go", path=_go_path())
     if not module or go is None:

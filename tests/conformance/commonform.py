@@ -107,7 +107,7 @@ def _without_ages(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_of_now(value: dict[str, Any]) -> dict[str, Any]:
-    """A list's or a table's own resource version is that of the whole database."""
+    """Mask a list's or a table's own resource version; it counts writes of the whole database."""
     metadata = value.get("metadata")
     if (
         isinstance(metadata, dict)
@@ -119,7 +119,7 @@ def _as_of_now(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def decode(raw: bytes, content_type: str | None) -> Any:
-    """A body: JSON where it says so and is, else text."""
+    """Decode a body: JSON if its type names JSON and it parses, else text."""
     if "json" in (content_type or ""):
         try:
             return json.loads(raw)
@@ -129,7 +129,7 @@ def decode(raw: bytes, content_type: str | None) -> Any:
 
 
 def dig(value: Any, path: str) -> Any:
-    """The value at a path `a.b.0.c`; None where there is none. In a key, `~` stands for a dot."""
+    """Return the value at a path `a.b.0.c`, or None. In a key, `~` stands for a dot."""
     for part in path.split("."):
         if isinstance(value, list) and part.isdigit():
             value = value[int(part)] if int(part) < len(value) else None
@@ -158,7 +158,7 @@ def leave_out(value: Any, path: str) -> None:
 
 
 def in_any_order(answer: dict[str, Any]) -> dict[str, Any]:
-    """An answer whose errors, warnings and field managers come in no order, with them sorted."""
+    """Sort an answer's errors, warnings and field managers, which come in no order."""
     headers, body = answer["headers"], answer["body"]
     if "warning" in headers:
         headers["warning"] = ", ".join(sorted(headers["warning"].split(", ")))

@@ -1,5 +1,6 @@
-"""Conversations: requests to an API server with the answers that are expected. docs/howto/contributing/add-a-conversation.md
-has the format of their files.
+"""Conversations: requests to an API server with the answers that are expected.
+
+docs/howto/contributing/add-a-conversation.md has the format of their files.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Profile:
 
     @classmethod
     def read(cls, given: Mapping[str, str]) -> Profile:
-        """Raises TypeError for a name that is not known."""
+        """Parse a profile. Raise TypeError for an unknown name."""
         return cls(**given)
 
     def flags(self, tokens: Path) -> tuple[str, ...]:
@@ -55,7 +56,7 @@ class Conversation:
 
 
 def load_file(path: Path, root: Path) -> list[Conversation]:
-    """The conversations of a JSON file below `root`."""
+    """Load the conversations of a JSON file below `root`."""
     file = path.relative_to(root).with_suffix("").as_posix()
     return [
         Conversation(file, given["name"], Profile.read(given.get("profile", {})), tuple(given["steps"]))

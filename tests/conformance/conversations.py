@@ -75,7 +75,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _chosen(options: argparse.Namespace) -> tuple[Path | None, list[Conversation]]:
-    """(the users' tokens, conversations)"""
+    """Return the file of the users' tokens, and the conversations to hold."""
     if options.written:
         tokens, conversations = written.TOKENS, written.load()
     else:
@@ -86,7 +86,7 @@ def _chosen(options: argparse.Namespace) -> tuple[Path | None, list[Conversation
 
 @contextlib.contextmanager
 def _servers(tokens: Path, options: argparse.Namespace) -> Iterator[Callable[[Conversation], Speaker]]:
-    """What gives the server for a conversation."""
+    """Yield the function that returns a server for a conversation."""
     if options.url:
         yield lambda _: Elsewhere(options.url)
         return

@@ -28,7 +28,7 @@ class Api:
         del self._claims[namespace, name]
 
     def uid(self, namespace: str, name: str) -> str:
-        """The uid of a claim that is there, or was."""
+        """Return the uid of a claim, also of a deleted one."""
         claim = self._claims.get((namespace, name))
         uid: str = claim["metadata"]["uid"] if claim else f"{name}-uid"
         return uid

@@ -105,7 +105,7 @@ class Drivers:
         await self._sockets.pop(name).close()
 
     def script(self, answers: dict[str, list[Json]], registration: list[Json]) -> None:
-        """What is answered next, in this order."""
+        """Set the next answers, in this order."""
         self._answers = {name: list(items) for name, items in answers.items()}
         if registration:
             self._registration = list(registration)
@@ -114,7 +114,7 @@ class Drivers:
         self._blocks[block].set()
 
     async def heard(self, number: int) -> None:
-        """Returns once so many calls have come."""
+        """Return once this number of calls has arrived."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE), self._heard:
                 await self._heard.wait_for(lambda: len(self.calls) >= number)

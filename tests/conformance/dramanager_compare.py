@@ -42,7 +42,7 @@ def _same_calls(got: list[Json], want: list[Json]) -> bool:
 
 
 def _common(key: str, value: Any, want: Json) -> Any:
-    """A form in which only what counts differs: what has no order is sorted, null is absent."""
+    """Normalize a value: sort lists without an order, and drop null."""
     if key == "checkpointFile":
         return value
     if isinstance(value, str) and key == "healthState":
@@ -83,7 +83,7 @@ def _plain(value: Any) -> Any:
 
 
 def once(outcome: Json) -> Json:
-    """An outcome without what depends on how often a device is listed."""
+    """Drop the parts of an outcome that depend on how often a device is listed."""
     found = {name: value for name, value in outcome.items() if name not in ("checkpointFile", "cdiOrder")}
     for name in ("checkpoint", "claimInfos"):
         infos = outcome.get(name) or ()

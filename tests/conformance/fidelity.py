@@ -29,7 +29,7 @@ def tables(ledger: Ledger) -> str:
 
 
 def page(text: str, ledger: Ledger) -> str:
-    """The page with these tables in it."""
+    """Render the page with these tables in it."""
     head, _, rest = text.partition(BEGIN)
     return f"{head}{BEGIN}\n{tables(ledger)}\n{END}{rest.partition(END)[2]}"
 

@@ -60,8 +60,9 @@ class Ledger:
         return {file: (equal[file], known[file]) for file in sorted(known)}
 
     def different(self) -> Mapping[str, list[str]]:
-        """By reason: the conversations that differ, without their files; or a whole file, where one reason holds for all
-        of it.
+        """Return the differing conversations by reason, without their files.
+
+        One entry stands for a whole file if one reason holds for all of it.
         """
         known = self.counts()
         files: dict[tuple[str, str], list[str]] = {}

@@ -62,8 +62,9 @@ class Elsewhere:
 def play(
     server: Speaker, conversation: Conversation, *, patience: float = PATIENCE, to_first_difference: bool = False
 ) -> Outcome:
-    """Hold a whole conversation, or as much as it takes to see that it differs. `patience` is what an `until` has at
-    most.
+    """Hold a whole conversation, or as much as it takes to see that it differs.
+
+    `patience` limits the wait of an `until`, in seconds.
     """
     outcome = Outcome()
     with Player(server.url, conversation.name, server.time, patience) as player:
@@ -81,7 +82,7 @@ def play(
 
 
 def about(step: Json) -> str:
-    """What a step does, in a word or two."""
+    """Name a step in a word or two."""
     return str(next((step[key] for key in ("do", "path", "read", "calls", "until") if key in step), ""))
 
 
@@ -108,8 +109,9 @@ class Player:
         self._connection.close()
 
     def attempt(self, step: Json) -> Json | None:
-        """The step's outcome in common form, None where nothing is compared. A server may answer anything: an
-        exception is an outcome.
+        """Return the step's outcome in common form, or None if nothing is compared.
+
+        A server may answer anything, so an exception is an outcome.
         """
         try:
             return self._step(step)
@@ -117,14 +119,14 @@ class Player:
             return {"failed": f"{type(error).__name__}: {error}"}
 
     def expected(self, step: Json) -> Any:
-        """What the step's outcome should be, in common form; `written` ones are not in it yet."""
+        """Return the step's expected outcome in common form, without its `written` part."""
         want = step["expect"]
         if not step.get("written"):
             return want
         return {part: self._expected(value) for part, value in want.items()}
 
     def _expected(self, value: Any) -> Any:
-        """A value as someone wrote it: with variables, and with paths for keys."""
+        """Fill the variables of a handwritten value, whose keys are paths."""
         if isinstance(value, list):
             return [self._expected(item) for item in value]
         if not isinstance(value, dict):
@@ -152,7 +154,7 @@ class Player:
         return None
 
     def fill(self, value: Any) -> Any:
-        """The value with its variables in place."""
+        """Fill the variables of a value."""
         match value:
             case str():
                 value = _REPEATED.sub(lambda found: found[1] * int(found[2]), value)

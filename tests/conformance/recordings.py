@@ -20,7 +20,7 @@ MISSING: Final = f"no recordings: {VARIABLE} names no folder and there is no sha
 
 
 def folder() -> Path | None:
-    """The folder, None where there is none. Raises NotADirectoryError where the variable names something else."""
+    """Return the folder, or None. Raise NotADirectoryError if the variable names something else."""
     named = os.environ.get(VARIABLE)
     if named:
         if not Path(named).is_dir():

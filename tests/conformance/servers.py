@@ -1,7 +1,7 @@
-"""Servers to hold conversations with: in this process, on a real socket, one for each profile and storage. Their time
-stands still but for what a conversation lets pass.
+"""Servers to hold conversations with: in this process, on a real socket, one per profile and storage.
 
-Few run at a time: what is asked for again soon is kept, the one that was asked for longest ago is ended.
+Their time stands still except for the time that a conversation lets pass. Only a few run at a time: the least recently
+used one is stopped.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ KEPT: Final = 4
 
 
 class Servers:
-    """A context manager. `postgres_url` is called when the first server on Postgres is wanted. `standing`: their timers
-    stand still, too; whoever does not move them on has to say no.
+    """A context manager that starts servers on first use.
+
+    `postgres_url` is called for the first server on Postgres. With `standing`, timers stand still, too; only a
+    caller that advances them may leave it set.
     """
 
     def __init__(self, tokens: Path, postgres_url: Callable[[], str], *, standing: bool = True) -> None:
@@ -38,7 +40,7 @@ class Servers:
             self._end_oldest()
 
     def get(self, profile: Profile, storage: str) -> Running:
-        """A server of this profile on this storage, empty but for what every server has."""
+        """Return a server of this profile on this storage, empty but for the objects that each server has."""
         key = (profile, storage)
         if key not in self._running:
             while len(self._running) >= KEPT:

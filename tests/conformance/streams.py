@@ -20,8 +20,9 @@ _GLANCE: Final = 0.05
 
 
 class EventStream:
-    """An open watch: its `status` and `content_type`, and `refusal`, the body where it is not 200. `time` is the
-    server's.
+    """An open watch with its `status` and `content_type`; `refusal` is the body unless the status is 200.
+
+    `time` is the server's.
     """
 
     def __init__(self, host: str, port: int, path: str, headers: Mapping[str, str], time: SystemTime) -> None:
@@ -44,8 +45,10 @@ class EventStream:
         self._events.put(None)
 
     def read(self, count: int, expected: int, seconds: float, patience: float, *, bookmarks: bool) -> list[Json]:
-        """So many events, fewer where the stream ends. Those `expected` are waited for with patience; that no more of
-        them come is seen after `seconds` of the server's time.
+        """Read this number of events, fewer if the stream ends.
+
+        Wait for the `expected` events up to `patience`; then check for `seconds` of the server's time that none
+        follows.
         """
         events: list[Json] = []
         deadline = Deadline(max(seconds, patience))

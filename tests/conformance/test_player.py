@@ -21,7 +21,7 @@ UID, OTHER_UID = "0b9a5a8e-4a1c-4e0e-9c9e-2f0d3c5c5b11", "5b11c5a8-4a1c-4e0e-9c9
 
 
 def held(servers: Servers, *steps: dict[str, Any]) -> Outcome:
-    """A conversation of these steps, in memory."""
+    """Hold a conversation of these steps, in memory."""
     return play(servers.get(Profile(), "memory"), Conversation("file", "name", Profile(), steps))
 
 

@@ -37,7 +37,7 @@ def replay() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def servers_for_both() -> Iterator[Servers]:
-    """That tool waits in real time."""
+    """Yield servers whose timers run, because the other tool waits in real time."""
     assert _FOLDER is not None
     with Servers(_FOLDER / "tokens.csv", str, standing=False) as servers:
         yield servers
@@ -52,7 +52,7 @@ def sample() -> list[Any]:
 
 
 def theirs(replay: ModuleType, url: str, conversation: Conversation) -> list[Any]:
-    """What that tool makes of each answer."""
+    """Return the other tool's results for the answers."""
     given = {"name": conversation.name, "steps": copy.deepcopy(list(conversation.steps))}
     run, outcomes = replay.Run(replay.Api(url), given), []
     for step in given["steps"]:

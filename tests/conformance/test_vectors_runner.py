@@ -18,7 +18,7 @@ def write(directory: Path, name: str, *cases: dict[str, object]) -> None:
 
 @pytest.fixture
 def handled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A handler that does what the case says."""
+    """Register a handler that does what the case says."""
 
     def handle(case: vectors.Case) -> vectors.Skipped | str | None:
         if case["do"] == "raise":

@@ -29,7 +29,7 @@ def handle(case: Case) -> Skipped | str | None:
 
 
 def make_allocator(case: Case) -> Allocator:
-    """An allocator with the state of a case."""
+    """Make an allocator with the state of a case."""
     gates = case["features"]
     gates = {**gates, "DRAResourceClaimDeviceStatus": gates["DRADeviceBindingConditions"]}
     allocator = Allocator(Features.from_gates(lambda name: gates[name]), new_share_id=lambda: _SHARE)
@@ -47,7 +47,7 @@ def make_allocator(case: Case) -> Allocator:
 
 
 def _unique_names(slices: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Some recordings use one name for several slices, which no server would; the order of the names stays."""
+    """Give each slice a name of its own and keep the order of the names; some recordings use one name for several."""
     seen: Counter[str] = Counter()
     for item in slices:
         name = item["metadata"]["name"]

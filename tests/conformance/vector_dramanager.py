@@ -72,7 +72,7 @@ class Scenario:
         self.holders: dict[str, set[str]] = {}
 
     def path(self, text: str) -> str:
-        """A text with real directories in it."""
+        """Fill real directories into a text."""
         for mark, place in self.places.items():
             text = text.replace(mark, str(place))
         return text
@@ -93,7 +93,7 @@ class Scenario:
         return None
 
     async def settled(self, step: Json, result: Json, expected: list[Json]) -> str | None:
-        """Compares a step's outcome, until it is as recorded or long enough."""
+        """Compare a step's outcome with the recorded one until both agree or the time is over."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (0.3 if self.case.get("hazard") else _PATIENCE)
         while True:
@@ -134,7 +134,7 @@ class Scenario:
         return None
 
     def hold(self, pod: Json, holds: bool) -> None:
-        """Notes who holds what, for `worse`."""
+        """Record which claims a pod holds, for `worse`."""
         name = pod["metadata"]["name"]
         for claim in claim_names(pod):
             uid = self.api.uid(pod["metadata"]["namespace"], claim)

@@ -16,7 +16,7 @@ _PATH = Path("name")
 
 
 def _field(**limits: Any) -> Callable[[Path, str], list[FieldError]]:
-    """The checks of a text field with these limits."""
+    """Make the check of a text field with these limits."""
     struct = Struct("x.v1.Holder", (field("name", 1, STRING, omit=False, limits=Limits(**limits)),))
     checks = Rules().of(struct)
     return lambda path, value: checks.errors(Path(), {"name": value})

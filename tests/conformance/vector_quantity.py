@@ -25,7 +25,7 @@ def _parsed(text: str, want_error: str | None, parse: Any) -> Quantity | None:
 
 
 def _whole(recorded: int | str | None) -> int | None:
-    """A recorded amount; text where it is more than every reader of JSON takes."""
+    """Parse a recorded amount; it is text if not every JSON reader can represent it."""
     return int(recorded) if isinstance(recorded, str) else recorded
 
 

@@ -47,7 +47,7 @@ def _among(what: str, got: Any, outcomes: list[Any]) -> None:
 
 
 def _compare_changes(changes: list[list[SliceChange]], want: list[dict[str, Any]]) -> None:
-    """What one event leads to has no order."""
+    """Compare changes; those that follow from one event have no order."""
     for group in changes:
         expected, want = want[: len(group)], want[len(group) :]
         got = sorted(_text({"old": change.old, "new": change.new}) for change in group)

@@ -93,7 +93,7 @@ def _chosen(directory: Path, only: list[str]) -> Iterator[tuple[str, Path]]:
 
 
 def handler_of(name: str) -> Handler | None:
-    """What runs the lines of a file; None where nothing does yet."""
+    """Return the handler for the lines of a file, or None."""
     module = HANDLERS[name]
     try:
         handler: Handler = importlib.import_module(module).handle

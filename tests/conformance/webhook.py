@@ -26,8 +26,10 @@ _OF_RESPONSE: Final = ("allowed", "status", "warnings", "auditAnnotations")
 
 
 class Webhook:
-    """Listens from the start until `close`. `address` is HOST:PORT, `authority` its certificate in base64, which is for
-    the loopback address and for `names`."""
+    """A webhook that listens until `close`.
+
+    `address` is HOST:PORT. `authority` is its certificate in base64, valid for the loopback address and for `names`.
+    """
 
     def __init__(self, *names: str) -> None:
         certificate, context = _certificate(names)
@@ -51,7 +53,7 @@ class Webhook:
             return copy.deepcopy(self._calls)
 
     def answer(self, path: str, asked: Any) -> tuple[int, str, bytes]:
-        """(status, content type, body)"""
+        """Return (status, content type, body)."""
         with self._lock:
             self._calls.append({"path": path, "body": asked})
             script = self._answers.get(path.partition("?")[0]) or [_UNSCRIPTED]
@@ -74,7 +76,7 @@ class Webhook:
 
 
 def reviewed(scripted: Json, request: Json) -> Json:
-    """The response of an AdmissionReview."""
+    """Build the response of an AdmissionReview."""
     response: Json = {"uid": request.get("uid")} | {k: scripted[k] for k in _OF_RESPONSE if k in scripted}
     if "patch" in scripted:
         patch = scripted["patch"] if isinstance(scripted["patch"], str) else json.dumps(scripted["patch"])
@@ -84,7 +86,7 @@ def reviewed(scripted: Json, request: Json) -> Json:
 
 
 def converted(scripted: Json, request: Json) -> Json:
-    """The response of a ConversionReview."""
+    """Build the response of a ConversionReview."""
     target = request.get("desiredAPIVersion", "")
     operations = scripted["convert"].get(target.rpartition("/")[2], ())
     objects = [_edited(obj, operations) | {"apiVersion": target} for obj in request.get("objects") or ()]
@@ -97,7 +99,7 @@ def converted(scripted: Json, request: Json) -> Json:
 
 
 def _edited(obj: Json, operations: Sequence[Json]) -> Json:
-    """A copy with JSON patch operations applied, except those whose path is not there."""
+    """Apply JSON patch operations to a copy; skip those with a missing path."""
     obj = copy.deepcopy(obj)
     for operation in operations:
         value = operation.get("value")
@@ -117,7 +119,7 @@ def _edited(obj: Json, operations: Sequence[Json]) -> Json:
 
 
 def _place(obj: Json, pointer: str) -> tuple[Json | None, str]:
-    """The object that a JSON pointer leads into, and the name in it."""
+    """Return the parent object of a JSON pointer, and the last name in it."""
     *way, name = (part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
     inner: Any = obj
     for part in way:
@@ -137,7 +139,7 @@ class _Listener(http.server.ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """The server that is tested may hang up when it likes."""
+        """Ignore errors: the server under test may close a connection at any time."""
 
     def end_connections(self) -> None:
         for connection in self._connections:  # those that a server keeps for its next call

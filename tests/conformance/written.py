@@ -56,7 +56,7 @@ def load(root: Path = FOLDER) -> list[Conversation]:
 
 
 def load_file(path: Path, root: Path = FOLDER) -> Iterator[Conversation]:
-    """The conversations of one file. Raises ValueError."""
+    """Load the conversations of one file. Raise ValueError if it is malformed."""
     title = path.relative_to(root).with_suffix("").as_posix()
     try:
         given = yaml.load(path.read_text(), _Loader)
@@ -102,7 +102,7 @@ class _Expansion:
                 yield step
 
     def _replaced(self, value: Any) -> Any:
-        """The value with the file's own variables in place; others are the conversation's."""
+        """Fill the file's own variables; the others belong to the conversation."""
         match value:
             case str():
                 return re.sub(r"\$(\w+)", lambda found: self._variables.get(found[1], found[0]), value)
@@ -113,7 +113,7 @@ class _Expansion:
         return value
 
     def _body(self, named: Any, changes: Mapping[str, Any]) -> Any:
-        """The object of that name, or the body itself, with these paths changed."""
+        """Return the object of that name, or the body itself, with these paths changed."""
         if isinstance(named, str):
             if named not in self._objects:
                 raise ValueError(f"{self._where}: no object {named!r}; there are {', '.join(self._objects)}")
@@ -212,8 +212,9 @@ def _required(given: Mapping[str, Any], keys: tuple[str, ...], where: str) -> No
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # written in C, where it is
-    """YAML whose plain words mean what they mean in JSON: no dates, no `yes`, no octal numbers. A key that is given twice
-    is an error.
+    """YAML with JSON's meaning of plain words: no dates, no `yes`, no octal numbers.
+
+    A duplicate key is an error.
     """
 
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}

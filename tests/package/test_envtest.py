@@ -1,5 +1,6 @@
-"""What controller-runtime's envtest does with the binaries that it is given, played step by step: the flags of its
-source, its health checks, a certificate for each user, and its way to stop.
+"""The steps of controller-runtime's envtest with the binaries that it is given.
+
+These are the flags of its source, its health checks, a certificate per user, and its way to stop.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Authority:
         return builder.sign(self.key, hashes.SHA256())
 
     def pair(self, user: str, *groups: str) -> tuple[bytes, bytes]:
-        """A certificate and its key, in PEM."""
+        """Issue a certificate and its key, in PEM."""
         key = ec.generate_private_key(ec.SECP256R1())
         return self._sign(_name(user, *groups), key).public_bytes(serialization.Encoding.PEM), _pem(key)
 

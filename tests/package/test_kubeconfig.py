@@ -40,7 +40,7 @@ class Server:
         return write_kubeconfig(self.folder / "config", server=self.url, cluster=named, user=user)
 
     def certified(self, name: str) -> Json:
-        """A user with a certificate in a file beside the kubeconfig."""
+        """Return a user with a certificate in a file beside the kubeconfig."""
         file = self.users.client(name, "system:masters").name
         return {"client-certificate": file, "client-key": file}
 

@@ -35,7 +35,7 @@ def a_definition(plural: str) -> Json:
 
 
 def requested_paths(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The paths that the client requests from now on."""
+    """Record the paths that the client requests from now on."""
     paths: list[str] = []
     do = client._do
 

@@ -81,7 +81,7 @@ def test_what_is_not_given_is_left_to_the_agent(options) -> None:
 
 
 def dumped() -> list[dict]:
-    """A dump of a cluster with two nodes, a slice for all nodes and another kind."""
+    """Return a dump of a cluster with two nodes, a slice for all nodes and another kind."""
 
     def of(name: str, **spec) -> dict:
         meta = {"name": f"{name}-d-x", "uid": "old", "resourceVersion": "7"}

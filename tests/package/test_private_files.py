@@ -29,7 +29,7 @@ def an_open_umask():
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """A file of somebody's that a link leads to."""
+    """Make a file that a link leads to."""
     path = tmp_path / "victim"
     path.write_text("precious")
     path.chmod(0o644)

@@ -35,7 +35,7 @@ def template() -> Json:
 
 
 def make_pod(number: int) -> Json:
-    """Some end by themselves, after different times; all have a claim made for them."""
+    """Make a pod with a claim; some end by themselves, after different times."""
     ends = {"kubedra.dev/exit-after": f"{number}s"} if number % 3 == 0 else {}
     return {
         "apiVersion": "v1",
@@ -81,8 +81,9 @@ def _port() -> int:
 
 
 def history(directory: Path, seed: int, steps: Callable[[Client, Clock], None] = scenario) -> list[tuple[Any, ...]]:
-    """Every row of the log that a control plane makes at its start and in a scenario. The server's port is in it (the
-    service `kubernetes` leads there), so that is the same one each time.
+    """Return every row of the log that a control plane writes at its start and in a scenario.
+
+    The service `kubernetes` contains the server's port, so the port is the same each time.
     """
     settings: Json = {"storage": "sqlite", "data_dir": directory, "clock": "virtual", "seed": seed}
     with ControlPlane(nodes=2, devices="gpu.example.com", args=(f"--port={_port()}",), **settings) as plane:

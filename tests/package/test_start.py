@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def silent_database():
-    """The URL of a Postgres that takes connections and never answers."""
+    """Yield the URL of a Postgres that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"postgresql://user@127.0.0.1:{listener.getsockname()[1]}/database"
 

@@ -1,6 +1,4 @@
-"""The built wheel: alone in an empty directory, inside a host whose own packages bear the names of ours, and with nothing
-else than what it declares.
-"""
+"""The built wheel: in an empty directory, beside a host's packages of the same names, and with only its dependencies."""
 
 import importlib.metadata
 import os
@@ -23,7 +21,7 @@ EXAMPLE = ROOT / "examples" / "pytest-project"
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory):
-    """A directory with the wheel in it, as pip unpacks it; its dependencies are this environment's."""
+    """Build the wheel into a directory, as pip unpacks it; its dependencies are this environment's."""
     made = tmp_path_factory.mktemp("wheel")
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", made],
@@ -45,9 +43,7 @@ def run(installed: Path, directory: Path, *args: str, also: Path | None = None) 
 
 @pytest.fixture
 def hostile(tmp_path: Path):
-    """A project that has an `apiserver`, a `controllers` that cannot even be imported, `migrations` and `tests` of its
-    own.
-    """
+    """Make a project with its own `apiserver`, `migrations` and `tests`, and a `controllers` that cannot be imported."""
     for package, text in (
         ("apiserver", "mine = True\n"),
         ("controllers", "raise RuntimeError('imported')\n"),
@@ -110,8 +106,9 @@ def test_an_intruder_on_the_servers_path_is_named_in_one_line(installed, hostile
 
 @pytest.fixture(scope="module")
 def bare(installed, tmp_path_factory: pytest.TempPathFactory):
-    """The environment of a Python that has the wheel, the packages that it declares and pytest; on whose PATH are no git,
-    no compiler and no kubectl.
+    """Return the environment of a Python with only the wheel, its declared dependencies and pytest.
+
+    No git, no compiler and no kubectl are on its PATH.
     """
     home = tmp_path_factory.mktemp("bare")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True)

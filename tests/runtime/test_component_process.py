@@ -35,7 +35,7 @@ pytestmark = pytest.mark.integration
 
 
 def outcome(error: BaseException | None, monkeypatch: pytest.MonkeyPatch, verbosity: int = 0) -> int:
-    """The exit code where the components end so."""
+    """Return the exit code after the components end with this error."""
 
     async def serve(_: Flags) -> None:
         if error is not None:

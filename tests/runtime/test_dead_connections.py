@@ -72,7 +72,7 @@ async def read(watch: AsyncGenerator[Batch, None]) -> None:
 
 
 def pending() -> list[tuple[Any, ...]]:
-    """The timers of virtual time."""
+    """Return the pending timers of virtual time."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     return [*loop.pending()]

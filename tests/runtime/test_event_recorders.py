@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 
 
 async def events(world: World, kind: Kind, wanted: Callable[[list[Json]], bool]) -> list[Json]:
-    """The events of the namespace once they are as wanted."""
+    """Return the events of the namespace once they meet the condition."""
     found: dict[str, Json] = {}
     async with asyncio.timeout(10):
         async for batch in world.client.watch(kind, "ns", initial_events=True):

@@ -35,7 +35,7 @@ class Flaky(RecordingClient):
 def played(
     recorder_of: Callable[[Any], Any], *steps: Callable[[Any, Flaky], object] | float, client: Flaky | None = None
 ) -> list[tuple[str, Any]]:
-    """What was written after steps and pauses (seconds)."""
+    """Return the written events after steps and pauses (seconds)."""
     client = client or Flaky()
 
     async def scenario() -> None:

@@ -90,7 +90,7 @@ class Script:
 
 
 def follow(prepare: Callable[[Script], Script]) -> tuple[Informer, Script, list[tuple[str, ...]]]:
-    """Runs an informer through a script to its end; gives it with the calls that its handler got."""
+    """Run an informer through a script to its end; return it with the calls of its handler."""
 
     async def main() -> tuple[Informer, Script, list[tuple[str, ...]]]:
         script = prepare(Script())

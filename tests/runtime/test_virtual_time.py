@@ -22,7 +22,7 @@ SECOND = timedelta(seconds=1)
 
 
 def standing(scenario: Callable[[VirtualLoop], Awaitable[None]]) -> None:
-    """Runs a scenario on a loop whose time stands still unless it is moved."""
+    """Run a scenario on a loop whose time stands still unless it is advanced."""
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -253,7 +253,6 @@ def test_times_on_the_wire() -> None:
 
 async def test_whoever_waits_for_a_moment_until_it_has_come_gets_there() -> None:
     """A sum of floating point numbers lies a hair beyond the microsecond that is meant."""
-
     loop = asyncio.get_running_loop()
     for number in range(2000):
         deadline, turns = loop.time() + number * 0.1 + 0.7, 0

@@ -10,7 +10,7 @@ from apiserver.storage import Cache, RevisionLog, WatchCache, Write, open_log
 
 
 def value(name: str, **spec: object) -> bytes:
-    """An object as the registry stores it."""
+    """Encode an object as the registry stores it."""
     return json.dumps({"metadata": {"name": name}, "spec": spec}, separators=(",", ":")).encode()
 
 
@@ -49,7 +49,7 @@ async def a_store(target: str = "memory:"):
 
 
 def with_store(test):
-    """Runs an async test on an empty store."""
+    """Give a coroutine test an empty store."""
 
     def run() -> None:
         async def opened() -> None:

@@ -22,7 +22,7 @@ def postgres_schema_url(postgres_url: str) -> str:
 
 @pytest.fixture(params=BACKENDS)
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Durability]:
-    """What to hand to open_log."""
+    """Return the arguments of open_log."""
     match request.param:
         case "sqlite-memory":
             return "memory:", Durability.OFF
@@ -34,7 +34,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Durabil
 
 @pytest.fixture
 def open_store(target: tuple[str, Durability]) -> OpenStore:
-    """Opens the store; on all but the one in memory, opening again finds what was written."""
+    """Return a function that opens the store; except in memory, opening it again finds the rows written before."""
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[RevisionLog]:

@@ -178,7 +178,7 @@ async def test_an_index_that_was_left_behind_by_the_window_is_made_anew(store) -
 
 
 def shown_on(node):
-    """The form of a kind in which everything is on this node."""
+    """Make a form in which every object is on this node."""
 
     def form(record):
         obj = json.loads(record.value)

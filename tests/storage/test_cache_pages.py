@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 
 async def changed_often(store) -> dict[int, dict[str, int]]:
-    """Writes some keys again and again; the names that there were at each revision, with what they held."""
+    """Write some keys again and again; return the names at each revision, with their values."""
     there: dict[str, int] = {}
     states = {store.log.revision: {}}
     for turn, name in enumerate("abcdbaefcadbgeaf"):

@@ -79,7 +79,6 @@ def test_a_killed_server_loses_no_answered_write(kind, request, tmp_path: Path) 
 @pytest.mark.parametrize("durability", [Durability.FULL, Durability.OFF])
 async def test_a_full_disk_refuses_writes_and_leaves_no_hole(durability, tmp_path: Path) -> None:
     """SQLite's bound on pages stands for the disk."""
-
     log = await open_log(str(tmp_path), durability=durability)
     seen: list[Record] = []
     log.subscribe(seen.extend)

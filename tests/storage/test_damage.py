@@ -36,7 +36,7 @@ async def _fill(directory: Path, durability: Durability = Durability.FULL) -> No
 
 
 def filled(directory: Path, durability: Durability = Durability.FULL) -> Path:
-    """A store of 60 keys, each written three times."""
+    """Fill a store with 60 keys, each written three times."""
     asyncio.run(_fill(directory, durability))
     return directory
 
@@ -50,7 +50,7 @@ async def _read(directory: Path) -> dict[str, bytes]:
 
 
 def read(directory: Path) -> dict[str, bytes]:
-    """What a server would begin with."""
+    """Return the state that a server would begin with."""
     return asyncio.run(_read(directory))
 
 
@@ -160,7 +160,7 @@ def test_a_damaged_page_costs_the_rows_on_it_alone(tmp_path: Path, capsys: pytes
 
 
 def answered_but_gone(directory: Path, durability: Durability) -> None:
-    """A store whose last writes are in a write-ahead log that is lost with the process."""
+    """Make a store whose last writes are in a write-ahead log that is lost with the process."""
 
     async def run() -> None:
         log = await open_log(str(directory), durability=durability)

@@ -24,14 +24,14 @@ LARGE = 900_000
 
 
 def on_a_disk(path: Path, size: str = SIZE) -> tuple[str, ...]:
-    """What runs a command with a small disk at a directory."""
+    """Return a prefix that runs a command with a small disk at a directory."""
     path.mkdir(exist_ok=True)
     return (*NAMESPACE, size, str(path))
 
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Child]:
-    """A server whose data directory is on a disk of 24 MiB."""
+    """Start a server whose data directory is on a disk of 24 MiB."""
     disk = tmp_path / "disk"
     try:
         subprocess.run([*on_a_disk(disk, "1m"), "true"], check=True, capture_output=True)
@@ -42,7 +42,7 @@ def small(tmp_path: Path) -> Iterator[Child]:
 
 
 def fill(wire: Wire) -> list[str]:
-    """Creates objects until the disk is full; their names."""
+    """Create objects until the disk is full; return their names."""
     made: list[str] = []
     while True:
         name = f"large-{len(made)}"

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.integration
 
 
 def on_the_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Opens the store for an async test and closes it afterwards."""
+    """Open the store for a coroutine test."""
 
     @wraps(test)
     def run(open_store) -> None:

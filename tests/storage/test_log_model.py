@@ -71,7 +71,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @staticmethod
     def place() -> str:
-        """The target of a new, empty store."""
+        """Return the target of a new, empty store."""
         return "memory:"
 
     @initialize()

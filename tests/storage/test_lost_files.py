@@ -45,7 +45,7 @@ DAMAGES = (_remove, _remove_all, _replace, _overwrite, _truncate, _remove_log)
 
 
 async def noticed(log: RevisionLog) -> str:
-    """The store's own word on it; pytest's time limit bounds the wait."""
+    """Return the store's problem once it reports one; pytest's time limit bounds the wait."""
     while not (problem := log.problem()):
         await asyncio.sleep(0.01)
     return problem

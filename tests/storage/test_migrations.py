@@ -24,7 +24,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty database."""
+    """Return the URL of an empty database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'kubedra.db'}"
     url: str = request.getfixturevalue("postgres_schema_url")
@@ -32,7 +32,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def differences(url: str) -> list:
-    """What a new migration would have to do."""
+    """Return the changes that a new migration would have to make."""
     engine = create_engine(alchemy_url(url))
     with engine.connect() as connection:
         options = {"compare_type": True, "compare_server_default": True}

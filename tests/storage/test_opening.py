@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def refusal(target: str) -> str:
-    """The one line that opening a store ends with."""
+    """Return the one-line error of opening a store."""
 
     async def run() -> str:
         with pytest.raises(UnusableDatabase) as refused:
@@ -35,7 +35,7 @@ def refusal(target: str) -> str:
 
 
 def written(directory: Path) -> Path:
-    """A store with one row; the path of its database."""
+    """Make a store with one row; return the path of its database."""
 
     async def run() -> None:
         log = await open_log(str(directory))

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 
 @asynccontextmanager
 async def servers(url: str, count: int, poll_interval: float = 30.0):
-    """Logs of several servers. The poll interval is so long that only notifications bring rows in time."""
+    """Open the logs of several servers; with so long a poll interval only notifications bring rows in time."""
     logs = [await open_log(url, poll_interval=poll_interval) for _ in range(count)]
     try:
         yield logs
@@ -26,7 +26,7 @@ async def servers(url: str, count: int, poll_interval: float = 30.0):
 
 
 async def reached(log, revision: int) -> None:
-    """Waits for the feed."""
+    """Wait for the feed to reach a revision."""
     arrived = asyncio.Event()
 
     def look(_records) -> None:
@@ -41,7 +41,7 @@ async def reached(log, revision: int) -> None:
 
 
 def end_connections(url: str, which: str = "true") -> None:
-    """Ends the connections of this test's servers, as a restart of the database does."""
+    """End the connections of this test's servers, as a restart of the database does."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'kubedra' AND {which}"
@@ -142,7 +142,6 @@ async def test_a_write_cut_off_from_the_database_is_unavailable_and_may_be_tried
     postgres_schema_url: str,
 ) -> None:
     """The counter row is held by a stranger, so the write hangs; its connection is then ended under it."""
-
     async with servers(postgres_schema_url, 1) as (log,):
         await log.append(Write("a/first", b"", 0))
         stranger = await psycopg.AsyncConnection.connect(postgres_schema_url)
@@ -180,7 +179,7 @@ async def test_a_write_that_was_committed_without_an_answer_comes_by_the_feed(
 
 
 async def blocked(url: str) -> None:
-    """Returns once a connection waits for a lock."""
+    """Return once a connection waits for a lock."""
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection, patience():
         query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'kubedra' AND wait_event_type = 'Lock'"
         while await (await connection.execute(query)).fetchone() == (0,):

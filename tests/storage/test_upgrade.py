@@ -43,7 +43,7 @@ OLD, NEW = schema.HEAD, "9001"
 
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
-    """The migrations directory of a later release."""
+    """Make the migrations directory of a later release."""
     there = tmp_path / "release" / "migrations"
     shutil.copytree(upgrade.MIGRATIONS, there, ignore=shutil.ignore_patterns("__pycache__"))
     write_migration(there, "")
@@ -56,7 +56,7 @@ def write_migration(release: Path, accident: str) -> None:
 
 @pytest.fixture
 def later(release: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """This process is that later release from here on."""
+    """Make this process that later release."""
     monkeypatch.setattr(upgrade, "MIGRATIONS", release)
     monkeypatch.setattr(schema, "CHAIN", (*schema.CHAIN, NEW))
     monkeypatch.setattr(schema, "HEAD", NEW)
@@ -64,7 +64,7 @@ def later(release: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def written(target: str, *keys: str) -> int:
-    """Writes; the revision after that."""
+    """Write the keys; return the revision after that."""
 
     async def run() -> int:
         log = await open_log(target)
@@ -84,7 +84,7 @@ def read(path: Path, query: str) -> list[tuple]:
 
 @pytest.fixture
 def older(tmp_path: Path) -> Path:
-    """A data directory of this release, with three rows in it."""
+    """Make a data directory of this release, with three rows in it."""
     data = tmp_path / "a directory? 100% #1"
     written(str(data), "a/x", "a/y", "a/z")
     return data
@@ -213,7 +213,7 @@ def test_a_backup_that_cannot_be_written_stops_the_upgrade(older, later) -> None
 
 @pytest.fixture
 def older_postgres(postgres_schema_url: str) -> str:
-    """A database of this release, with a row in it."""
+    """Make a database of this release, with a row in it."""
     written(postgres_schema_url, "a/x")
     return str(postgres_schema_url)
 

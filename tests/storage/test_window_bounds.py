@@ -62,7 +62,7 @@ async def test_who_no_longer_waits_is_forgotten() -> None:
 
 
 def bytes_of(size: int) -> int:
-    """What an event of a state of so many bytes takes of the room: the revision has two digits and is part of it."""
+    """Return the size of an event whose state has this size; its revision has two digits and counts."""
     progress = Progress(0)
     Window(progress).add(sized(10, size))
     return progress.held

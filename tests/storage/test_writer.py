@@ -1,5 +1,6 @@
-"""The writer of a SQLite store: what comes along in one commit, and what is told when a commit fails, or the disk is full,
-or the file is gone. Its jobs are done by an engine that waits until it is told how they end.
+"""The writer of a SQLite store: shared commits, failed commits, a full disk and a lost file.
+
+Its engine waits until a test sets the outcome of a job.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def write(name: str, expected: int = 0, **more: Any) -> Write:
 
 
 def outcome(future: asyncio.Future[Any]) -> Any:
-    """What a write came to: a revision, the reason for which it was refused, or None while it is under way."""
+    """Return a write's revision or the reason for its refusal; None while it is under way."""
     if not future.done():
         return None
     error = future.exception()

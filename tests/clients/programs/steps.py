@@ -51,7 +51,7 @@ MANAGER = "script"
 
 
 def claim(version: str = "v1") -> dict[str, Any]:
-    """A claim for one GPU, in a version of resource.k8s.io."""
+    """Make a claim for one GPU, in a version of resource.k8s.io."""
     asked = {"deviceClassName": "gpu.example.com"}
     request = {"name": "gpu", **(asked if version == "v1beta1" else {"exactly": asked})}
     return {
@@ -82,7 +82,7 @@ def play(version: str, steps: Mapping[str, Callable[[], Any]]) -> None:
 
 
 def live(events: Iterable[str], changes: Iterable[Callable[[], Any]]) -> list[str]:
-    """What a stream of events gives after each of the changes: the next change is made when it has come."""
+    """Return the event that follows each change; wait for it before the next change is made."""
     seen: queue.Queue[str] = queue.Queue()
 
     def read() -> None:

@@ -1,5 +1,7 @@
-"""kopf: an operator of ConfigMaps. Its handlers see what others do, its patches and finalizers reach the objects; it makes
-and deletes none itself, so the standard library does.
+"""kopf: an operator of ConfigMaps.
+
+Its handlers see the changes of others, its patches and finalizers reach the objects. It creates and deletes none
+itself, so the standard library does.
 """
 
 import importlib.metadata
@@ -62,7 +64,7 @@ merged, gone = queue.Queue(), threading.Event()
 
 
 def _operate(kubeconfig, namespace, **handlers) -> None:
-    """An operator in a thread of its own, until this process ends."""
+    """Run an operator in a thread of its own, until this process ends."""
     os.environ["KUBECONFIG"] = kubeconfig
     ready = threading.Event()
     run = {"standalone": True, "namespaces": [namespace], "ready_flag": ready, **handlers}

@@ -24,7 +24,7 @@ KUBECTL = os.environ["KUBECTL"]
 
 
 def kubectl(*words, stdin=None, kubeconfig=os.environ["KUBECONFIG"]):
-    """What it prints, as it came where that is no JSON. Raises RuntimeError with what it complains about."""
+    """Return kubectl's output, parsed if it is JSON. Raise RuntimeError with its error output."""
     command = [KUBECTL, "--kubeconfig", kubeconfig, *words]
     done = subprocess.run(command, input=stdin and json.dumps(stdin), capture_output=True, text=True)
     if done.returncode:

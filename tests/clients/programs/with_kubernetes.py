@@ -53,7 +53,7 @@ def follow():
 
 @cache
 def _dynamic():
-    """The client that learns its kinds from discovery: the typed one of older versions cannot choose a patch's form."""
+    """Make a client that learns its kinds from discovery; older typed clients cannot choose the patch format."""
     return dynamic.DynamicClient(client.ApiClient()).resources.get(api_version="v1", kind="ConfigMap")
 
 
