@@ -13,11 +13,9 @@ import shutil
 from collections.abc import Generator, Iterator
 
 import pytest
-import pytest_timeout
+import pytest_timeout  # type: ignore[import-untyped]
 from hypothesis import HealthCheck, Phase, settings
 
-from kubedra.client import nodes
-from kubedra.client.client import Methods
 from tests.clients.install import installed_kubectls
 from tests.support import forked, rewritten, virtual, watchdog
 from tests.support.postgres import Database
@@ -31,10 +29,8 @@ settings.register_profile("first", settings.get_profile("same"), phases=[Phase.e
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
-# Waits of clients end with the test's own limit, which is in fair seconds; the defaults for users are in real ones.
-_LONG = 3600.0
-Methods.wait.__kwdefaults__["timeout"] = _LONG
-nodes.READY_TIMEOUT = _LONG
+# Waits of clients end with the test's own limit, which is in fair seconds.
+os.environ["KUBEDRA_WAIT_TIMEOUT"] = "3600"
 
 
 # Before whatever else starts them in a way of its own (tools/mutation/servers.py).

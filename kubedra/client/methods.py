@@ -10,7 +10,7 @@ from kubedra.client.nodes import Captured, create_node
 from kubedra.client.paths import field_selector, group_path, join_path
 from kubedra.client.responses import ApiError, decode
 from kubedra.client.steps import JSON, Call, Steps
-from kubedra.client.waiting import Wait
+from kubedra.client.waiting import Wait, default_timeout
 from kubedra.runtime.objects import Json
 
 #: pytest hides this module's frames in the reports of failing tests.
@@ -323,14 +323,14 @@ class Methods:
         until: str | Callable[[Json], bool],
         *,
         namespace: str | None = None,
-        timeout: float = 30.0,
+        timeout: float | None = None,
         fail_fast: bool = True,
         virtual: bool = False,
     ) -> Steps[Json]:
         """Wait until `KIND/NAME` meets a condition. Return its last state.
 
         `until`: "phase=Running", "condition=Ready" (or "condition=Ready=False"), "create", "delete", or a predicate of
-        the object. `timeout` is in seconds.
+        the object. `timeout` is in seconds; by default 30 or `$KUBEDRA_WAIT_TIMEOUT`.
 
         The wait fails early if the control plane is idle: no controller and no scheduler has queued work, no timer
         fires before the timeout, and no other client watches. `fail_fast=False` disables this. With `virtual`, virtual
@@ -338,6 +338,8 @@ class Methods:
 
         Raises TimeoutError with the last state, and AtRestError (a TimeoutError) if it fails early.
         """
+        if timeout is None:
+            timeout = default_timeout(30)
         path = yield from self._collection(_split_target(target)[0], namespace)
         wait = Wait(self, target, until, path, namespace)
         return (yield from (wait.advance_until_met(timeout) if virtual else wait.watch_until_met(timeout, fail_fast)))

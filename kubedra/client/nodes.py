@@ -13,6 +13,7 @@ from kubedra import profiles
 from kubedra.client.manifests import Manifest, load
 from kubedra.client.responses import ApiError
 from kubedra.client.steps import Steps
+from kubedra.client.waiting import default_timeout
 from kubedra.profiles.node_names import replace_node_name
 from kubedra.runtime.objects import Json
 
@@ -22,7 +23,7 @@ __tracebackhide__ = True
 EMULATED = "kubedra.dev/emulated"
 DEVICES = "kubedra.dev/devices"
 PROFILE = "kubedra.dev/profile"
-#: Timeout for the agent to make a node Ready, in seconds.
+#: Default timeout for the agent to make a node Ready, in seconds.
 READY_TIMEOUT = 10.0
 
 _SERVER_SET = (
@@ -144,11 +145,12 @@ def create_node(
     )
     for obj in published:
         yield from _publish(methods, adopt(obj, node))
+    timeout = default_timeout(READY_TIMEOUT)
     try:
-        return (yield from methods.wait(f"node/{name}", "condition=Ready", timeout=READY_TIMEOUT))
+        return (yield from methods.wait(f"node/{name}", "condition=Ready", timeout=timeout))
     except TimeoutError:
         raise TimeoutError(
-            f"node {name} was created but did not become Ready within {READY_TIMEOUT:g} s; run kubedra's node agent"
+            f"node {name} was created but did not become Ready within {timeout:g} s; run kubedra's node agent"
             " (`kubedra up`)"
         ) from None
 

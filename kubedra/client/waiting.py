@@ -30,6 +30,11 @@ WAITING = "kubedra-wait"
 _WARNINGS = 3
 
 
+def default_timeout(seconds: float) -> float:
+    """Return $KUBEDRA_WAIT_TIMEOUT, or this default of the caller."""
+    return float(os.environ.get("KUBEDRA_WAIT_TIMEOUT") or seconds)
+
+
 class AtRestError(TimeoutError):
     """A wait failed early, because the idle control plane can no longer change the object."""
 

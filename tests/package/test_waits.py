@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from kubedra.pytest_plugin import Kube
 
 pytestmark = pytest.mark.integration
 
-POD = {
+POD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "web"},
@@ -51,7 +52,7 @@ def test_a_wait_says_which_timer_comes_too_late(kube: Kube) -> None:
         kube.wait("pod/job", "phase=Succeeded", timeout=100)
 
 
-def waits_to_the_end(kube: Kube, **options):
+def waits_to_the_end(kube: Kube, **options: Any) -> bool:
     with pytest.raises(TimeoutError, match=r"did not reach phase=Running within 1\.8 s") as caught:
         kube.wait("pod/web", "phase=Running", timeout=SHORT, **options)
     return not isinstance(caught.value, AtRestError)
@@ -83,6 +84,13 @@ def test_a_wait_goes_on_while_a_command_of_the_test_runs(kube: Kube) -> None:
 def test_a_wait_may_be_told_to_go_on(kube: Kube) -> None:
     kube.apply(POD)
     assert waits_to_the_end(kube, fail_fast=False)
+
+
+def test_the_environment_sets_the_default_timeout(kube: Kube, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBEDRA_WAIT_TIMEOUT", "0.1")
+    kube.apply(POD)
+    with pytest.raises(TimeoutError, match=r"did not reach phase=Running within 0\.1 s"):
+        kube.wait("pod/web", "phase=Running")
 
 
 def test_of_a_server_without_controllers_nothing_is_known() -> None:
