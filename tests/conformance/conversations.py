@@ -76,11 +76,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _chosen(options: argparse.Namespace) -> tuple[Path | None, list[Conversation]]:
     """Return the file of the users' tokens, and the conversations to hold."""
-    if options.written:
-        tokens, conversations = written.TOKENS, written.load()
-    else:
-        folder = recordings.folder()
-        tokens, conversations = folder and folder / "tokens.csv", recordings.conversations()
+    folder = None if options.written else recordings.folder()
+    tokens = written.TOKENS if options.written else folder and folder / "tokens.csv"
+    conversations = written.load() if options.written else recordings.conversations()
     return tokens, [c for c in conversations if re.search(options.only, c.title)]
 
 

@@ -7,9 +7,10 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from apiserver.api.objects import Json
+from controllers.runtime.transport import NoTransport
 
 
-class Api:
+class Api(NoTransport):
     """The transport of a `Client`. `deletions` are the field selectors of collections that were deleted."""
 
     def __init__(self, case: Json) -> None:
@@ -65,6 +66,3 @@ class Api:
     def _status(self, code: int, reason: str, message: str) -> Any:
         status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason}
         return code, [("content-type", "application/json")], json.dumps({**status, "message": message}).encode()
-
-    async def close(self) -> None:
-        pass

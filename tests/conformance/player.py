@@ -104,8 +104,9 @@ class Player:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for open_end in [*self._streams.values(), *self._webhooks.values()]:
-            open_end.close()
+        for open_ends in (self._streams, self._webhooks):
+            for open_end in open_ends.values():
+                open_end.close()
         self._connection.close()
 
     def attempt(self, step: Json) -> Json | None:
@@ -142,7 +143,7 @@ class Player:
             case {"read": name}:
                 return self._read(self._streams[name], step)
             case {"close": name}:
-                (self._webhooks if name in self._webhooks else self._streams).pop(name).close()  # type: ignore[attr-defined]
+                (self._webhooks if name in self._webhooks else self._streams).pop(name).close()
             case {"webhook": name}:
                 self._script(name, step)
             case {"calls": name}:

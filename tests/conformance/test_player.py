@@ -164,7 +164,7 @@ def test_an_answer_that_breaks_the_runner_is_a_difference(servers: Servers) -> N
 
 @pytest.mark.parametrize("storage", ["memory", "sqlite", "postgres"])
 def test_time_stands_still_but_for_what_a_conversation_lets_pass(servers: Servers, storage: str) -> None:
-    steps = [
+    steps: list[dict[str, Any]] = [
         {"do": f"POST {MAPS}", "body": {"metadata": {"name": "a"}}, "save": {"first": "metadata.creationTimestamp"}},
         {"sleep": 3600, "virtual": True},
         {"do": f"POST {MAPS}", "body": {"metadata": {"name": "b"}}, "save": {"last": "metadata.creationTimestamp"}},

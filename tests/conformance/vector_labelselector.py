@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 from apiserver.api.selectors.selectors import (
@@ -59,11 +60,8 @@ def _fields(case: Case) -> None:
     got = [{"field": r.field, "operator": "!=" if r.negated else "=", "value": r.value} for r in selector.requirements]
     expect("requirements", got, case["requirements"])
     for probe in case["matches"]:
-        expect(
-            f"match {probe['fields']}",
-            selector.matches(lambda name, fields=probe["fields"]: fields.get(name, "")),
-            probe["match"],
-        )
+        fields = defaultdict(str, probe["fields"])
+        expect(f"match {probe['fields']}", selector.matches(fields.__getitem__), probe["match"])
 
 
 _OPERATIONS = {"labels": _labels, "labelSelectorObject": _object, "fields": _fields}

@@ -58,7 +58,7 @@ def test_unknown_fields_are_dropped_where_that_is_wanted(kube: Kube) -> None:
 
 
 @pytest.mark.parametrize("api_version", ["example.com/v1", "v1"])
-def test_a_kind_that_is_not_served_is_named_with_its_place(kube: Kube, tmp_path: Path, api_version) -> None:
+def test_a_kind_that_is_not_served_is_named_with_its_place(kube: Kube, tmp_path: Path, api_version: str) -> None:
     file = tmp_path / "things.yaml"
     file.write_text(f"apiVersion: {api_version}\nkind: Widget\nmetadata:\n  name: w\n")
     with pytest.raises(ApiError) as caught:

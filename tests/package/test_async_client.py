@@ -40,8 +40,8 @@ def test_both_clients_have_the_same_methods_with_the_same_arguments() -> None:
 async def test_a_pod_runs_and_waits_go_on_side_by_side(kube: Kube) -> None:
     async with AsyncClient.from_kubeconfig(kube.kubeconfig) as client:
         await client.add_node("worker", devices=1)
-        gone = asyncio.create_task(client.wait("pod/web", "phase=Running"))
-        other = asyncio.create_task(client.wait("pod/other", "create"))
+        gone = asyncio.ensure_future(client.wait("pod/web", "phase=Running"))
+        other = asyncio.ensure_future(client.wait("pod/other", "create"))
         await client.apply([POD, {**POD, "metadata": {"name": "other"}}])
         assert (await gone)["spec"]["nodeName"] == "worker"
         assert (await other)["metadata"]["name"] == "other"

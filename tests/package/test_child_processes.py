@@ -51,7 +51,7 @@ def alive(pid: int) -> bool:
     ["pass", "raise RuntimeError('a bug')", "os._exit(3)", "os.kill(os.getpid(), signal.SIGKILL)"],
     ids=["exit", "exception", "_exit", "kill -9"],
 )
-def test_ctrl_c_is_the_owners_and_the_children_end_with_it(end) -> None:
+def test_ctrl_c_is_the_owners_and_the_children_end_with_it(end: str) -> None:
     # A session of its own is what a terminal gives; Ctrl-C is a SIGINT to its foreground process group.
     owner = subprocess.Popen(
         [sys.executable, "-c", OWNER.format(end=end)],

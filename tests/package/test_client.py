@@ -59,7 +59,7 @@ def test_logs_that_there_are_not_are_an_error(kube: Kube) -> None:
 
 
 @pytest.mark.parametrize("round", [1, 2])
-def test_requests_are_those_of_the_test(kube: Kube, round) -> None:
+def test_requests_are_those_of_the_test(kube: Kube, round: int) -> None:
     with Client(kube.url, namespace="kube-public", user_agent="my-driver/1") as client:
         client.apply(POD)
         client.get("pod/web")

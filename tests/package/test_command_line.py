@@ -13,7 +13,7 @@ from tests.support.patience import run_command
 pytestmark = pytest.mark.integration
 
 
-def kubedra(*args: str, cwd=None) -> subprocess.CompletedProcess[str]:
+def kubedra(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kubedra", *args]
     return run_command(command, text=True, cwd=cwd, env=process.environment())
 
@@ -63,7 +63,7 @@ def test_the_version_is_the_packages() -> None:
         "expression",
     ],
 )
-def test_a_mistake_is_one_line_that_names_it_and_exit_code_2(args, words, tmp_path: Path) -> None:
+def test_a_mistake_is_one_line_that_names_it_and_exit_code_2(args: tuple[str, ...], words: str, tmp_path: Path) -> None:
     done = kubedra(*args, cwd=tmp_path)
     assert done.returncode == 2
     assert words in done.stderr

@@ -82,7 +82,7 @@ def alive(pid: int) -> bool:
 
 
 def running_pod(found: Up) -> bool:
-    return found.client.get("pods", "p").get("status", {}).get("phase") == "Running"
+    return bool(found.client.get("pods", "p").get("status", {}).get("phase") == "Running")
 
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{

@@ -64,7 +64,9 @@ def test_a_part_of_it_is_copied_for_who_needs_no_more(tmp_path: Path) -> None:
         ("../x=DIR", "../x not found in"),
     ],
 )
-def test_what_cannot_be_copied_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], text, said) -> None:
+def test_what_cannot_be_copied_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
     assert credentials_command.main([f"--dir={tmp_path}", f"--share={text}"]) == 2
     error = capsys.readouterr().err
     assert said in error
@@ -124,7 +126,7 @@ def test_it_goes_on_with_another_command(tmp_path: Path) -> None:
         ("kubeconfig", (), "kubedra did not write this file and will not overwrite it"),
     ],
 )
-def test_a_mistake_is_one_line(tmp_path: Path, prepare, flags, said) -> None:
+def test_a_mistake_is_one_line(tmp_path: Path, prepare: str | None, flags: tuple[str, ...], said: str) -> None:
     if prepare:
         (tmp_path / prepare).write_text("a,b,c\n")
     done = kubedra("credentials", f"--dir={tmp_path}", *flags)

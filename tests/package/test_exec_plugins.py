@@ -71,7 +71,7 @@ def program(tmp_path: Path) -> Program:
     return Program(tmp_path)
 
 
-def test_a_token_is_kept_until_it_expires(program) -> None:
+def test_a_token_is_kept_until_it_expires(program: Program) -> None:
     program.prints(timedelta(hours=1), token="one")
     cluster = read_kubeconfig(program.kubeconfig())
     assert program.runs == []
@@ -86,7 +86,7 @@ def test_a_token_is_kept_until_it_expires(program) -> None:
         assert cluster.headers() == (("authorization", f"Bearer {token}"),)
 
 
-def test_a_program_learns_of_the_cluster_where_that_is_said(program) -> None:
+def test_a_program_learns_of_the_cluster_where_that_is_said(program: Program) -> None:
     program.prints(token="one")
     read_kubeconfig(program.kubeconfig()).headers()
     told = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "a"}}
@@ -115,7 +115,9 @@ def test_a_program_learns_of_the_cluster_where_that_is_said(program) -> None:
          "returned an invalid expirationTimestamp: 2030-01-01T00:00:00"),
     ],
 )  # fmt: skip
-def test_what_a_program_must_not_print_names_the_user_and_the_program(program, printed, said) -> None:
+def test_what_a_program_must_not_print_names_the_user_and_the_program(
+    program: Program, printed: str, said: str
+) -> None:
     program.prints_text(printed)
     path = program.kubeconfig()
     with pytest.raises(KubeconfigError) as caught:
@@ -125,7 +127,7 @@ def test_what_a_program_must_not_print_names_the_user_and_the_program(program, p
     )
 
 
-def test_a_program_that_fails_or_is_missing_says_how_to_get_it(program) -> None:
+def test_a_program_that_fails_or_is_missing_says_how_to_get_it(program: Program) -> None:
     with pytest.raises(KubeconfigError, match=r"issue failed with exit code 1$"):
         read_kubeconfig(program.kubeconfig()).headers()
     path = program.kubeconfig(command="no-such-program", installHint="apt install\nit")
@@ -135,7 +137,7 @@ def test_a_program_that_fails_or_is_missing_says_how_to_get_it(program) -> None:
         read_kubeconfig(program.kubeconfig(interactiveMode="Always")).headers()
 
 
-def test_a_variable_without_a_value_is_empty(program) -> None:
+def test_a_variable_without_a_value_is_empty(program: Program) -> None:
     program.prints(token="one")
     folder, _ = program.spec["env"]
     read_kubeconfig(program.kubeconfig(env=[folder, {"name": "EXTRA"}])).headers()
@@ -143,7 +145,7 @@ def test_a_variable_without_a_value_is_empty(program) -> None:
 
 
 @pytest.mark.real_time
-async def test_an_event_loop_gets_the_error_of_a_program_not_an_expired_token(program) -> None:
+async def test_an_event_loop_gets_the_error_of_a_program_not_an_expired_token(program: Program) -> None:
     program.prints(timedelta(seconds=-1), token="one")
     credentials = read_kubeconfig(program.kubeconfig()).credentials
 
@@ -154,7 +156,7 @@ async def test_an_event_loop_gets_the_error_of_a_program_not_an_expired_token(pr
         await source.headers(credentials)
 
 
-def test_a_token_that_is_rejected_for_a_watch_is_renewed(program, tmp_path: Path) -> None:
+def test_a_token_that_is_rejected_for_a_watch_is_renewed(program: Program, tmp_path: Path) -> None:
     (tmp_path / "tokens.csv").write_text('secret,root,1,"system:masters"\n')
     with Child(tmp_path / "data", f"--token-auth-file={tmp_path}/tokens.csv") as child:
         program.prints(token="refused")
@@ -177,13 +179,13 @@ def test_a_token_that_is_rejected_for_a_watch_is_renewed(program, tmp_path: Path
         asyncio.run(scenario())
 
 
-def test_a_static_token_needs_no_program(program) -> None:
+def test_a_static_token_needs_no_program(program: Program) -> None:
     path = write_kubeconfig(program.folder / "config", user={"token": "static", "exec": program.spec})
     assert read_kubeconfig(path).headers() == (("authorization", "Bearer static"),)
     assert program.runs == []
 
 
-def test_certificates_and_tokens_of_a_program_are_shown_and_renewed(program, tmp_path: Path) -> None:
+def test_certificates_and_tokens_of_a_program_are_shown_and_renewed(program: Program, tmp_path: Path) -> None:
     from tests.http.authorities import Authority
 
     users = Authority(tmp_path, "users")
@@ -210,7 +212,7 @@ def test_certificates_and_tokens_of_a_program_are_shown_and_renewed(program, tmp
 
 
 def test_a_context_shows_the_certificate_that_was_issued_last(
-    program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded: list[bytes] = []
     monkeypatch.setattr(

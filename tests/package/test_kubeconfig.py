@@ -56,7 +56,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def who(path: Path | None) -> Json:
-    """Who the server takes the user of a kubeconfig for."""
+    """Return the user that the server sees behind a kubeconfig."""
     with Client.from_kubeconfig(path) as client:
         found: Json = client.request("POST", REVIEW, {})["status"]["userInfo"]
         return found
@@ -76,7 +76,7 @@ async def who_component(path: Path) -> str:
 
 
 def test_a_certificate_is_shown_and_files_are_found_beside_the_kubeconfig(
-    server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
     path = server.kubeconfig(server.certified("jane"))
@@ -87,7 +87,7 @@ def test_a_certificate_is_shown_and_files_are_found_beside_the_kubeconfig(
 
 
 def test_a_relative_path_of_the_kubeconfig_itself_is_of_the_working_directory(
-    server, monkeypatch: pytest.MonkeyPatch
+    server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = server.kubeconfig({"tokenFile": "token"})
     (server.folder / "token").write_text("secret\n")
@@ -95,7 +95,7 @@ def test_a_relative_path_of_the_kubeconfig_itself_is_of_the_working_directory(
     assert who(path.relative_to(path.parent.parent))["username"] == "root"
 
 
-def test_a_token_file_is_read_again_when_it_was_written_again(server) -> None:
+def test_a_token_file_is_read_again_when_it_was_written_again(server: Server) -> None:
     path = server.kubeconfig({"tokenFile": "token"})
     (server.folder / "token").write_text("secret\n")
     with Client.from_kubeconfig(path) as client:
@@ -105,7 +105,7 @@ def test_a_token_file_is_read_again_when_it_was_written_again(server) -> None:
 
 
 @pytest.mark.real_time
-async def test_a_component_shows_a_token_that_was_renewed(server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_component_shows_a_token_that_was_renewed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kubedra.kubeconfig.credentials._CACHE_SECONDS", 0.0)
     path, file = server.kubeconfig({"tokenFile": "token"}), server.folder / "token"
     file.write_text("secret\n")
@@ -124,7 +124,7 @@ async def test_a_component_shows_a_token_that_was_renewed(server, monkeypatch: p
     await client.close()
 
 
-def test_a_user_acts_as_another(server) -> None:
+def test_a_user_acts_as_another(server: Server) -> None:
     another = {"as": "jane", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"x/y": ["1", "2"]}}
     path = server.kubeconfig({"token": "secret", **another})
     seen = who(path)
@@ -133,7 +133,9 @@ def test_a_user_acts_as_another(server) -> None:
     assert asyncio.run(who_component(path)) == "jane"
 
 
-def test_the_servers_certificate_has_to_be_for_the_given_name(server, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_servers_certificate_has_to_be_for_the_given_name(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert who(server.kubeconfig({"token": "secret"}, **{"tls-server-name": "localhost"}))["username"] == "root"
     path = server.kubeconfig({"token": "secret"}, **{"tls-server-name": "elsewhere.example"})
     with pytest.raises(ConnectionError, match="Hostname mismatch"):
@@ -146,13 +148,13 @@ def test_the_servers_certificate_has_to_be_for_the_given_name(server, capsys: py
     assert "Hostname mismatch" in capsys.readouterr().out
 
 
-def test_without_an_authority_the_systems_are_trusted(server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_authority_the_systems_are_trusted(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     path = server.kubeconfig({"token": "secret"}, **{"certificate-authority": ""})
     monkeypatch.setenv("SSL_CERT_FILE", str(server.folder / "data" / "tls.crt"))
     assert who(path)["username"] == "root"
 
 
-def test_any_certificate_is_taken_only_where_that_is_said(server) -> None:
+def test_any_certificate_is_taken_only_where_that_is_said(server: Server) -> None:
     server_only = {"certificate-authority": ""}
     with pytest.raises(ConnectionError, match="certificate verify failed"):
         who(server.kubeconfig({"token": "secret"}, **server_only))
@@ -169,7 +171,7 @@ def test_a_password_is_shown_and_a_token_comes_from_its_file_first(tmp_path: Pat
 
 
 def test_files_are_merged_and_the_first_that_has_an_entry_wins(
-    server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "token").write_text("secret")
     first, second = tmp_path / "first", server.folder / "second"
@@ -232,7 +234,7 @@ EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "x", "intera
          "user 'u': exec: interactiveMode must be one of Never, IfAvailable, Always"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_used_is_one_line_that_names_it(tmp_path: Path, cluster, user, text) -> None:
+def test_what_cannot_be_used_is_one_line_that_names_it(tmp_path: Path, cluster: Json, user: Json, text: str) -> None:
     (tmp_path / "own").write_text("nonsense")
     file = write_kubeconfig(tmp_path / "kubeconfig", cluster=cluster, user=user)
     with pytest.raises(KubeconfigError) as caught:
@@ -241,7 +243,7 @@ def test_what_cannot_be_used_is_one_line_that_names_it(tmp_path: Path, cluster, 
     assert "\n" not in str(caught.value)
 
 
-def test_an_authority_and_no_verification_contradict_each_other(server) -> None:
+def test_an_authority_and_no_verification_contradict_each_other(server: Server) -> None:
     path = server.kubeconfig({"token": "secret"}, **{"insecure-skip-tls-verify": True})
     with pytest.raises(KubeconfigError, match="has a certificate authority and insecure-skip-tls-verify"):
         read_kubeconfig(path)

@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,44 +27,50 @@ def kubedra(directory: Path, *args: str) -> subprocess.CompletedProcess[str]:
     return run_command(command, cwd=directory, env=process.environment(), text=True)
 
 
+def record_of(directory: Path) -> dict[str, Any]:
+    """Return the record of the server that runs on a data directory."""
+    record = running(directory)
+    assert record is not None
+    return record
+
+
 @pytest.fixture
-def detached(tmp_path: Path):
+def detached(tmp_path: Path) -> Iterator[Path]:
     started = kubedra(tmp_path, "up", "--detach", "--port=0", "--nodes=1", "--durability=off")
     assert started.returncode == 0, started.stderr
     yield tmp_path
     kubedra(tmp_path, "down")
 
 
-def test_a_detached_server_is_ready_when_the_command_returns(detached) -> None:
-    record = running(detached / ".kubedra")
+def test_a_detached_server_is_ready_when_the_command_returns(detached: Path) -> None:
     status = kubedra(detached, "status")
     assert status.returncode == 0
-    assert record["url"] in status.stdout
+    assert record_of(detached / ".kubedra")["url"] in status.stdout
     assert "1 nodes" in status.stdout
 
 
-def test_a_second_server_on_the_same_directory_is_refused_with_the_firsts_address(detached) -> None:
+def test_a_second_server_on_the_same_directory_is_refused_with_the_firsts_address(detached: Path) -> None:
     again = kubedra(detached, "up", "--detach", "--port=0")
     assert again.returncode == 2
-    assert f"a server is already running at {running(detached / '.kubedra')['url']}" in again.stderr
+    assert f"a server is already running at {record_of(detached / '.kubedra')['url']}" in again.stderr
 
 
-def test_its_log_can_be_read(detached) -> None:
+def test_its_log_can_be_read(detached: Path) -> None:
     assert "api server" in kubedra(detached, "logs").stdout
 
 
-def test_its_log_is_followed_to_its_last_line(detached, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_log_is_followed_to_its_last_line(detached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop_at_first_pause(_: float) -> None:
         monkeypatch.undo()
         kubedra(detached, "down")
 
-    monkeypatch.setattr(lifecycle.time, "sleep", stop_at_first_pause)
+    monkeypatch.setattr("kubedra.plane.background.time.sleep", stop_at_first_pause)
     lines = [*log_lines(detached / ".kubedra", follow=True)]
     assert lines[-1].startswith("stopped; ")
     assert "".join(lines) == (detached / ".kubedra" / LOG).read_text()
 
 
-def test_down_stops_it_and_leaves_its_data(detached) -> None:
+def test_down_stops_it_and_leaves_its_data(detached: Path) -> None:
     done = kubedra(detached, "down")
     assert done.stdout.startswith("stopped (pid ")
     assert running(detached / ".kubedra") is None
@@ -71,7 +79,7 @@ def test_down_stops_it_and_leaves_its_data(detached) -> None:
     assert kubedra(detached, "down").returncode == 2
 
 
-def test_what_was_written_is_there_after_a_restart(detached) -> None:
+def test_what_was_written_is_there_after_a_restart(detached: Path) -> None:
     kubedra(detached, "down")
     restarted = kubedra(detached, "serve", "--detach", "--port=0")
     assert restarted.returncode == 0, restarted.stderr
@@ -103,7 +111,7 @@ def test_a_stale_record_ends_no_process_that_has_its_id_now(tmp_path: Path) -> N
 def test_a_killed_server_is_not_found_though_its_record_is_there(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     with ControlPlane(data_dir=data_dir, controllers=False) as plane:
-        found = running(data_dir)
+        found = record_of(data_dir)
         assert (found["pid"], found["url"]) == (plane.pid, plane.url)
         os.kill(plane.pid, signal.SIGKILL)
         wait_until(lambda: running(data_dir) is None, "the kernel has dropped its lock")
@@ -133,7 +141,7 @@ def test_the_kernels_word_counts_not_the_records(tmp_path: Path) -> None:
     with ControlPlane(data_dir=tmp_path, controllers=False) as plane:
         record = tmp_path / RECORD
         record.write_text(json.dumps({**json.loads(record.read_text()), "pid": os.getpid()}))
-        assert running(tmp_path)["pid"] == plane.pid
+        assert record_of(tmp_path)["pid"] == plane.pid
         assert stop(tmp_path) == plane.pid
 
 
@@ -167,7 +175,9 @@ def test_completion_knows_every_command() -> None:
         ("kubedra node run --plugin-d", "--plugin-dir"),
     ],
 )
-def test_completion_offers_commands_their_second_words_and_their_flags(tmp_path: Path, words, offered) -> None:
+def test_completion_offers_commands_their_second_words_and_their_flags(
+    tmp_path: Path, words: str, offered: str
+) -> None:
     program = tmp_path / "kubedra"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m kubedra "$@"\n')
     program.chmod(0o755)

@@ -68,7 +68,7 @@ def test_times_stay_text() -> None:
     ],
     ids=["missing file", "no YAML", "no object", "no apiVersion", "no kind", "text"],
 )
-def test_what_cannot_be_read_is_named_in_one_line(manifest, words) -> None:
+def test_what_cannot_be_read_is_named_in_one_line(manifest: str, words: str) -> None:
     with pytest.raises(ValueError, match=words) as caught:
         load(manifest)
     assert "\n" not in str(caught.value)

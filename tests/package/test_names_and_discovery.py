@@ -51,7 +51,7 @@ ODD = ["a?b", "a#b", "a b", "ü", "a&b=c", "system:x"]
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_an_odd_name_never_means_another_object(kube: Kube, name) -> None:
+def test_an_odd_name_never_means_another_object(kube: Kube, name: str) -> None:
     kube.apply([a_role("a"), a_role("system")])
     with pytest.raises(ApiError, match="not found"):
         kube.delete(f"clusterrole/{name}")
@@ -73,7 +73,9 @@ def test_an_odd_name_never_means_another_object(kube: Kube, name) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["..", ".", "a%2Fb"])
-def test_what_no_path_can_hold_is_refused_before_it_is_sent(kube: Kube, name, call: Callable[[Any, str], Any]) -> None:
+def test_what_no_path_can_hold_is_refused_before_it_is_sent(
+    kube: Kube, name: str, call: Callable[[Any, str], Any]
+) -> None:
     with pytest.raises(ValueError, match="invalid resource name"):
         call(kube, name)
 

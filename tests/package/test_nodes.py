@@ -2,10 +2,13 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
 from kubedra.cli import main
 from kubedra.client.nodes import Captured, adopt, node_object
 from kubedra.pytest_plugin import Kube
@@ -17,7 +20,7 @@ pytestmark = pytest.mark.integration
 NODE = {"metadata": {"name": "n1", "uid": "node-uid"}}
 
 
-def captured(node: str | None = "n1") -> dict:
+def captured(node: str | None = "n1") -> Json:
     spec = {"driver": "d", **({"nodeName": node} if node else {"allNodes": True})}
     meta = {
         "name": "n1-d-x",
@@ -47,7 +50,7 @@ def test_an_adopted_slice_loses_what_the_other_server_set_and_is_owned_by_the_no
     ("text", "renamed"),
     [("n1-d-x", "n2-d-x"), ("n1", "n2"), ("d.n1", "d.n2"), ("gen10", "n2-gen10"), ("n12-d", "n2-n12-d")],
 )
-def test_an_adopted_slice_and_its_pool_get_the_new_nodes_name_for_the_old_one(text, renamed) -> None:
+def test_an_adopted_slice_and_its_pool_get_the_new_nodes_name_for_the_old_one(text: str, renamed: str) -> None:
     slice_ = captured()
     slice_["metadata"]["name"] = text
     slice_["spec"]["pool"] = {"name": text}
@@ -74,16 +77,16 @@ def test_a_node_says_that_it_is_emulated_and_how_many_devices_it_has() -> None:
     "options",
     [{"labels": {"zone": "a"}}, {"capacity": {"cpu": "2"}}, {"taints": [{"key": "k", "effect": "NoSchedule"}]}],
 )
-def test_what_is_not_given_is_left_to_the_agent(options) -> None:
+def test_what_is_not_given_is_left_to_the_agent(options: dict[str, Any]) -> None:
     plain = node_object("n1")
     assert set(plain) == {"apiVersion", "kind", "metadata"}
     assert node_object("n1", **options) != plain
 
 
-def dumped() -> list[dict]:
+def dumped() -> list[Json]:
     """Return a dump of a cluster with two nodes, a slice for all nodes and another kind."""
 
-    def of(name: str, **spec) -> dict:
+    def of(name: str, **spec: Any) -> Json:
         meta = {"name": f"{name}-d-x", "uid": "old", "resourceVersion": "7"}
         pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
         spec = {"driver": "d.example.com", "pool": pool, "devices": [{"name": "dev"}], **spec}
@@ -101,8 +104,8 @@ def published(kube: Kube) -> dict[str, tuple[str | None, str]]:
 
 
 @pytest.fixture
-def node_add(kube: Kube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """`kubedra node add` on a dump, with the server of $KUBECONFIG."""
+def node_add(kube: Kube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Return `kubedra node add` on a dump, with the server of $KUBECONFIG."""
     file = tmp_path / "dump.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": dumped()}))
     monkeypatch.setenv("KUBECONFIG", f"/no/such/file:{kube.kubeconfig}")
@@ -111,7 +114,7 @@ def node_add(kube: Kube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_dump_of_a_cluster_makes_the_nodes_that_it_names(
-    kube: Kube, node_add, capsys: pytest.CaptureFixture[str]
+    kube: Kube, node_add: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert node_add() == 0
     assert capsys.readouterr().out == "node/big-1 created\nnode/big-2 created\n"
@@ -122,7 +125,7 @@ def test_a_dump_of_a_cluster_makes_the_nodes_that_it_names(
     }
 
 
-def test_a_named_node_takes_what_fits_it_and_may_get_another_name(kube: Kube, node_add) -> None:
+def test_a_named_node_takes_what_fits_it_and_may_get_another_name(kube: Kube, node_add: Callable[..., int]) -> None:
     assert node_add("big-2", "--as", "mine") == 0
     assert published(kube) == {"mine-d-x": ("mine", "mine"), "net-d-x": (None, "net")}
     assert [node["metadata"]["name"] for node in kube.list("nodes")] == ["mine"]
@@ -136,7 +139,7 @@ def test_a_node_that_no_slice_names_is_an_error_that_says_which_there_are(tmp_pa
         Captured([dumped()[3:]]).of("n1")
 
 
-def test_a_new_name_needs_one_node(node_add, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_name_needs_one_node(node_add: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert node_add("--as", "x") == 2
     assert "the slices have nodes big-1, big-2" in capsys.readouterr().err
 

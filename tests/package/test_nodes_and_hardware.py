@@ -31,7 +31,12 @@ def test_nodes_without_controllers_are_ready_for_pods_that_others_bind(kube: Kub
         assert sorted(item["spec"]["nodeName"] for item in kube.list("resourceslices")) == ["node-1", "node-2"]
         kube.plane.reset()
     container = {"name": "c", "image": "i"}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    pod: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"containers": [container]},
+    }
     kube.apply({**pod, "spec": {**pod["spec"], "nodeName": "node-1"}})
     kube.wait("pod/p", "phase=Running")
 

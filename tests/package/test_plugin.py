@@ -65,7 +65,7 @@ def test_fails(kube):
     ("marker", "words"),
     [("emulated_version='1.35'", "needs own=True"), ("own=True, emulated='1.35'", "has no option emulated")],
 )
-def test_an_option_that_cannot_hold_is_named(tmp_path: Path, marker, words) -> None:
+def test_an_option_that_cannot_hold_is_named(tmp_path: Path, marker: str, words: str) -> None:
     test = f"import pytest\n@pytest.mark.kube({marker})\ndef test_it(kube): pass\n"
     done = run_pytest(project(tmp_path, test), "-q")
     assert done.returncode != 0

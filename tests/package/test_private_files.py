@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,8 @@ def mode(path: Path) -> int:
 
 
 @pytest.fixture(autouse=True)
-def an_open_umask():
-    """Nothing may depend on the caller's umask."""
+def open_umask() -> Iterator[None]:
+    """Clear the umask: nothing may depend on the caller's."""
     before = os.umask(0)
     yield
     os.umask(before)
@@ -77,14 +78,14 @@ def test_a_directory_with_other_files_keeps_its_mode_and_ours_are_closed(tmp_pat
         assert mode(tmp_path / "kubedra.db") == 0o600
 
 
-def test_a_file_is_not_opened_through_a_link(victim, tmp_path: Path) -> None:
+def test_a_file_is_not_opened_through_a_link(victim: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(victim)
     with pytest.raises(OSError, match="symbolic links"):
         private.open_file(tmp_path / "link", os.O_WRONLY | os.O_TRUNC)
     assert (victim.read_text(), mode(victim)) == ("precious", 0o644)
 
 
-def test_writing_takes_the_place_of_a_link_and_leaves_what_it_led_to(victim, tmp_path: Path) -> None:
+def test_writing_takes_the_place_of_a_link_and_leaves_what_it_led_to(victim: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(victim)
     private.write(tmp_path / "link", "secret")
     assert victim.read_text() == "precious"
@@ -105,7 +106,7 @@ def test_a_pipe_in_the_place_of_a_file_is_refused_at_once(tmp_path: Path) -> Non
         private.open_file(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
 
 
-def test_a_server_refuses_a_database_that_is_a_link(victim, tmp_path: Path) -> None:
+def test_a_server_refuses_a_database_that_is_a_link(victim: Path, tmp_path: Path) -> None:
     directory = tmp_path / "data"
     directory.mkdir()
     (directory / "kubedra.db").symlink_to(victim)

@@ -1,6 +1,7 @@
 """The quickstart's manifests do what its README says, on what `kubedra up` starts."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ NAMESPACE = "quickstart"
 pytestmark = [pytest.mark.integration, pytest.mark.kube(own=True, nodes=2, devices="gpu.example.com")]
 
 
-def devices(claim: dict) -> list[str]:
+def devices(claim: dict[str, Any]) -> list[str]:
     return [f"{r['pool']}/{r['device']}" for r in claim["status"]["allocation"]["devices"]["results"]]
 
 

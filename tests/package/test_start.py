@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def silent_database():
+def silent_database() -> Iterator[str]:
     """Yield the URL of a Postgres that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"postgresql://user@127.0.0.1:{listener.getsockname()[1]}/database"
@@ -63,12 +64,13 @@ class Child:
 
 
 @pytest.fixture
-def child(tmp_path: Path):
+def child(tmp_path: Path) -> Iterator[Child]:
     child = Child(tmp_path)
     yield child
     child.process.kill()
     child.process.wait()
     for pipe in (child.process.stdin, child.process.stdout):
+        assert pipe is not None
         pipe.close()
 
 

@@ -20,7 +20,7 @@ EXAMPLE = ROOT / "examples" / "pytest-project"
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory):
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel into a directory, as pip unpacks it; its dependencies are this environment's."""
     made = tmp_path_factory.mktemp("wheel")
     subprocess.run(
@@ -42,7 +42,7 @@ def run(installed: Path, directory: Path, *args: str, also: Path | None = None) 
 
 
 @pytest.fixture
-def hostile(tmp_path: Path):
+def hostile(tmp_path: Path) -> Path:
     """Make a project with its own `apiserver`, `migrations` and `tests`, and a `controllers` that cannot be imported."""
     for package, text in (
         ("apiserver", "mine = True\n"),
@@ -61,12 +61,12 @@ def hostile(tmp_path: Path):
     return tmp_path
 
 
-def test_only_one_package_stands_at_the_top_of_the_wheel(installed) -> None:
+def test_only_one_package_stands_at_the_top_of_the_wheel(installed: Path) -> None:
     tops = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
     assert tops == {"kubedra"}
 
 
-def test_the_package_is_importable_alone_and_brings_nothing_of_the_server(installed, tmp_path: Path) -> None:
+def test_the_package_is_importable_alone_and_brings_nothing_of_the_server(installed: Path, tmp_path: Path) -> None:
     code = (
         "import kubedra, sys; print(kubedra.__file__, sorted(m for m in sys.modules if m.split('.')[0] in ('apiserver',"
         " 'controllers')))"
@@ -75,7 +75,7 @@ def test_the_package_is_importable_alone_and_brings_nothing_of_the_server(instal
     assert done.stdout.strip() == f"{installed}/kubedra/__init__.py []", done.stderr
 
 
-def test_the_wheel_serves_from_an_empty_directory(installed, tmp_path: Path) -> None:
+def test_the_wheel_serves_from_an_empty_directory(installed: Path, tmp_path: Path) -> None:
     code = (
         "from kubedra import ControlPlane\n"
         "with ControlPlane(nodes=1, devices='gpu.example.com') as plane, plane.client() as client:\n"
@@ -87,12 +87,14 @@ def test_the_wheel_serves_from_an_empty_directory(installed, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "two workers"])
-def test_a_hosts_packages_of_the_same_names_and_ours_do_not_meet(installed, hostile, workers) -> None:
+def test_a_hosts_packages_of_the_same_names_and_ours_do_not_meet(
+    installed: Path, hostile: Path, workers: tuple[str, ...]
+) -> None:
     done = run(installed, hostile, "-m", "pytest", "-q", "-p", "no:cacheprovider", *workers, also=hostile)
     assert "2 passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_an_intruder_on_the_servers_path_is_named_in_one_line(installed, hostile) -> None:
+def test_an_intruder_on_the_servers_path_is_named_in_one_line(installed: Path, hostile: Path) -> None:
     server = installed / "kubedra" / "_server"
     code = (
         f"import sys; sys.path.insert(0, {str(server)!r}); import apiserver.command.start as m; sys.path.insert(0,"
@@ -105,7 +107,7 @@ def test_an_intruder_on_the_servers_path_is_named_in_one_line(installed, hostile
 
 
 @pytest.fixture(scope="module")
-def bare(installed, tmp_path_factory: pytest.TempPathFactory):
+def bare(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return the environment of a Python with only the wheel, its declared dependencies and pytest.
 
     No git, no compiler and no kubectl are on its PATH.
@@ -121,16 +123,16 @@ def bare(installed, tmp_path_factory: pytest.TempPathFactory):
         for file in importlib.metadata.distribution(name).files or ():
             top = file.parts[0]
             if top not in ("..", "__pycache__") and not (site / top).exists():
-                (site / top).symlink_to(file.locate().parents[len(file.parts) - 1] / top)
+                (site / top).symlink_to(Path(file.locate()).parents[len(file.parts) - 1] / top)
     program = home / "bin" / "kubedra"
     program.write_text(f"#!{home}/bin/python\nimport sys\nfrom kubedra.cli import main\nsys.exit(main())\n")
     program.chmod(0o755)
     for tool in ("grep", "sort"):
-        (home / "bin" / tool).symlink_to(shutil.which(tool))
+        (home / "bin" / tool).symlink_to(shutil.which(tool) or tool)
     return {"PATH": str(home / "bin"), "HOME": str(home)}
 
 
-def test_the_fixture_needs_nothing_but_what_the_wheel_declares(bare, tmp_path: Path) -> None:
+def test_the_fixture_needs_nothing_but_what_the_wheel_declares(bare: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "test_first.py").write_text(
         "def test_a_pod_runs(kube):\n"
         "    kube.add_node('worker', devices=8)\n"
@@ -144,12 +146,12 @@ def test_the_fixture_needs_nothing_but_what_the_wheel_declares(bare, tmp_path: P
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_the_command_and_its_completion_need_nothing_else(bare, tmp_path: Path) -> None:
+def test_the_command_and_its_completion_need_nothing_else(bare: dict[str, str], tmp_path: Path) -> None:
     asked = (
         "kubedra up --detach --port 0 --storage memory >&2 && kubedra status >&2; kubedra down >&2; "
         "source <(kubedra completion bash); COMP_WORDS=(kubedra up --emu); COMP_CWORD=2; _kubedra; echo ${COMPREPLY[@]}"
     )
-    done = run_command([shutil.which("bash"), "-c", asked], cwd=tmp_path, env=bare, text=True)
+    done = run_command([shutil.which("bash") or "bash", "-c", asked], cwd=tmp_path, env=bare, text=True)
     assert done.stdout.strip() == "--emulated-version", done.stderr
     assert "ready" in done.stderr
     assert "stopped" in done.stderr

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -221,9 +222,13 @@ def test_a_connection_that_has_rested_is_watched_over_again() -> None:
 
     async def scenario() -> None:
         async with serving([PLAIN], [PLAIN], [], [PLAIN]) as (served, transport):
+
+            def has_requests(number: int) -> bool:
+                return len(served.requests) > number
+
             for asked in range(3):
                 waiting = asyncio.ensure_future(transport.request("POST", "/x", "", {}, b""))
-                await become(lambda asked=asked: len(served.requests) > asked, "it was asked")
+                await become(partial(has_requests, asked), "it was asked")
                 if asked < 2:
                     await waiting
                     for timer in our_timers():

@@ -311,7 +311,7 @@ def test_a_call_ends_with_the_pipe(running: Running) -> None:
 
 
 def test_a_gauge_can_be_sent_as_it_stands(running: Running) -> None:
-    values = {("a",): 1.0}
+    values: dict[tuple[str, ...], float] = {("a",): 1.0}
     counter, gauge = Counter("c", "C."), Gauge("g", "G.", ("l",), lambda: values)
     counter.inc()
 

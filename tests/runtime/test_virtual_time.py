@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 import threading
 from collections.abc import Awaitable, Callable
@@ -196,8 +197,13 @@ def test_child_processes_and_sockets_work_and_are_read_before_time_moves() -> No
 def test_while_work_is_left_no_socket_is_read() -> None:
     async def scenario(loop: VirtualLoop) -> None:
         order: list[str] = []
-        reading, writing = __import__("socket").socketpair()
-        loop.add_reader(reading, lambda: (order.append("read"), loop.remove_reader(reading)))
+        reading, writing = socket.socketpair()
+
+        def read() -> None:
+            order.append("read")
+            loop.remove_reader(reading)
+
+        loop.add_reader(reading, read)
         writing.send(b"x")
         for step in range(3):
             order.append(f"work {step}")

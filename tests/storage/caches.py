@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
-from apiserver.storage import Cache, RevisionLog, WatchCache, Write, open_log
+from apiserver.storage import Cache, Durability, Entry, Listing, RevisionLog, WatchCache, Write, open_log
+
+PODS = "/registry/pods/"
 
 
 def value(name: str, **spec: object) -> bytes:
@@ -15,52 +19,70 @@ def value(name: str, **spec: object) -> bytes:
 
 
 class Store:
-    """A log in memory, its caches, and the writes of a client who reads before it writes."""
+    """A log in memory, its caches, and a client that reads before it writes."""
 
     def __init__(self, log: RevisionLog, caches: WatchCache, pods: Cache) -> None:
         self.log = log
         self.caches = caches
         self.pods = pods
 
-    async def put(self, name: str, prefix: str = "/registry/pods/", **spec: object) -> int:
+    async def put(self, name: str, prefix: str = PODS, **spec: object) -> int:
         key = prefix + name
-        there = await self.log.get(key)
-        return (await self.log.append(Write(key, value(name, **spec), there.revision if there else 0))).revision
+        current = await self.log.get(key)
+        return (await self.log.append(Write(key, value(name, **spec), current.revision if current else 0))).revision
 
-    async def delete(self, name: str, prefix: str = "/registry/pods/", **spec: object) -> int:
+    async def delete(self, name: str, prefix: str = PODS, **spec: object) -> int:
         key = prefix + name
-        there = await self.log.get(key)
-        return (await self.log.append(Write(key, value(name, **spec), there.revision, deleted=True))).revision
+        current = await self.log.get(key)
+        assert current is not None
+        return (await self.log.append(Write(key, value(name, **spec), current.revision, deleted=True))).revision
+
+    def entry(self, name: str) -> Entry:
+        return entry_of(self.pods, PODS + name)
 
 
-def node_of(entry) -> list[str]:
+def entry_of(cache: Cache, key: str) -> Entry:
+    """Return the entry of a key that is in the cache."""
+    entry = cache.get(key)
+    assert entry is not None
+    return entry
+
+
+def node_of(entry: Entry) -> list[str]:
     return [entry.obj["spec"]["node"]] if "node" in entry.obj["spec"] else []
 
 
 @asynccontextmanager
-async def a_store(target: str = "memory:"):
-    log = await open_log(target, durability="off")
-    caches = WatchCache(log, json.loads)
-    pods = caches.add("/registry/pods/", {"node": node_of})
-    await caches.start()
-    yield Store(log, caches, pods)
-    caches.close()
-    await log.close()
+async def opened_log(
+    target: str | Path, durability: Durability = Durability.FULL, poll_interval: float = 1.0
+) -> AsyncIterator[RevisionLog]:
+    """Open a log and close it afterwards."""
+    log = await open_log(str(target), durability=durability, poll_interval=poll_interval)
+    try:
+        yield log
+    finally:
+        await log.close()
 
 
-def with_store(test):
+@asynccontextmanager
+async def a_store(target: str | Path = "memory:") -> AsyncIterator[Store]:
+    async with opened_log(target, Durability.OFF) as log:
+        caches = WatchCache(log, json.loads)
+        pods = caches.add(PODS, {"node": node_of})
+        await caches.start()
+        yield Store(log, caches, pods)
+        caches.close()
+
+
+def with_store(test: Callable[[Store], Awaitable[None]]) -> Callable[[], Coroutine[Any, Any, None]]:
     """Give a coroutine test an empty store."""
 
-    def run() -> None:
-        async def opened() -> None:
-            async with a_store() as store:
-                await test(store)
+    async def run() -> None:
+        async with a_store() as store:
+            await test(store)
 
-        asyncio.run(opened())
-
-    run.__name__, run.__doc__ = test.__name__, test.__doc__
     return run
 
 
-def names(listing) -> list[str]:
-    return [entry.key.removeprefix("/registry/pods/") for entry in listing.entries]
+def names(listing: Listing) -> list[str]:
+    return [entry.key.removeprefix(PODS) for entry in listing.entries]

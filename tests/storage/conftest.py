@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 
-from apiserver.storage import Durability, RevisionLog, open_log
+from apiserver.storage import Durability, RevisionLog
+from tests.storage.caches import opened_log
 from tests.support.postgres import fresh_schema
 
 BACKENDS = ("sqlite-file", "sqlite-off", "sqlite-memory", "postgres")
@@ -35,14 +36,4 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Durabil
 @pytest.fixture
 def open_store(target: tuple[str, Durability]) -> OpenStore:
     """Return a function that opens the store; except in memory, opening it again finds the rows written before."""
-
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[RevisionLog]:
-        place, durability = target
-        log = await open_log(place, durability=durability, poll_interval=0.2)
-        try:
-            yield log
-        finally:
-            await log.close()
-
-    return opened
+    return lambda: opened_log(*target, poll_interval=0.2)

@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from apiserver.storage import WatchCache, Write
-from apiserver.storage.log.types import Expired
-from tests.storage.caches import a_store, names, value, with_store
+from apiserver.storage import Cache, Record, WatchCache, Write
+from apiserver.storage.log.types import Expired, Snapshot
+from apiserver.storage.watchcache.cache import RowConverter
+from tests.storage.caches import Store, a_store, entry_of, names, value, with_store
 
 pytestmark = pytest.mark.integration
 
+Json = dict[str, Any]
+
+
+def counting_decoder(calls: list[bytes]) -> Callable[[bytes], Any]:
+    """Make a decoder that records its calls."""
+
+    def decode(data: bytes) -> Any:
+        calls.append(data)
+        return json.loads(data)
+
+    return decode
+
 
 @with_store
-async def test_a_written_object_is_in_the_cache_when_the_write_is_answered(store) -> None:
+async def test_a_written_object_is_in_the_cache_when_the_write_is_answered(store: Store) -> None:
     revision = await store.put("ns/a", node="n1")
-    entry = store.pods.get("/registry/pods/ns/a")
+    entry = store.entry("ns/a")
     assert (entry.revision, entry.create_revision, store.pods.revision) == (revision, revision, revision)
     assert entry.obj == {"metadata": {"resourceVersion": "1", "name": "ns/a"}, "spec": {"node": "n1"}}
     await store.delete("ns/a")
@@ -26,7 +41,7 @@ async def test_a_written_object_is_in_the_cache_when_the_write_is_answered(store
 
 
 @with_store
-async def test_objects_and_lists_are_made_by_joining_tails(store) -> None:
+async def test_objects_and_lists_are_made_by_joining_tails(store: Store) -> None:
     await store.put("a")
     await store.put("b")
     entries = store.pods.list().entries
@@ -38,36 +53,36 @@ async def test_objects_and_lists_are_made_by_joining_tails(store) -> None:
 
 
 @with_store
-async def test_an_object_without_metadata_members_is_spliced_as_well(store) -> None:
+async def test_an_object_without_metadata_members_is_spliced_as_well(store: Store) -> None:
     record = await store.log.append(Write("/registry/pods/x", b'{"metadata":{},"a":1}', 0))
-    entry = store.pods.get(record.key)
+    entry = store.entry("x")
     assert entry.obj == {"metadata": {"resourceVersion": "1"}, "a": 1}
     assert entry.value == record.value
 
 
 @with_store
-async def test_everything_is_decoded_and_encoded_at_most_once(store) -> None:
-    calls = []
-    caches = WatchCache(store.log, lambda data: calls.append(data) or json.loads(data))
+async def test_everything_is_decoded_and_encoded_at_most_once(store: Store) -> None:
+    calls: list[bytes] = []
+    caches = WatchCache(store.log, counting_decoder(calls))
     cache = caches.add("/registry/pods/")
     await caches.start()
     await store.put("a")
     assert calls == []
-    entry = cache.get("/registry/pods/a")
+    entry = entry_of(cache, "/registry/pods/a")
     assert entry.obj is entry.obj
     assert len(calls) == 1
     entry.encodings["v2"] = b"..."
     assert cache.list().entries[0].encodings == {"v2": b"..."}
     await store.put("b")
-    primed = {"metadata": {}}
-    cache.get("/registry/pods/b").prime(primed)
-    assert cache.get("/registry/pods/b").obj is primed
+    primed: Json = {"metadata": {}}
+    entry_of(cache, "/registry/pods/b").prime(primed)
+    assert entry_of(cache, "/registry/pods/b").obj is primed
     assert len(calls) == 1
     caches.close()
 
 
 @with_store
-async def test_lists_are_ranges_in_key_order_with_what_remains(store) -> None:
+async def test_lists_are_ranges_in_key_order_with_what_remains(store: Store) -> None:
     for name in ("b/2", "a/1", "b/1", "b-/1", "b/3"):
         await store.put(name)
     pods = store.pods
@@ -80,7 +95,7 @@ async def test_lists_are_ranges_in_key_order_with_what_remains(store) -> None:
 
 
 @with_store
-async def test_each_row_goes_to_the_cache_with_the_longest_prefix(store) -> None:
+async def test_each_row_goes_to_the_cache_with_the_longest_prefix(store: Store) -> None:
     nested = store.caches.add("/registry/pods/special/")
     await store.caches.load(nested)
     await store.put("special/a")
@@ -100,15 +115,15 @@ async def test_a_prefix_is_a_directory() -> None:
 
 
 @with_store
-async def test_a_cache_that_is_added_later_holds_what_was_written_before_and_meanwhile(store) -> None:
+async def test_a_cache_that_is_added_later_holds_what_was_written_before_and_meanwhile(store: Store) -> None:
     gate, read = asyncio.Event(), store.log.state
 
-    async def slow_read(*args, **options):
+    async def slow_read(*args: Any, **options: Any) -> Snapshot:
         page = await read(*args, **options)
         await gate.wait()
         return page
 
-    store.log.state = slow_read
+    store.log.state = slow_read  # type: ignore[method-assign]
     for number in range(450):  # more than one page
         await store.put(f"{number:03}", prefix="/registry/crs/")
     crs = store.caches.add("/registry/crs/")
@@ -121,12 +136,12 @@ async def test_a_cache_that_is_added_later_holds_what_was_written_before_and_mea
     await loading
     assert await watching, "a watch that began while it was read is told what came meanwhile"
     assert len(crs) == 449
-    assert crs.get("/registry/crs/000").revision == revision
+    assert entry_of(crs, "/registry/crs/000").revision == revision
     assert [event.revision for event in crs.cursor(revision - 1).next_batch()] == [451, 452]
 
 
 @with_store
-async def test_removing_a_cache_ends_its_watches(store) -> None:
+async def test_removing_a_cache_ends_its_watches(store: Store) -> None:
     cursor, pods = store.pods.cursor(0), store.pods
     waiting = asyncio.ensure_future(cursor.wait())
     await asyncio.sleep(0)
@@ -141,7 +156,7 @@ async def test_removing_a_cache_ends_its_watches(store) -> None:
 
 
 @with_store
-async def test_a_watcher_who_is_interrupted_before_it_waits_does_not_wait_once(store) -> None:
+async def test_a_watcher_who_is_interrupted_before_it_waits_does_not_wait_once(store: Store) -> None:
     cursor = store.pods.cursor(0)
     cursor.interrupt()
     assert await cursor.wait() is False
@@ -153,7 +168,7 @@ async def test_a_watcher_who_is_interrupted_before_it_waits_does_not_wait_once(s
 
 
 @with_store
-async def test_an_index_follows_its_objects(store) -> None:
+async def test_an_index_follows_its_objects(store: Store) -> None:
     await store.put("b", node="n1")
     await store.put("a", node="n1")
     await store.put("c")
@@ -167,7 +182,7 @@ async def test_an_index_follows_its_objects(store) -> None:
 
 
 @with_store
-async def test_an_index_that_was_left_behind_by_the_window_is_made_anew(store) -> None:
+async def test_an_index_that_was_left_behind_by_the_window_is_made_anew(store: Store) -> None:
     store.pods._window._max_events = 8
     await store.put("a", node="n1")
     assert names(store.pods.find("node", "n1")) == ["a"]
@@ -177,10 +192,10 @@ async def test_an_index_that_was_left_behind_by_the_window_is_made_anew(store) -
     assert names(store.pods.find("node", "n1")) == []
 
 
-def shown_on(node):
+def shown_on(node: str) -> RowConverter:
     """Make a form in which every object is on this node."""
 
-    def form(record):
+    def form(record: Record) -> Record:
         obj = json.loads(record.value)
         obj["spec"] = {"node": node}
         return record._replace(value=json.dumps(obj, separators=(",", ":")).encode())
@@ -189,7 +204,7 @@ def shown_on(node):
 
 
 @with_store
-async def test_watches_from_before_a_new_form_go_on_in_theirs_until_they_are_ended(store) -> None:
+async def test_watches_from_before_a_new_form_go_on_in_theirs_until_they_are_ended(store: Store) -> None:
     pods = store.pods
     pods.change_form({}, shown_on("first"))
     await store.put("a")
@@ -219,7 +234,7 @@ async def test_watches_from_before_a_new_form_go_on_in_theirs_until_they_are_end
 
 
 @with_store
-async def test_who_saw_another_form_has_to_list_again(store) -> None:
+async def test_who_saw_another_form_has_to_list_again(store: Store) -> None:
     old = await store.put("a")
     await store.put("b")
     store.pods.change_form({}, shown_on("n"))
@@ -229,7 +244,7 @@ async def test_who_saw_another_form_has_to_list_again(store) -> None:
 
 
 @with_store
-async def test_the_end_of_a_cache_is_that_of_watches_from_before_a_new_form(store) -> None:
+async def test_the_end_of_a_cache_is_that_of_watches_from_before_a_new_form(store: Store) -> None:
     before = store.pods.cursor(store.pods.revision)
     store.pods.change_form({}, to_former=shown_on("n"))
     store.pods.close()
@@ -237,14 +252,14 @@ async def test_the_end_of_a_cache_is_that_of_watches_from_before_a_new_form(stor
 
 
 @with_store
-async def test_an_object_that_a_writer_hands_over_is_not_decoded_while_somebody_follows_objects(store) -> None:
-    calls = []
-    caches = WatchCache(store.log, lambda data: calls.append(data) or json.loads(data))
+async def test_an_object_that_a_writer_hands_over_is_not_decoded_while_somebody_follows_objects(store: Store) -> None:
+    calls: list[bytes] = []
+    caches = WatchCache(store.log, counting_decoder(calls))
     plain = caches.add("/registry/pods/")
     changing = caches.add("/registry/nodes/", to_current=lambda record: record)
     await caches.start()
 
-    async def decoded(cache, name, *, value=None, taken_back=False):
+    async def decoded(cache: Cache, name: str, *, value: bytes | None = None, taken_back: bool = False) -> bool:
         key, made = f"{cache.prefix}{name}", {"metadata": {"name": name}}
         written = json.dumps(made, separators=(",", ":")).encode()
         cache.preload(key, value or written, made)
@@ -252,7 +267,7 @@ async def test_an_object_that_a_writer_hands_over_is_not_decoded_while_somebody_
             cache.discard_preloaded(key)
         calls.clear()
         record = await store.log.append(Write(key, written, 0))
-        assert cache.get(key).obj == {"metadata": {"resourceVersion": str(record.revision), "name": name}}
+        assert entry_of(cache, key).obj == {"metadata": {"resourceVersion": str(record.revision), "name": name}}
         return bool(calls)
 
     assert await decoded(plain, "nobody-follows")
@@ -264,10 +279,12 @@ async def test_an_object_that_a_writer_hands_over_is_not_decoded_while_somebody_
 
 
 @with_store
-async def test_an_observer_is_told_of_each_row_once_it_is_there_and_of_each_new_state_until_it_ends(store) -> None:
+async def test_an_observer_is_told_of_each_row_once_it_is_there_and_of_each_new_state_until_it_ends(
+    store: Store,
+) -> None:
     told: list[object] = []
 
-    def applied(record) -> None:
+    def applied(record: Record) -> None:
         told.append((record.key, record.deleted, store.pods.get(record.key) is not None))
 
     end = store.pods.observe(applied, lambda: told.append(len(store.pods)))

@@ -16,7 +16,7 @@ TEXT = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="
 
 
 @given(st.lists(st.tuples(st.booleans(), st.text("ab/", max_size=4)), max_size=80), TEXT, st.integers(1, 5))
-def test_sorted_keys_are_a_sorted_set(steps, start, limit) -> None:
+def test_sorted_keys_are_a_sorted_set(steps: list[tuple[bool, str]], start: str, limit: int) -> None:
     saved, keys.PIECE = keys.PIECE, 3
     try:
         present: set[str] = set()
@@ -44,7 +44,7 @@ def test_sorted_keys_are_a_sorted_set(steps, start, limit) -> None:
 
 
 @given(TEXT, TEXT)
-def test_the_end_of_a_prefix_is_above_all_that_start_with_it_and_nothing_else(prefix, key) -> None:
+def test_the_end_of_a_prefix_is_above_all_that_start_with_it_and_nothing_else(prefix: str, key: str) -> None:
     end = end_of(prefix)
     assert key.startswith(prefix) == (prefix <= key and (end is None or key < end))
 
@@ -55,13 +55,15 @@ STEPS = st.lists(st.tuples(st.sampled_from(["a/1", "a/2", "b/1", "c/1"]), st.boo
 @pytest.mark.real_time
 @settings(max_examples=60, deadline=None)
 @given(STEPS, st.sampled_from(["/r/", "/r/a/", "/r/b"]), st.integers(1, 3), st.integers(4, 50))
-async def test_every_state_can_be_listed_again_in_pages(steps, prefix, limit, window) -> None:
+async def test_every_state_can_be_listed_again_in_pages(
+    steps: list[tuple[str, bool]], prefix: str, limit: int, window: int
+) -> None:
     log = await open_log("memory:")
     caches = WatchCache(log, bytes)
     cache = caches.add("/r/")
     cache._window._max_events = window
     await caches.start()
-    states = {0: []}
+    states: dict[int, list[tuple[str, int]]] = {0: []}
     for name, deleted in steps:
         entry = cache.get("/r/" + name)
         if deleted and entry is None:
@@ -71,7 +73,8 @@ async def test_every_state_can_be_listed_again_in_pages(steps, prefix, limit, wi
         assert [each.key for each in listing.entries] == sorted(key for key in cache._entries if key.startswith(prefix))
         states[listing.revision] = [(each.key, each.revision) for each in listing.entries]
     for revision, expected in states.items():
-        found, start = [], ""
+        found: list[tuple[str, int]] = []
+        start = ""
         while True:
             page = await cache.at(revision, prefix, start, limit)
             found += [(each.key, each.revision) for each in page.entries]

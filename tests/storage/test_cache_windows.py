@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,20 +14,25 @@ from apiserver.storage.log.types import Record
 from apiserver.storage.watchcache import window as windows
 from apiserver.storage.watchcache.entry import Entry, Event
 from apiserver.storage.watchcache.window import Cursor, Progress, Window
-from tests.storage.caches import a_store, names, value, with_store
+from tests.storage.caches import Store, a_store, names, value, with_store
 
 pytestmark = pytest.mark.integration
 
 
 @with_store
-async def test_a_cursor_reads_every_event_after_its_revision_once(store) -> None:
+async def test_a_cursor_reads_every_event_after_its_revision_once(store: Store) -> None:
     await store.put("a")
     cursor = store.pods.cursor(since=1)
     assert cursor.next_batch() == []
     await store.put("a", turn=2)
     await store.delete("a", last=True)
     first, second = cursor.next_batch()
-    assert (first.revision, first.deleted, first.old.revision, first.new.obj["spec"]) == (2, False, 1, {"turn": 2})
+    assert (first.revision, first.deleted, first.old and first.old.revision, first.new.obj["spec"]) == (
+        2,
+        False,
+        1,
+        {"turn": 2},
+    )
     assert (second.revision, second.deleted, second.old is first.new) == (3, True, True)
     assert second.new.obj == {"metadata": {"resourceVersion": "3", "name": "a"}, "spec": {"last": True}}
     assert first.departed.obj == {"metadata": {"resourceVersion": "2", "name": "a"}, "spec": {}}
@@ -36,7 +42,7 @@ async def test_a_cursor_reads_every_event_after_its_revision_once(store) -> None
 
 
 @with_store
-async def test_a_cursor_from_the_future_passes_over_what_lies_between(store) -> None:
+async def test_a_cursor_from_the_future_passes_over_what_lies_between(store: Store) -> None:
     cursor, near = store.pods.cursor(since=2), store.pods.cursor(since=1)
     assert cursor.revision == 2
     for name in "abcd":
@@ -47,7 +53,7 @@ async def test_a_cursor_from_the_future_passes_over_what_lies_between(store) -> 
 
 
 @with_store
-async def test_a_bookmark_moves_with_the_whole_feed_but_not_past_what_is_unread(store) -> None:
+async def test_a_bookmark_moves_with_the_whole_feed_but_not_past_what_is_unread(store: Store) -> None:
     cursor = store.pods.cursor(0)
     await store.put("x", prefix="/registry/nodes/")
     assert cursor.revision == 1
@@ -61,7 +67,7 @@ async def test_a_bookmark_moves_with_the_whole_feed_but_not_past_what_is_unread(
 
 
 @with_store
-async def test_waiting_cursors_wake_together_and_are_interrupted_alone(store) -> None:
+async def test_waiting_cursors_wake_together_and_are_interrupted_alone(store: Store) -> None:
     cursors = [store.pods.cursor(0) for _ in range(20)]
     waits = [asyncio.ensure_future(cursor.wait()) for cursor in cursors]
     gone = asyncio.ensure_future(cursors[0].wait())
@@ -81,7 +87,7 @@ async def test_waiting_cursors_wake_together_and_are_interrupted_alone(store) ->
 
 
 @with_store
-async def test_one_can_wait_for_a_revision_of_the_whole_feed(store) -> None:
+async def test_one_can_wait_for_a_revision_of_the_whole_feed(store: Store) -> None:
     waiting = asyncio.ensure_future(store.pods.wait_for(2, timeout=10))
     await store.put("a")
     assert not waiting.done()
@@ -94,10 +100,10 @@ async def test_one_can_wait_for_a_revision_of_the_whole_feed(store) -> None:
 
 
 @with_store
-async def test_the_past_is_read_from_the_window_and_beyond_it_from_the_log(store) -> None:
+async def test_the_past_is_read_from_the_window_and_beyond_it_from_the_log(store: Store) -> None:
     window = store.pods._window
     window._max_events = 16
-    states = {0: []}
+    states: dict[int, list[str]] = {0: []}
     for turn in range(30):
         await store.put(f"{turn % 7}", turn=turn)
         if turn % 4 == 3:
@@ -109,7 +115,8 @@ async def test_the_past_is_read_from_the_window_and_beyond_it_from_the_log(store
         listing = await store.pods.at(revision)
         assert (names(listing), listing.revision, listing.remaining) == (expected, revision, 0)
         assert all(entry.revision <= revision for entry in listing.entries)
-        paged, start = [], ""
+        paged: list[str] = []
+        start = ""
         while True:
             page = await store.pods.at(revision, start=start, limit=2)
             paged += names(page)
@@ -126,7 +133,7 @@ async def test_the_past_is_read_from_the_window_and_beyond_it_from_the_log(store
 
 
 @with_store
-async def test_a_watcher_that_the_window_has_passed_is_told_so(store) -> None:
+async def test_a_watcher_that_the_window_has_passed_is_told_so(store: Store) -> None:
     store.pods._window._max_events = 8
     slow = store.pods.cursor(0)
     for turn in range(20):
@@ -180,7 +187,7 @@ async def test_more_history_than_the_window_may_hold_is_not_brought_back(tmp_pat
 
 
 @with_store
-async def test_cursors_at_one_place_read_one_batch(store) -> None:
+async def test_cursors_at_one_place_read_one_batch(store: Store) -> None:
     await store.put("a")
     await store.put("b")
     early, late = store.pods.cursor(0), store.pods.cursor(1)
@@ -211,7 +218,7 @@ def test_what_is_put_back_after_a_new_start_is_not_read_for_what_was_there_befor
 
 
 @with_store
-async def test_a_reset_is_seen_by_watchers_as_deletions(store) -> None:
+async def test_a_reset_is_seen_by_watchers_as_deletions(store: Store) -> None:
     await store.put("a", keep=1)
     await store.put("b")
     await store.put("default", prefix="/registry/namespaces/")
@@ -226,7 +233,7 @@ async def test_a_reset_is_seen_by_watchers_as_deletions(store) -> None:
 
 
 @with_store
-async def test_old_events_let_go_of_what_can_be_made_again(store) -> None:
+async def test_old_events_let_go_of_what_can_be_made_again(store: Store) -> None:
     await store.put("a")
     event = store.pods.cursor(0).next_batch()[0]
     event.encodings["x"] = 1
@@ -245,7 +252,7 @@ async def test_old_events_let_go_of_what_can_be_made_again(store) -> None:
 
 
 @with_store
-async def test_of_objects_that_are_hardly_read_again_only_the_newest_hold_more_than_their_bytes(store) -> None:
+async def test_of_objects_that_are_hardly_read_again_only_the_newest_hold_more_than_their_bytes(store: Store) -> None:
     store.pods.limit_history()
     await store.put("a")
     (entry,) = store.pods.list().entries
@@ -263,7 +270,7 @@ async def test_of_objects_that_are_hardly_read_again_only_the_newest_hold_more_t
 
 
 @with_store
-async def test_of_what_the_log_has_no_more_a_hundred_events_stay_of_each_kind(store) -> None:
+async def test_of_what_the_log_has_no_more_a_hundred_events_stay_of_each_kind(store: Store) -> None:
     await store.put("default", prefix="/registry/namespaces/")
     for turn in range(250):
         await store.put("a", turn=turn)
@@ -282,9 +289,6 @@ async def test_of_what_the_log_has_no_more_a_hundred_events_stay_of_each_kind(st
 
 
 def test_a_window_is_bounded_by_bytes() -> None:
-    from apiserver.storage.log.types import Record
-    from apiserver.storage.watchcache.entry import Entry, Event
-
     progress = Progress(0)
     window = Window(progress, max_events=1000, max_bytes=10_000)
     for revision in range(1, 101):
@@ -340,8 +344,8 @@ def test_decoded_objects_are_bounded_by_their_bytes() -> None:
 
 
 @with_store
-async def test_a_row_that_is_no_object_is_reported_and_passed_over(store) -> None:
-    reports = []
+async def test_a_row_that_is_no_object_is_reported_and_passed_over(store: Store) -> None:
+    reports: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: reports.append(context))
     await asyncio.gather(
         store.log.append(Write("/registry/pods/bad", b"[]", 0)),

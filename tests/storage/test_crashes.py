@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -12,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from apiserver.storage import Durability, Record, RevisionLog, StorageFull, Write, open_log
+from apiserver.storage.sqlite.log import SqliteLog
+from tests.storage.caches import opened_log
 from tests.support.patience import become
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
 ROOT = Path(__file__).resolve().parents[2]
 KILLS = {"sqlite-file": 25, "sqlite-off": 10, "postgres": 10}
@@ -40,14 +41,15 @@ async def check(log: RevisionLog, answers: list[list[str]]) -> None:
     """Every answered row is there unless compaction may have taken it, and revisions have no holes."""
     rows = {row.revision: row for row in await log.after(log.compacted, 1 << 30)}
     assert sorted(rows) == list(range(log.compacted + 1, log.revision + 1))
-    last = {}
-    for revision, key, turn, deleted in answers:
-        assert int(revision) <= log.revision
-        row = rows.get(int(revision))
+    last: dict[str, tuple[int, bool]] = {}
+    for text, key, turn, flag in answers:
+        revision, deleted = int(text), flag == "1"
+        assert revision <= log.revision
+        row = rows.get(revision)
         if row is not None:
-            assert (row.key, row.deleted) == (key, deleted == "1")
+            assert (row.key, row.deleted) == (key, deleted)
             assert row.value.startswith(turn.encode() + b"x")
-        last[key] = (int(revision), deleted == "1")
+        last[key] = (revision, deleted)
     for key, (revision, deleted) in last.items():
         now = await log.get(key)
         # One more write of each writer may have been committed without its answer being heard.
@@ -56,30 +58,25 @@ async def check(log: RevisionLog, answers: list[list[str]]) -> None:
 
 
 @pytest.mark.parametrize("kind", KILLS)
-def test_a_killed_server_loses_no_answered_write(kind, request, tmp_path: Path) -> None:
+async def test_a_killed_server_loses_no_answered_write(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     target = request.getfixturevalue("postgres_schema_url") if kind == "postgres" else str(tmp_path)
     durability = Durability.OFF if kind == "sqlite-off" else Durability.FULL
     reached = 0
     for kill in range(KILLS[kind]):
         answers = answered_before_kill(target, durability, lines=1 + kill * 7)
-
-        async def run(answers=answers, reached=reached) -> int:
-            log = await open_log(target, durability=durability)
-            try:
-                assert log.revision > reached
-                await check(log, answers)
-                return log.revision
-            finally:
-                await log.close()
-
-        reached = asyncio.run(run())
+        async with opened_log(target, durability) as log:
+            assert log.revision > reached
+            await check(log, answers)
+            reached = log.revision
 
 
-@pytest.mark.real_time
 @pytest.mark.parametrize("durability", [Durability.FULL, Durability.OFF])
-async def test_a_full_disk_refuses_writes_and_leaves_no_hole(durability, tmp_path: Path) -> None:
+async def test_a_full_disk_refuses_writes_and_leaves_no_hole(durability: Durability, tmp_path: Path) -> None:
     """SQLite's bound on pages stands for the disk."""
     log = await open_log(str(tmp_path), durability=durability)
+    assert isinstance(log, SqliteLog)
     seen: list[Record] = []
     log.subscribe(seen.extend)
     await log.append(Write("a/first", b"", 0))
@@ -96,6 +93,5 @@ async def test_a_full_disk_refuses_writes_and_leaves_no_hole(durability, tmp_pat
     assert await log.after(log.compacted, 10) == seen[log.compacted :]
     assert log.compacted <= 1
     await log.close()
-    log = await open_log(str(tmp_path))
-    assert log.revision == gone.revision == 3
-    await log.close()
+    async with opened_log(tmp_path) as again:
+        assert again.revision == gone.revision == 3

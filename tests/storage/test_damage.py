@@ -14,57 +14,39 @@ from pathlib import Path
 import pytest
 
 from apiserver.command import data as data_command
-from apiserver.storage import DamagedRow, Durability, Record, UnusableDatabase, Write, open_log
+from apiserver.storage import DamagedRow, Durability, Record, UnusableDatabase, Write
 from apiserver.storage.log.rows import record_of, row_of
 from apiserver.storage.sqlite.commit_marker import FILE, CommitMarker
+from tests.storage.caches import opened_log
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
 FLIPS = 100
 KEYS = 60
 
 
-async def _fill(directory: Path, durability: Durability = Durability.FULL) -> None:
-    log = await open_log(str(directory), durability=durability)
-    revisions = {}
-    for turn in range(3):
-        for number in range(KEYS):
-            key = f"a/{number:03}"
-            value = f"{number}:{turn}:".encode() + bytes([65 + turn]) * 300
-            revisions[key] = (await log.append(Write(key, value, revisions.get(key, 0)))).revision
-    await log.close()
-
-
-def filled(directory: Path, durability: Durability = Durability.FULL) -> Path:
+async def fill(directory: Path) -> Path:
     """Fill a store with 60 keys, each written three times."""
-    asyncio.run(_fill(directory, durability))
+    async with opened_log(directory) as log:
+        revisions: dict[str, int] = {}
+        for turn in range(3):
+            for number in range(KEYS):
+                key = f"a/{number:03}"
+                value = f"{number}:{turn}:".encode() + bytes([65 + turn]) * 300
+                revisions[key] = (await log.append(Write(key, value, revisions.get(key, 0)))).revision
     return directory
 
 
-async def _read(directory: Path) -> dict[str, bytes]:
-    log = await open_log(str(directory))
-    try:
-        return {record.key: record.value for record in (await log.state()).records}
-    finally:
-        await log.close()
-
-
-def read(directory: Path) -> dict[str, bytes]:
+async def read(directory: Path) -> dict[str, bytes]:
     """Return the state that a server would begin with."""
-    return asyncio.run(_read(directory))
+    async with opened_log(directory) as log:
+        return {record.key: record.value for record in (await log.state()).records}
 
 
-def history(directory: Path) -> list[Record]:
-    """Every row there is, older ones included."""
-
-    async def run() -> list[Record]:
-        log = await open_log(str(directory))
-        try:
-            return await log.after(0, 1000)
-        finally:
-            await log.close()
-
-    return asyncio.run(run())
+async def history(directory: Path) -> list[Record]:
+    """Return every row, older ones included."""
+    async with opened_log(directory) as log:
+        return await log.after(0, 1000)
 
 
 def test_a_row_that_is_not_what_was_written_is_refused() -> None:
@@ -81,10 +63,10 @@ def test_a_row_without_a_checksum_is_refused() -> None:
         record_of((*Record(1, "a", 1, 0, False, b"x"), None))
 
 
-def test_a_flipped_byte_anywhere_is_refused_or_changes_nothing(tmp_path: Path) -> None:
+async def test_a_flipped_byte_anywhere_is_refused_or_changes_nothing(tmp_path: Path) -> None:
     """100 places of the file: whatever is read is what was written, else reading is refused."""
-    whole = filled(tmp_path / "whole")
-    expected, written = read(whole), history(whole)
+    whole = await fill(tmp_path / "whole")
+    expected, written = await read(whole), await history(whole)
     choice = random.Random(20)
     size = (whole / "kubedra.db").stat().st_size
     refused = []
@@ -98,27 +80,27 @@ def test_a_flipped_byte_anywhere_is_refused_or_changes_nothing(tmp_path: Path) -
             file.seek(place)
             file.write(bytes([byte ^ (1 << choice.randrange(8))]))
         try:
-            assert (read(damaged), history(damaged)) == (expected, written), f"byte {place}"
+            assert (await read(damaged), await history(damaged)) == (expected, written), f"byte {place}"
         except (UnusableDatabase, DamagedRow) as error:
             refused.append(str(error))
     assert len(refused) > FLIPS / 2  # the file has free space, too
     assert not [line for line in refused if "\n" in line or ("damaged" not in line and str(tmp_path) not in line)]
 
 
-def test_repair_keeps_every_whole_row_and_names_the_damaged_ones(
+async def test_repair_keeps_every_whole_row_and_names_the_damaged_ones(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    directory = filled(tmp_path)
+    directory = await fill(tmp_path)
     with closing(sqlite3.connect(directory / "kubedra.db")) as connection, connection:
         connection.execute(
             "UPDATE log SET value = 'rubbish' WHERE key = 'a/007' AND revision = (SELECT max(revision) FROM log WHERE key = 'a/007')"
         )
     assert data_command.main(["check", str(directory)]) == 1
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == "a/007: the row at revision 128 is damaged; the newest intact row is revision 68"
-    assert said[1] == "60 objects are intact, at revision 180"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "a/007: the row at revision 128 is damaged; the newest intact row is revision 68"
+    assert lines[1] == "60 objects are intact, at revision 180"
     assert data_command.main(["repair", str(directory)]) == 0
-    kept = read(directory)
+    kept = await read(directory)
     assert len(kept) == KEYS
     assert kept["a/007"].startswith(b"7:1:")
     assert all(value.split(b":")[1] == b"2" for key, value in kept.items() if key != "a/007")
@@ -126,22 +108,20 @@ def test_repair_keeps_every_whole_row_and_names_the_damaged_ones(
     assert data_command.main(["check", str(directory)]) == 0
 
 
-@pytest.mark.real_time
 async def test_a_repaired_store_gives_no_revision_twice_and_offers_no_older_history(tmp_path: Path) -> None:
-    directory = filled(tmp_path)
+    directory = await fill(tmp_path)
     with closing(sqlite3.connect(directory / "kubedra.db")) as connection, connection:
         connection.execute("UPDATE log SET value = 'rubbish' WHERE revision = 180")
     assert data_command.main(["repair", str(directory)]) == 0
 
-    log = await open_log(str(directory))
-    assert (log.revision, log.compacted) == (180, 180)
-    assert (await log.append(Write("a/new", b"x", 0))).revision == 181
-    assert (await log.append(Write("a/059", b"x", 120))).revision == 182
-    await log.close()
+    async with opened_log(directory) as log:
+        assert (log.revision, log.compacted) == (180, 180)
+        assert (await log.append(Write("a/new", b"x", 0))).revision == 181
+        assert (await log.append(Write("a/059", b"x", 120))).revision == 182
 
 
-def test_a_damaged_page_costs_the_rows_on_it_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    directory = filled(tmp_path)
+async def test_a_damaged_page_costs_the_rows_on_it_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = await fill(tmp_path)
     with closing(sqlite3.connect(directory / "kubedra.db")) as connection:
         (page_size,) = connection.execute("PRAGMA page_size").fetchone()
     path = directory / "kubedra.db"
@@ -151,25 +131,20 @@ def test_a_damaged_page_costs_the_rows_on_it_alone(tmp_path: Path, capsys: pytes
     content[start : start + 8] = b"\xff" * 8  # the page's own header
     path.write_bytes(content)
     with pytest.raises(UnusableDatabase, match=r"is damaged: .*see `kubedra data check"):
-        read(directory)
+        await read(directory)
     assert data_command.main(["repair", str(directory)]) == 0
     assert "unreadable" in capsys.readouterr().out
-    kept = read(directory)
+    kept = await read(directory)
     assert 0 < len(kept) <= KEYS
     assert sum(value.split(b":")[1] == b"2" for value in kept.values()) >= KEYS - page_size // 300
 
 
-def answered_but_gone(directory: Path, durability: Durability) -> None:
+async def lose_answered_writes(directory: Path, durability: Durability) -> None:
     """Make a store whose last writes are in a write-ahead log that is lost with the process."""
-
-    async def run() -> None:
-        log = await open_log(str(directory), durability=durability)
+    async with opened_log(directory, durability) as log:
         for number in range(5):
             await log.append(Write(f"a/{number}", b"x", 0))
         shutil.copytree(directory, directory.with_name("crashed"))
-        await log.close()
-
-    asyncio.run(run())
     crashed = directory.with_name("crashed")
     wal = crashed / "kubedra.db-wal"
     content = bytearray(wal.read_bytes())
@@ -180,30 +155,26 @@ def answered_but_gone(directory: Path, durability: Durability) -> None:
     wal.write_bytes(content)
 
 
-@pytest.mark.real_time
 async def test_answered_writes_that_a_damaged_log_lost_are_told_before_anything_is_served(tmp_path: Path) -> None:
-    answered_but_gone(tmp_path / "store", Durability.FULL)
+    await lose_answered_writes(tmp_path / "store", Durability.FULL)
     with pytest.raises(
         UnusableDatabase, match=r"revisions? \d( to 5)? were acknowledged but are missing, because its write-"
     ):
-        read(tmp_path / "crashed")
+        await read(tmp_path / "crashed")
     assert data_command.main(["check", str(tmp_path / "crashed")]) == 1
     assert data_command.main(["repair", str(tmp_path / "crashed")]) == 0
 
-    log = await open_log(str(tmp_path / "crashed"))
-    assert (await log.append(Write("b/new", b"x", 0))).revision == 6
-    await log.close()
+    async with opened_log(tmp_path / "crashed") as log:
+        assert (await log.append(Write("b/new", b"x", 0))).revision == 6
 
 
-@pytest.mark.real_time
 async def test_what_a_power_cut_may_take_is_a_warning_and_no_revision_comes_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    answered_but_gone(tmp_path / "store", Durability.NORMAL)
+    await lose_answered_writes(tmp_path / "store", Durability.NORMAL)
 
-    log = await open_log(str(tmp_path / "crashed"), durability=Durability.NORMAL)
-    assert log.revision == log.compacted == 5
-    await log.close()
+    async with opened_log(tmp_path / "crashed", Durability.NORMAL) as log:
+        assert log.revision == log.compacted == 5
     assert "are lost; durability normal and off allow this" in caplog.text
 
 
@@ -218,7 +189,6 @@ def test_the_mark_of_another_store_counts_for_nothing(tmp_path: Path) -> None:
         assert mark.read() == (0, False)
 
 
-@pytest.mark.real_time
 async def test_a_directory_without_a_database_and_one_in_use_are_said_in_a_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -227,7 +197,6 @@ async def test_a_directory_without_a_database_and_one_in_use_are_said_in_a_line(
     assert "contains no kubedra database" in capsys.readouterr().err
     store = tmp_path / "store"
 
-    log = await open_log(str(store))
-    assert await asyncio.to_thread(data_command.main, ["repair", str(store)]) == 2
-    await log.close()
+    async with opened_log(store):
+        assert await asyncio.to_thread(data_command.main, ["repair", str(store)]) == 2
     assert f"{store} is in use by another server (pid {os.getpid()})" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -68,14 +69,15 @@ def test_reads_go_on_writes_say_so_at_once_and_deleting_makes_room(small: Child)
     assert wire.get("/readyz").status == 500
     assert "the disk is full" in wire.get("/readyz/etcd").text
     assert wire.get("/livez/ping").status == 200
-    said = [line for line in small.log().splitlines() if "only deletions are accepted" in line]
-    assert len(said) == 1
+    reports = [line for line in small.log().splitlines() if "only deletions are accepted" in line]
+    assert len(reports) == 1
 
     # A deletion is a row as large as the object was; compaction makes room for the next.
+    def is_deleted(name: str) -> bool:
+        return wire.request("DELETE", f"{MAPS}/{name}").status in (200, 404)
+
     for name in made[1:]:
-        wait_until(
-            lambda name=name: wire.request("DELETE", f"{MAPS}/{name}").status in (200, 404), f"{name} is gone", 120
-        )
+        wait_until(partial(is_deleted, name), f"{name} is gone", 120)
     wait_until(lambda: wire.get("/readyz").status == 200, "there is room again", 120)
     assert wire.request("POST", MAPS, {"metadata": {"name": "tiny"}}).status == 201
     assert {item["metadata"]["name"] for item in wire.get(MAPS).json["items"]} >= {made[0], "tiny"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -92,8 +94,8 @@ class LogMachine(RuleBasedStateMachine):
             self.runner.close()
 
     @rule(batch=st.lists(WRITES, min_size=1, max_size=6))
-    def write(self, batch) -> None:
-        async def together(writes: list[Write]) -> list:
+    def write(self, batch: list[tuple[str, bytes, bool, str]]) -> None:
+        async def together(writes: list[Write]) -> list[Any]:
             return await asyncio.gather(*map(self.log.append, writes), return_exceptions=True)
 
         writes, expected = [], []
@@ -115,7 +117,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model.rows)
     @rule(keep=st.lists(st.sampled_from(["a/", "a/x", "a/y"]), max_size=2))
-    def reset(self, keep) -> None:
+    def reset(self, keep: list[str]) -> None:
         gone = [row for row in self.model.state("", len(self.model.rows)) if row.key not in keep]
         for row in gone:
             self.model.append(Write(row.key, row.value, row.revision, deleted=True))
@@ -127,7 +129,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model.rows)
     @rule(data=st.data())
-    def compact(self, data) -> None:
+    def compact(self, data: st.DataObject) -> None:
         at = data.draw(st.integers(self.model.compacted, len(self.model.rows)))
         self.runner.run(self.log.compact(at))
         self.model.compacted = at
@@ -140,14 +142,14 @@ class LogMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model.compacted)
     @rule(data=st.data())
-    def look_before_the_compaction(self, data) -> None:
+    def look_before_the_compaction(self, data: st.DataObject) -> None:
         at = data.draw(st.integers(0, self.model.compacted - 1))
         for read in (self.log.state("", at), self.log.after(at, 5), self.log.history("", at, at + 1, 5)):
             with pytest.raises(Compacted):
                 self.runner.run(read)
 
     @rule(prefix=st.sampled_from(["", "a/", "a/y", "c"]), data=st.data())
-    def read_the_past(self, prefix, data) -> None:
+    def read_the_past(self, prefix: str, data: st.DataObject) -> None:
         at = data.draw(st.integers(self.model.compacted, len(self.model.rows)))
         assert _plain(self.runner.run(self.log.state(prefix, at)).records) == _plain(self.model.state(prefix, at))
         changes = self.runner.run(self.log.history(prefix, at, len(self.model.rows), 100))
@@ -172,7 +174,7 @@ class LogMachine(RuleBasedStateMachine):
         assert _plain(self.runner.run(self.log.state()).records) == _plain(self.model.state("", len(rows)))
 
 
-def _plain(rows) -> list[Record]:
+def _plain(rows: Iterable[Record]) -> list[Record]:
     return [row._replace(prev_revision=0) for row in rows]
 
 

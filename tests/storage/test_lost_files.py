@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from apiserver.storage import RevisionLog, StorageFull, StorageUnavailable, UnusableDatabase, Write, open_log
+from apiserver.storage.sqlite.file_watchdog import FileWatchdog
+from apiserver.storage.sqlite.log import SqliteLog
+from tests.storage.caches import opened_log
 from tests.support.patience import become
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
 
 def _remove(store: Path) -> None:
@@ -51,26 +55,29 @@ async def noticed(log: RevisionLog) -> str:
     return problem
 
 
-def on_store(directory: Path, work: Callable[[RevisionLog, Path], Awaitable[None]]) -> None:
-    async def run() -> None:
-        log = await open_log(str(directory))
-        try:
-            await log.append(Write("a/x", b"1", 0))
-            await work(log, directory)
-        finally:
-            await log.close()
+@asynccontextmanager
+async def opened_sqlite(directory: Path) -> AsyncIterator[SqliteLog]:
+    """Open a store with a row."""
+    async with opened_log(directory) as log:
+        assert isinstance(log, SqliteLog)
+        await log.append(Write("a/x", b"1", 0))
+        yield log
 
-    asyncio.run(run())
+
+def watchdog_of(log: SqliteLog) -> FileWatchdog:
+    assert log._files is not None
+    return log._files.watchdog
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__.strip("_"))
-def test_no_write_is_answered_after_the_files_are_gone(
-    damage, tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_no_write_is_answered_after_the_files_are_gone(
+    damage: Callable[[Path], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def work(log: RevisionLog, directory: Path) -> None:
-        for number in range(20):  # the guard has seen the write-ahead log
+    directory = tmp_path / "store"
+    async with opened_sqlite(directory) as log:
+        for number in range(20):  # the watchdog has seen the write-ahead log
             await log.append(Write(f"b/{number}", b"1", 0))
-        await asyncio.to_thread(log._files.watchdog.problem)
+        await asyncio.to_thread(watchdog_of(log).problem)
         damage(directory)
         reason = await noticed(log)
         assert "under the running server" in reason
@@ -79,30 +86,25 @@ def test_no_write_is_answered_after_the_files_are_gone(
             await log.append(Write("a/y", b"1", 0))
         with pytest.raises(StorageUnavailable, match="under the running server"):
             await log.current_revision()
-
-    on_store(tmp_path / "store", work)
     assert "under the running server" in caplog.text
 
 
-def test_removing_the_lock_file_admits_no_second_server(tmp_path: Path) -> None:
-    async def work(log: RevisionLog, directory: Path) -> None:
+async def test_removing_the_lock_file_admits_no_second_server(tmp_path: Path) -> None:
+    directory = tmp_path / "store"
+    async with opened_sqlite(directory):
         (directory / "lock").unlink()
         with pytest.raises(UnusableDatabase, match="is in use by another server"):
             await open_log(str(directory))
 
-    on_store(tmp_path / "store", work)
 
-
-def test_a_store_that_is_well_has_no_problem(tmp_path: Path) -> None:
-    async def work(log: RevisionLog, _: Path) -> None:
-        assert log._files.watchdog.problem() == ""
+async def test_a_store_that_is_well_has_no_problem(tmp_path: Path) -> None:
+    async with opened_sqlite(tmp_path) as log:
+        assert watchdog_of(log).problem() == ""
         assert log.problem() == ""
 
-    on_store(tmp_path / "store", work)
 
-
-def test_a_full_disk_is_a_problem_until_there_is_room(tmp_path: Path) -> None:
-    async def work(log: RevisionLog, _: Path) -> None:
+async def test_a_full_disk_is_a_problem_until_there_is_room(tmp_path: Path) -> None:
+    async with opened_sqlite(tmp_path) as log:
         log._connection.execute("PRAGMA max_page_count = 1")
         with pytest.raises(StorageFull, match="full"):
             await log.append(Write("c/large", b"x" * 500_000, 0))
@@ -110,5 +112,3 @@ def test_a_full_disk_is_a_problem_until_there_is_room(tmp_path: Path) -> None:
         log._connection.execute("PRAGMA max_page_count = 1000000")
         await become(lambda: log.problem() == "", "there is room again")
         await log.append(Write("c/fits", b"x", 0))
-
-    on_store(tmp_path / "store", work)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -31,19 +32,20 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return url
 
 
-def differences(url: str) -> list:
+def differences(url: str) -> list[Any]:
     """Return the changes that a new migration would have to make."""
     engine = create_engine(alchemy_url(url))
     with engine.connect() as connection:
         options = {"compare_type": True, "compare_server_default": True}
-        found = compare_metadata(MigrationContext.configure(connection, opts=options), tables.metadata)
+        found: list[Any] = compare_metadata(MigrationContext.configure(connection, opts=options), tables.metadata)
     engine.dispose()
     return found
 
 
 def test_the_texts_are_what_the_tables_compile_to() -> None:
     assert tables.create_statements(sqlite.dialect()) == schema.SQLITE_TABLES
-    assert tables.create_statements(postgresql.dialect()) == schema.POSTGRES_TABLES
+    postgres = postgresql.dialect()  # type: ignore[no-untyped-call]
+    assert tables.create_statements(postgres) == schema.POSTGRES_TABLES
 
 
 def test_the_chain_names_the_migrations_that_there_are() -> None:
@@ -118,5 +120,6 @@ def test_migrated_and_fresh_postgres_have_the_same_function(postgres_url: str) -
         make(url)
         with psycopg.connect(url) as connection:
             row = connection.execute("SELECT pg_get_functiondef('log_append'::regproc)").fetchone()
+            assert row is not None
             bodies.append(row[0].replace(name, ""))
     assert bodies[0] == bodies[1]

@@ -15,44 +15,31 @@ import pytest
 
 from apiserver.storage import UnusableDatabase, Write, open_log
 from apiserver.storage.log import schema
+from tests.storage.caches import opened_log
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def refusal(target: str) -> str:
+async def refusal(target: str | Path) -> str:
     """Return the one-line error of opening a store."""
-
-    async def run() -> str:
-        with pytest.raises(UnusableDatabase) as refused:
-            await open_log(target)
-        return str(refused.value)
-
-    line = asyncio.run(run())
-    assert "\n" not in line
-    return line
+    with pytest.raises(UnusableDatabase) as refused:
+        await open_log(str(target))
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
 
 
-def written(directory: Path) -> Path:
+async def write_row(directory: Path) -> Path:
     """Make a store with one row; return the path of its database."""
-
-    async def run() -> None:
-        log = await open_log(str(directory))
+    async with opened_log(directory) as log:
         await log.append(Write("a/x", b"1", 0))
-        await log.close()
-
-    asyncio.run(run())
     return directory / "kubedra.db"
 
 
-@pytest.mark.real_time
 async def test_a_second_server_on_a_data_directory_is_told_who_has_it(tmp_path: Path) -> None:
-    log = await open_log(str(tmp_path))
-    with pytest.raises(UnusableDatabase) as refused:
-        await open_log(str(tmp_path))
-    assert str(refused.value) == f"{tmp_path} is in use by another server (pid {os.getpid()})"
-    await log.close()
+    async with opened_log(tmp_path):
+        assert await refusal(tmp_path) == f"{tmp_path} is in use by another server (pid {os.getpid()})"
     await (await open_log(str(tmp_path))).close()
 
 
@@ -66,60 +53,57 @@ async def main():
 asyncio.run(main())
 """
     assert subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=False).returncode == -9
-    written(tmp_path)
+    asyncio.run(write_row(tmp_path))
 
 
-def test_a_file_that_is_not_sqlite_is_refused(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_sqlite_is_refused(tmp_path: Path) -> None:
     (tmp_path / "kubedra.db").write_bytes(b"these are the notes of a gardener")
-    assert refusal(str(tmp_path)) == f"{tmp_path / 'kubedra.db'} is not a SQLite database"
+    assert await refusal(tmp_path) == f"{tmp_path / 'kubedra.db'} is not a SQLite database"
 
 
-def test_a_torn_sqlite_file_is_refused(tmp_path: Path) -> None:
+async def test_a_torn_sqlite_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "kubedra.db").write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
-    assert refusal(str(tmp_path)).startswith(f"{tmp_path / 'kubedra.db'} cannot be used: ")
+    assert (await refusal(tmp_path)).startswith(f"{tmp_path / 'kubedra.db'} cannot be used: ")
 
 
-def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
+async def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "kubedra.db") as connection:
         connection.execute("CREATE TABLE flowers (name TEXT)")
     connection.close()
-    assert refusal(str(tmp_path)) == f"{tmp_path / 'kubedra.db'} holds tables that are not kubedra's"
+    assert await refusal(tmp_path) == f"{tmp_path / 'kubedra.db'} holds tables that are not kubedra's"
 
 
-def test_a_database_of_a_newer_release_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path)
+async def test_a_database_of_a_newer_release_is_refused(tmp_path: Path) -> None:
+    path = await write_row(tmp_path)
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
     connection.close()
     known = f"schema 9999, this release knows up to {schema.HEAD}"
-    assert refusal(str(tmp_path)) == f"{path} was written by a newer release of kubedra ({known})"
+    assert await refusal(tmp_path) == f"{path} was written by a newer release of kubedra ({known})"
 
 
-def test_a_file_in_place_of_the_data_directory_is_refused(tmp_path: Path) -> None:
+async def test_a_file_in_place_of_the_data_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
-    assert refusal(str(tmp_path / "data")).startswith(f"{tmp_path / 'data'} cannot be the data directory: ")
+    assert (await refusal(tmp_path / "data")).startswith(f"{tmp_path / 'data'} cannot be the data directory: ")
 
 
-def test_an_unreachable_postgres_is_named_without_its_password(tmp_path: Path) -> None:
-    line = refusal(f"postgresql://me:secret@localhost/kube?host={tmp_path}")
+async def test_an_unreachable_postgres_is_named_without_its_password(tmp_path: Path) -> None:
+    line = await refusal(f"postgresql://me:secret@localhost/kube?host={tmp_path}")
     assert line.startswith("postgresql://localhost/kube cannot be used: the database did not answer: ")
     assert "secret" not in line
 
 
-@pytest.mark.real_time
 async def test_a_newer_and_a_foreign_postgres_schema_are_refused(postgres_schema_url: str) -> None:
-    import psycopg
-
     await (await open_log(postgres_schema_url)).close()
     with psycopg.connect(postgres_schema_url, autocommit=True) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
-        assert "was written by a newer release of kubedra (schema 9999" in refusal(postgres_schema_url)
+        assert "was written by a newer release of kubedra (schema 9999" in await refusal(postgres_schema_url)
         connection.execute("DROP TABLE alembic_version")
-    assert refusal(postgres_schema_url).endswith(" holds tables that are not kubedra's")
+    assert (await refusal(postgres_schema_url)).endswith(" holds tables that are not kubedra's")
 
 
 @pytest.mark.parametrize("target", ["memory:", "file"])
-def test_a_fresh_or_current_store_opens_without_sqlalchemy_and_alembic(target, tmp_path: Path) -> None:
+def test_a_fresh_or_current_store_opens_without_sqlalchemy_and_alembic(target: str, tmp_path: Path) -> None:
     script = f"""
 import asyncio, sys
 from apiserver.storage import open_log
@@ -134,26 +118,27 @@ sys.exit(f"imported: {{heavy}}" if heavy else 0)
     subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
 
 
-def test_a_postgres_url_without_the_driver_is_one_line_that_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_postgres_url_without_the_driver_is_one_line_that_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delitem(sys.modules, "apiserver.storage.postgres.log", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    assert "pip install 'kubedra[postgres]'" in refusal("postgresql://somewhere/kubedra")
+    assert "pip install 'kubedra[postgres]'" in await refusal("postgresql://somewhere/kubedra")
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
-def test_a_database_in_another_encoding_is_refused_in_one_line_that_says_which_it_needs(
+async def test_a_database_in_another_encoding_is_refused_in_one_line_that_says_which_it_needs(
     postgres_url: str, encoding: str
 ) -> None:
     name = f"in_{encoding.lower()}_{os.getpid()}"
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         made = f"CREATE DATABASE {name} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
         connection.execute(made.encode())
-        line = refusal(urlsplit(postgres_url)._replace(path=f"/{name}").geturl())
+        line = await refusal(urlsplit(postgres_url)._replace(path=f"/{name}").geturl())
         connection.execute(f"DROP DATABASE {name}".encode())  # so that nothing is connected to it any more
     assert f"/{name} has the encoding {encoding}; kubedra needs one with UTF8" in line
 
 
-@pytest.mark.real_time
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
 async def test_the_encoding_that_a_client_is_set_to_does_not_matter(
     postgres_schema_url: str, monkeypatch: pytest.MonkeyPatch, encoding: str
@@ -161,6 +146,5 @@ async def test_the_encoding_that_a_client_is_set_to_does_not_matter(
     monkeypatch.setenv("PGCLIENTENCODING", encoding)
 
     for _ in range(2):
-        log = await open_log(postgres_schema_url)
-        await log.append(Write(f"a/{log.revision}–€", b"1", 0))
-        await log.close()
+        async with opened_log(postgres_schema_url) as log:
+            await log.append(Write(f"a/{log.revision}–€", b"1", 0))

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import psycopg
 import pytest
 
-from apiserver.storage import Expired, Record, StorageUnavailable, WatchCache, Write, WriteRefused, open_log
+from apiserver.storage import (
+    Expired,
+    Record,
+    RevisionLog,
+    StorageUnavailable,
+    WatchCache,
+    Write,
+    WriteRefused,
+    open_log,
+)
 from apiserver.storage.log.rows import row_of
+from apiserver.storage.postgres.log import PostgresLog
+from tests.storage.caches import entry_of
 from tests.support.patience import patience
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.real_time]
 
 
 @asynccontextmanager
-async def servers(url: str, count: int, poll_interval: float = 30.0):
+async def servers(url: str, count: int, poll_interval: float = 30.0) -> AsyncIterator[list[RevisionLog]]:
     """Open the logs of several servers; with so long a poll interval only notifications bring rows in time."""
     logs = [await open_log(url, poll_interval=poll_interval) for _ in range(count)]
     try:
@@ -25,15 +38,15 @@ async def servers(url: str, count: int, poll_interval: float = 30.0):
         await asyncio.gather(*(log.close() for log in logs))
 
 
-async def reached(log, revision: int) -> None:
+async def reached(log: RevisionLog, revision: int) -> None:
     """Wait for the feed to reach a revision."""
     arrived = asyncio.Event()
 
-    def look(_records) -> None:
+    def check(_: Sequence[Record]) -> None:
         if log.revision >= revision:
             arrived.set()
 
-    unsubscribe = log.subscribe(look)
+    unsubscribe = log.subscribe(check)
     if log.revision < revision:
         async with patience():
             await arrived.wait()
@@ -48,14 +61,13 @@ def end_connections(url: str, which: str = "true") -> None:
         )
 
 
-@pytest.mark.real_time
 async def test_rows_of_all_servers_arrive_everywhere_in_one_order(postgres_schema_url: str) -> None:
     async with servers(postgres_schema_url, 3) as logs:
         seen: list[list[Record]] = [[] for _ in logs]
         for log, rows in zip(logs, seen, strict=True):
             log.subscribe(rows.extend)
 
-        async def writer(log, rows, name: str) -> None:
+        async def writer(log: RevisionLog, rows: list[Record], name: str) -> None:
             expected = 0
             for _ in range(15):
                 record = await log.append(Write(name, b"x", expected))
@@ -75,7 +87,6 @@ async def test_rows_of_all_servers_arrive_everywhere_in_one_order(postgres_schem
         assert seen[0] == seen[1] == seen[2]
 
 
-@pytest.mark.real_time
 async def test_only_one_server_wins_a_key(postgres_schema_url: str) -> None:
     async with servers(postgres_schema_url, 3) as logs:
         for turn in range(10):
@@ -87,7 +98,6 @@ async def test_only_one_server_wins_a_key(postgres_schema_url: str) -> None:
         assert await logs[0].current_revision() == 10
 
 
-@pytest.mark.real_time
 async def test_a_consistent_read_sees_what_another_server_answered(postgres_schema_url: str) -> None:
     async with servers(postgres_schema_url, 2) as (one, two):
         caches = WatchCache(two, bytes)
@@ -96,10 +106,9 @@ async def test_a_consistent_read_sees_what_another_server_answered(postgres_sche
         for turn in range(10):
             record = await one.append(Write(f"a/{turn}", b'{"metadata":{}}', 0))
             await cache.consistent(timeout=120)
-            assert cache.get(record.key).revision == record.revision
+            assert entry_of(cache, record.key).revision == record.revision
 
 
-@pytest.mark.real_time
 async def test_rows_arrive_by_polling_when_notifications_are_lost(postgres_schema_url: str) -> None:
     async with servers(postgres_schema_url, 1, poll_interval=0.05) as (log,):
         with psycopg.connect(postgres_schema_url, autocommit=True) as connection:
@@ -110,7 +119,6 @@ async def test_rows_arrive_by_polling_when_notifications_are_lost(postgres_schem
         await reached(log, 1)
 
 
-@pytest.mark.real_time
 async def test_a_reset_on_one_server_reaches_the_others(postgres_schema_url: str) -> None:
     async with servers(postgres_schema_url, 2) as (one, two):
         await asyncio.gather(*(one.append(Write(f"a/{n}", b"", 0)) for n in range(5)))
@@ -119,7 +127,6 @@ async def test_a_reset_on_one_server_reaches_the_others(postgres_schema_url: str
         assert [record.key for record in (await one.state()).records] == ["a/0"]
 
 
-@pytest.mark.real_time
 async def test_the_log_comes_back_after_its_connections_were_ended(postgres_schema_url: str) -> None:
     async with servers(postgres_schema_url, 2) as (one, two):
         seen: list[Record] = []
@@ -132,12 +139,13 @@ async def test_the_log_comes_back_after_its_connections_were_ended(postgres_sche
                     break
                 except StorageUnavailable:
                     continue
-            assert (await two.get(f"a/{turn}")).revision == turn
+            found = await two.get(f"a/{turn}")
+            assert found is not None
+            assert found.revision == turn
             await reached(two, turn)
         assert [record.revision for record in seen] == [1, 2, 3]
 
 
-@pytest.mark.real_time
 async def test_a_write_cut_off_from_the_database_is_unavailable_and_may_be_tried_again(
     postgres_schema_url: str,
 ) -> None:
@@ -156,16 +164,16 @@ async def test_a_write_cut_off_from_the_database_is_unavailable_and_may_be_tried
         assert (await log.append(Write("a/x", b"", 0))).revision == 2
 
 
-@pytest.mark.real_time
 async def test_a_write_that_was_committed_without_an_answer_comes_by_the_feed(
     postgres_schema_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with servers(postgres_schema_url, 1) as (log,):
         seen: list[Record] = []
         log.subscribe(seen.extend)
+        assert isinstance(log, PostgresLog)
         fetch = log._writer.fetch
 
-        async def lose_the_answer(*args) -> None:
+        async def lose_the_answer(*args: Any) -> None:
             await fetch(*args)
             raise StorageUnavailable("the answer is lost")
 
@@ -186,9 +194,9 @@ async def blocked(url: str) -> None:
             await asyncio.sleep(0)
 
 
-@pytest.mark.real_time
 async def test_a_server_that_was_away_for_longer_than_history_is_kept_starts_anew(postgres_schema_url: str) -> None:
     async with servers(postgres_schema_url, 2) as (one, two):
+        assert isinstance(one, PostgresLog)
         caches = WatchCache(one, bytes)
         cache = caches.add("a/")
         await caches.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -190,16 +191,18 @@ def test_readers_of_the_same_events_share_them_until_these_change() -> None:
 
 
 @pytest.mark.real_time
-async def test_a_wait_ends_by_an_event_by_its_time_or_by_the_end_and_leaves_no_timer() -> None:
+async def test_a_wait_ends_by_an_event_by_its_time_or_by_the_end_and_leaves_no_timer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     loop = asyncio.get_running_loop()
     timers: list[asyncio.TimerHandle] = []
     later = loop.call_later
 
-    def call_later(*arguments: object) -> asyncio.TimerHandle:
-        timers.append(later(*arguments))  # type: ignore[arg-type]
+    def call_later(*arguments: Any) -> asyncio.TimerHandle:
+        timers.append(later(*arguments))
         return timers[-1]
 
-    loop.call_later = call_later  # type: ignore[method-assign]
+    monkeypatch.setattr(loop, "call_later", call_later)
     window = Window(Progress(0))
     cursor = Cursor(window, 0)
     waiting = asyncio.ensure_future(cursor.wait(60))

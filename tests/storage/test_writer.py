@@ -22,11 +22,12 @@ from apiserver.storage.sqlite.writer import append_rows, fail
 pytestmark = pytest.mark.integration
 
 
-class Held:
-    """Does jobs when it is told to, or fails them."""
+class StepEngine:
+    """An engine whose jobs wait until a test runs or fails them."""
 
     def __init__(self, engine: Any) -> None:
-        self._engine, self.waiting = engine, []
+        self._engine = engine
+        self.waiting: list[tuple[Any, Any]] = []
 
     def submit(self, job: Any, done: Any) -> None:
         self.waiting.append((job, done))
@@ -41,9 +42,9 @@ class Held:
         await self._engine.close()
 
 
-async def held() -> tuple[Any, Held]:
-    log = await open_log("memory:")
-    engine = log._engine = Held(log._engine)
+async def held() -> tuple[Any, StepEngine]:
+    log: Any = await open_log("memory:")
+    engine = log._engine = StepEngine(log._engine)
     return log, engine
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from contextvars import Context
 from typing import Any, TypeVar
 
 import pytest
