@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,7 +21,7 @@ from controllers.runtime.client import Client
 from controllers.runtime.election import Election, LeaseLostError
 from controllers.runtime.kinds import LEASES, NAMESPACES, SERVICE_ACCOUNTS, Kind
 from controllers.runtime.transport import TransportError
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 pytestmark = pytest.mark.integration
 
@@ -99,16 +99,8 @@ async def a_town() -> AsyncIterator[Town]:
         await server.close()
 
 
-def in_town(scenario: Callable[[Town], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        async with a_town() as town:
-            await scenario(town)
-
-    run(whole)
-
-
-def test_it_waits_until_the_server_is_ready_and_says_once_why(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(town: Town) -> None:
+async def test_it_waits_until_the_server_is_ready_and_says_once_why(caplog: pytest.LogCaptureFixture) -> None:
+    async with a_town() as town:
         caplog.set_level(logging.WARNING, "controllers")
         running = Running(town.transport)
         running.line.ready = TransportError("no\nconnection")
@@ -137,11 +129,9 @@ def test_it_waits_until_the_server_is_ready_and_says_once_why(caplog: pytest.Log
         await running.stop()
         assert not await town.works("late")
 
-    in_town(scenario)
 
-
-def test_it_says_that_it_reads_until_it_has_read() -> None:
-    async def scenario(town: Town) -> None:
+async def test_it_says_that_it_reads_until_it_has_read() -> None:
+    async with a_town() as town:
         seen = set()
         running = Running(town.transport).start()
         while running.instance.unready():
@@ -150,11 +140,9 @@ def test_it_says_that_it_reads_until_it_has_read() -> None:
         assert seen == {f"waiting for {SERVER}", "listing collections"}
         await running.stop()
 
-    in_town(scenario)
 
-
-def test_one_whom_the_server_does_not_know_ends() -> None:
-    async def scenario(town: Town) -> None:
+async def test_one_whom_the_server_does_not_know_ends() -> None:
+    async with a_town() as town:
         running = Running(town.transport)
         running.line.ready = (401, b"")
         running.start()
@@ -162,11 +150,11 @@ def test_one_whom_the_server_does_not_know_ends() -> None:
         assert isinstance(running.end, CredentialsError)
         assert str(running.end) == f"{SERVER} does not accept these credentials (401 Unauthorized)"
 
-    in_town(scenario)
 
-
-def test_of_two_one_works_and_the_other_begins_at_once_when_it_has_stopped(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(town: Town) -> None:
+async def test_of_two_one_works_and_the_other_begins_at_once_when_it_has_stopped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with a_town() as town:
         caplog.set_level(logging.INFO, "controllers")
         first = Running(town.transport, "first").start()
         await passes(1)
@@ -196,11 +184,9 @@ def test_of_two_one_works_and_the_other_begins_at_once_when_it_has_stopped(caplo
             "running serviceaccount-controller",
         ]
 
-    in_town(scenario)
 
-
-def test_one_whose_lease_is_taken_ends_and_leaves_it() -> None:
-    async def scenario(town: Town) -> None:
+async def test_one_whose_lease_is_taken_ends_and_leaves_it() -> None:
+    async with a_town() as town:
         running = Running(town.transport, "first").start()
         await passes(1)
         taken = {"spec": {"holderIdentity": "usurper", "leaseDurationSeconds": 3600}}
@@ -211,15 +197,13 @@ def test_one_whose_lease_is_taken_ends_and_leaves_it() -> None:
         assert (await town.client.get(LEASES, "lease", "kube-system"))["spec"]["holderIdentity"] == "usurper"
         assert not await town.works("late")
 
-    in_town(scenario)
-
 
 @pytest.mark.parametrize("identity", ["", "first"])
-def test_what_a_component_fails_with_ends_all(identity: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_component_fails_with_ends_all(identity: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fails(_: object) -> None:
         raise CheckpointError("torn")
 
-    async def scenario(town: Town) -> None:
+    async with a_town() as town:
         monkeypatch.setattr("controllers.manager.instance.Manager.run", fails)
         running = Running(town.transport, identity).start()
         await passes(1)
@@ -227,5 +211,3 @@ def test_what_a_component_fails_with_ends_all(identity: str, monkeypatch: pytest
         if identity:
             lease = await town.client.get(LEASES, "lease", "kube-system")
             assert lease["spec"]["holderIdentity"] == "", "the next one may begin"
-
-    in_town(scenario)

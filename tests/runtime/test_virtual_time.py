@@ -6,7 +6,7 @@ import asyncio
 import socket
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -22,16 +22,15 @@ pytestmark = pytest.mark.integration
 SECOND = timedelta(seconds=1)
 
 
-def standing(scenario: Callable[[VirtualLoop], Awaitable[None]]) -> None:
-    """Run a scenario on a loop whose time stands still unless it is advanced."""
+def standing(test: Callable[[VirtualLoop], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """Run a test on a loop whose time stands still unless it is advanced."""
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        await scenario(loop)
+    def run() -> None:
+        loop = VirtualLoop(standing=True)
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(test(loop))
 
-    with asyncio.Runner(loop_factory=lambda: VirtualLoop(standing=True)) as runner:
-        runner.run(main())
+    return run
 
 
 def since_start() -> float:
@@ -91,157 +90,139 @@ async def test_an_advance_ends_after_all_that_fell_due_by_its_end() -> None:
     assert task.done()
 
 
-def test_standing_time_moves_by_advance_alone() -> None:
-    async def scenario(loop: VirtualLoop) -> None:
-        sleeping = asyncio.create_task(asyncio.sleep(5))
-        with pytest.raises(TimeoutError), timers(Timer.MACHINE):
-            await asyncio.wait_for(asyncio.shield(sleeping), 0.02)
-        assert since_start() == 0
-        await loop.advance(4.999)
-        assert not sleeping.done()
-        await loop.advance(0.001)
-        assert sleeping.done()
-        assert since_start() == 5
-
-    standing(scenario)
+@standing
+async def test_standing_time_moves_by_advance_alone(loop: VirtualLoop) -> None:
+    sleeping = asyncio.create_task(asyncio.sleep(5))
+    with pytest.raises(TimeoutError), timers(Timer.MACHINE):
+        await asyncio.wait_for(asyncio.shield(sleeping), 0.02)
+    assert since_start() == 0
+    await loop.advance(4.999)
+    assert not sleeping.done()
+    await loop.advance(0.001)
+    assert sleeping.done()
+    assert since_start() == 5
 
 
-def test_a_delay_that_is_over_needs_no_advance() -> None:
-    async def scenario(loop: VirtualLoop) -> None:
-        called = loop.create_future()
-        loop.call_later(-1, called.set_result, "at once")
-        assert await called == "at once"
-
-    standing(scenario)
+@standing
+async def test_a_delay_that_is_over_needs_no_advance(loop: VirtualLoop) -> None:
+    called = loop.create_future()
+    loop.call_later(-1, called.set_result, "at once")
+    assert await called == "at once"
 
 
-def test_run_until_idle_ends_where_only_upkeep_is_left_and_upkeep_runs_meanwhile() -> None:
-    async def scenario(loop: VirtualLoop) -> None:
-        beats: list[float] = []
+@standing
+async def test_run_until_idle_ends_where_only_upkeep_is_left_and_upkeep_runs_meanwhile(loop: VirtualLoop) -> None:
+    beats: list[float] = []
 
-        @purpose(Timer.UPKEEP)
-        def beat() -> None:
-            beats.append(loop.time())
-            loop.call_later(10, beat)
+    @purpose(Timer.UPKEEP)
+    def beat() -> None:
+        beats.append(loop.time())
+        loop.call_later(10, beat)
 
-        async def resync() -> None:
-            while True:
-                with timers(Timer.UPKEEP):
-                    await asyncio.sleep(60)
+    async def resync() -> None:
+        while True:
+            with timers(Timer.UPKEEP):
+                await asyncio.sleep(60)
 
-        resyncing = asyncio.create_task(resync())
-        beat()
-        loop.call_later(25, loop.call_later, 7, lambda: None)
-        ended = await loop.run_until_idle()
-        assert (loop.time(), ended.idle, beats) == (32, True, [0, 10, 20, 30])
-        resyncing.cancel()
-
-    standing(scenario)
+    resyncing = asyncio.create_task(resync())
+    beat()
+    loop.call_later(25, loop.call_later, 7, lambda: None)
+    ended = await loop.run_until_idle()
+    assert (loop.time(), ended.idle, beats) == (32, True, [0, 10, 20, 30])
+    resyncing.cancel()
 
 
-def test_run_until_idle_is_bounded() -> None:
-    async def scenario(loop: VirtualLoop) -> None:
-        def again() -> None:
-            loop.call_later(1, again)
+@standing
+async def test_run_until_idle_is_bounded(loop: VirtualLoop) -> None:
+    def again() -> None:
+        loop.call_later(1, again)
 
-        again()
-        ended = await loop.run_until_idle(limit=10.5)
-        assert (loop.time(), ended.idle, ended.fired) == (10.5, False, 10)
-
-    standing(scenario)
+    again()
+    ended = await loop.run_until_idle(limit=10.5)
+    assert (loop.time(), ended.idle, ended.fired) == (10.5, False, 10)
 
 
-def test_time_stands_still_while_a_thread_or_something_else_outside_works() -> None:
-    async def scenario(loop: VirtualLoop) -> None:
-        go_on = threading.Event()
-        moved = asyncio.create_task(loop.advance(60))
-        job = asyncio.create_task(asyncio.to_thread(go_on.wait, 10))
-        with timers(Timer.MACHINE):
+@standing
+async def test_time_stands_still_while_a_thread_or_something_else_outside_works(loop: VirtualLoop) -> None:
+    go_on = threading.Event()
+    moved = asyncio.create_task(loop.advance(60))
+    job = asyncio.create_task(asyncio.to_thread(go_on.wait, 10))
+    with timers(Timer.MACHINE):
+        await asyncio.sleep(0.02)
+        assert loop.time() == 0
+        go_on.set()
+        await asyncio.gather(moved, job)
+        assert loop.time() == 60
+        with outside():
+            moved = asyncio.create_task(loop.advance(60))
             await asyncio.sleep(0.02)
-            assert loop.time() == 0
-            go_on.set()
-            await asyncio.gather(moved, job)
             assert loop.time() == 60
-            with outside():
-                moved = asyncio.create_task(loop.advance(60))
-                await asyncio.sleep(0.02)
-                assert loop.time() == 60
-            await moved
-        assert loop.time() == 120
-
-    standing(scenario)
+        await moved
+    assert loop.time() == 120
 
 
-def test_child_processes_and_sockets_work_and_are_read_before_time_moves() -> None:
-    async def scenario(loop: VirtualLoop) -> None:
-        seen: list[Any] = []
+@standing
+async def test_child_processes_and_sockets_work_and_are_read_before_time_moves(loop: VirtualLoop) -> None:
+    seen: list[Any] = []
 
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            seen.append((await reader.readline(), loop.time()))
-            writer.close()
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append((await reader.readline(), loop.time()))
+        writer.close()
 
-        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
-            said = f"import socket; socket.create_connection(('127.0.0.1', {port})).sendall(b'here\\n')"
-            child = await asyncio.create_subprocess_exec(sys.executable, "-c", said)
-            with outside():
-                moving = asyncio.create_task(loop.advance(3600))
-                assert await child.wait() == 0
-            await moving
-        assert seen == [(b"here\n", 0)]
-        assert loop.time() == 3600
-
-    standing(scenario)
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        said = f"import socket; socket.create_connection(('127.0.0.1', {port})).sendall(b'here\\n')"
+        child = await asyncio.create_subprocess_exec(sys.executable, "-c", said)
+        with outside():
+            moving = asyncio.create_task(loop.advance(3600))
+            assert await child.wait() == 0
+        await moving
+    assert seen == [(b"here\n", 0)]
+    assert loop.time() == 3600
 
 
-def test_while_work_is_left_no_socket_is_read() -> None:
-    async def scenario(loop: VirtualLoop) -> None:
-        order: list[str] = []
-        reading, writing = socket.socketpair()
+@standing
+async def test_while_work_is_left_no_socket_is_read(loop: VirtualLoop) -> None:
+    order: list[str] = []
+    reading, writing = socket.socketpair()
 
-        def read() -> None:
-            order.append("read")
-            loop.remove_reader(reading)
+    def read() -> None:
+        order.append("read")
+        loop.remove_reader(reading)
 
-        loop.add_reader(reading, read)
-        writing.send(b"x")
-        for step in range(3):
-            order.append(f"work {step}")
-            await asyncio.sleep(0)
-        await loop.advance(0)
-        assert order == ["work 0", "work 1", "work 2", "read"]
-        reading.close()
-        writing.close()
-
-    standing(scenario)
+    loop.add_reader(reading, read)
+    writing.send(b"x")
+    for step in range(3):
+        order.append(f"work {step}")
+        await asyncio.sleep(0)
+    await loop.advance(0)
+    assert order == ["work 0", "work 1", "work 2", "read"]
+    reading.close()
+    writing.close()
 
 
-def test_cancelled_timers_are_not_kept() -> None:
-    async def scenario(loop: VirtualLoop) -> None:
-        for _ in range(1000):
-            loop.call_later(3600, print).cancel()
-        assert len(loop._timers) < 250
-        assert loop.pending() == []
-
-    standing(scenario)
+@standing
+async def test_cancelled_timers_are_not_kept(loop: VirtualLoop) -> None:
+    for _ in range(1000):
+        loop.call_later(3600, print).cancel()
+    assert len(loop._timers) < 250
+    assert loop.pending() == []
 
 
-def test_pending_timers_say_when_for_what_and_whom() -> None:
+@standing
+async def test_pending_timers_say_when_for_what_and_whom(loop: VirtualLoop) -> None:
     async def sleeper() -> None:
         await asyncio.sleep(2)
 
-    async def scenario(loop: VirtualLoop) -> None:
-        sleeping = asyncio.create_task(sleeper())
-        with timers(Timer.UPKEEP):
-            loop.call_later(1, print)
-        await loop.advance(0)
-        (first, what, name), (second, work, whose) = loop.pending()
-        assert (first, what, name) == (START + SECOND, Timer.UPKEEP, "print")
-        assert (second, work) == (START + 2 * SECOND, Timer.WORK)
-        assert whose.endswith("sleeper")
-        sleeping.cancel()
-
-    standing(scenario)
+    sleeping = asyncio.create_task(sleeper())
+    with timers(Timer.UPKEEP):
+        loop.call_later(1, print)
+    await loop.advance(0)
+    (first, what, name), (second, work, whose) = loop.pending()
+    assert (first, what, name) == (START + SECOND, Timer.UPKEEP, "print")
+    assert (second, work) == (START + 2 * SECOND, Timer.WORK)
+    assert whose.endswith("sleeper")
+    sleeping.cancel()
 
 
 async def test_no_time_passes_while_the_loop_works() -> None:
