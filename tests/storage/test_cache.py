@@ -107,7 +107,6 @@ async def test_each_row_goes_to_the_cache_with_the_longest_prefix(store: Store) 
     assert store.caches.revision == nested.revision == store.pods.revision == 4
 
 
-@pytest.mark.real_time
 async def test_a_prefix_is_a_directory() -> None:
     async with a_store() as store:
         with pytest.raises(ValueError, match="slash"):

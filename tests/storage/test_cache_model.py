@@ -52,7 +52,6 @@ def test_the_end_of_a_prefix_is_above_all_that_start_with_it_and_nothing_else(pr
 STEPS = st.lists(st.tuples(st.sampled_from(["a/1", "a/2", "b/1", "c/1"]), st.booleans()), max_size=40)
 
 
-@pytest.mark.real_time
 @settings(max_examples=60, deadline=None)
 @given(STEPS, st.sampled_from(["/r/", "/r/a/", "/r/b"]), st.integers(1, 3), st.integers(4, 50))
 async def test_every_state_can_be_listed_again_in_pages(

@@ -147,7 +147,6 @@ async def test_a_watcher_that_the_window_has_passed_is_told_so(store: Store) -> 
     assert [event.revision for event in store.pods.cursor(floor).next_batch()] == list(range(floor + 1, 21))
 
 
-@pytest.mark.real_time
 async def test_a_watch_resumes_from_the_log_after_a_restart(tmp_path: Path) -> None:
     async with a_store(str(tmp_path)) as store:
         for turn in range(10):
@@ -173,7 +172,6 @@ async def test_a_watch_resumes_from_the_log_after_a_restart(tmp_path: Path) -> N
         assert [event.revision for event in store.pods.cursor(4).next_batch()] == list(range(5, 14))
 
 
-@pytest.mark.real_time
 async def test_more_history_than_the_window_may_hold_is_not_brought_back(tmp_path: Path) -> None:
     async with a_store(str(tmp_path)) as store:
         for turn in range(12):

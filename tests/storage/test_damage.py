@@ -16,7 +16,6 @@ import pytest
 from apiserver.command import data as data_command
 from apiserver.storage import DamagedRow, Durability, Record, UnusableDatabase, Write
 from apiserver.storage.log.rows import record_of, row_of
-from apiserver.storage.sqlite.commit_marker import FILE, CommitMarker
 from tests.storage.caches import opened_log
 
 pytestmark = [pytest.mark.integration, pytest.mark.real_time]
@@ -176,17 +175,6 @@ async def test_what_a_power_cut_may_take_is_a_warning_and_no_revision_comes_agai
     async with opened_log(tmp_path / "crashed", Durability.NORMAL) as log:
         assert log.revision == log.compacted == 5
     assert "are lost; durability normal and off allow this" in caplog.text
-
-
-def test_the_mark_of_another_store_counts_for_nothing(tmp_path: Path) -> None:
-    with closing(CommitMarker(tmp_path, identity=1)) as mark:
-        mark.write(99, Durability.FULL)
-        assert mark.read() == (99, True)
-    with closing(CommitMarker(tmp_path, identity=2)) as mark:
-        assert mark.read() == (0, False)
-    (tmp_path / FILE).write_bytes(os.urandom(17))
-    with closing(CommitMarker(tmp_path, identity=1)) as mark:
-        assert mark.read() == (0, False)
 
 
 async def test_a_directory_without_a_database_and_one_in_use_are_said_in_a_line(

@@ -11,7 +11,6 @@ import pytest
 from apiserver.storage import (
     Compacted,
     Durability,
-    Expired,
     FutureRevision,
     KeyExists,
     KeyMissing,
@@ -350,9 +349,3 @@ async def test_a_store_that_is_opened_again_goes_on_where_it_was(
     async with open_store() as log:
         assert (log.revision, log.compacted) == (4, 4)
         assert [record.key for record in (await log.state()).records] == ["a/gone", "a/x"]
-
-
-def test_errors_say_what_can_be_had() -> None:
-    assert str(Expired(3, 5)) == "revision 3 is too old (the oldest is 5)"
-    assert str(Compacted(3, 5)) == "revision 3 is compacted (up to 5)"
-    assert str(FutureRevision(9, 5)) == "revision 9 is in the future (now 5)"

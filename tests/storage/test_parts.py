@@ -66,7 +66,6 @@ def test_rows_are_handed_out_once_in_order_and_without_a_gap() -> None:
     assert (seen, publisher.position) == ([6, 7, 8], 21)
 
 
-@pytest.mark.real_time
 async def test_one_who_fails_when_rows_are_lost_takes_nobody_along() -> None:
     failures: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(str(context["exception"])))
@@ -193,7 +192,6 @@ def test_a_commit_or_a_sweep_that_fails_leaves_nothing_behind() -> None:
     assert (connection.execute(counter).fetchone(), connection.in_transaction) == ((6, 3), False)
 
 
-@pytest.mark.real_time
 async def test_a_read_that_fails_is_told_as_the_storages_failure() -> None:
     async with a_store() as store:
         await store.put("a")
@@ -215,7 +213,6 @@ async def test_what_cannot_be_read_is_refused_in_one_line(tmp_path: Path) -> Non
     assert str(refused.value) == f"{tmp_path / 'kubedra.db'} cannot be read: Is a directory"
 
 
-@pytest.mark.real_time
 async def test_a_store_that_is_closed_gives_back_its_reserve_and_its_size_is_that_of_its_files(tmp_path: Path) -> None:
     log = await open_log(str(tmp_path))
     await log.append(Write("a", b"1", 0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from pathlib import Path
 from random import Random
@@ -21,6 +20,7 @@ from apiserver.storage.sqlite.disk_reserve import (
 )
 from apiserver.storage.sqlite.salvage import Findings, _check_counter, _check_structure, _report, _unused_path
 from apiserver.storage.watchcache.keys import SortedKeys
+from tests.support.virtual import passes
 
 pytestmark = pytest.mark.integration
 
@@ -102,12 +102,8 @@ class ScriptedEngine:
             done(*((None, found) if isinstance(found, Exception) else (found, None)))
 
 
-@pytest.mark.real_time
-async def test_a_store_without_room_looks_each_second_until_there_is_a_reserve_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("apiserver.storage.sqlite.disk_reserve.CHECK_SECONDS", 0)
-
+@pytest.mark.closed_loop
+async def test_a_store_without_room_looks_each_second_until_there_is_a_reserve_again() -> None:
     engine, reserve = ScriptedEngine(), Reserved(there=True)
     room = DiskSpace(engine, reserve)  # type: ignore[arg-type]
     assert (engine.asked, room.reason, room.careful) == (1, "", False), "the reserve is taken at the start"
@@ -116,14 +112,13 @@ async def test_a_store_without_room_looks_each_second_until_there_is_a_reserve_a
     room.mark_full("again")
     assert (room.reason, room.careful, reserve.given) == ("full", True, 1)
     seen = []
-    for _ in range(50):
+    for _ in range(5):
+        await passes(1)
         seen.append((engine.asked, room.reason, room.careful))
-        await asyncio.sleep(0)
-    assert [each for n, each in enumerate(seen) if each not in seen[:n]][-2:] == [(4, "", True), (5, "", False)]
+    assert seen == [(2, "full", True), (3, "full", True), (4, "", True), (5, "", False), (5, "", False)]
     room.mark_full("once more")
     room.close()
-    for _ in range(9):
-        await asyncio.sleep(0)
+    await passes(9)
     assert engine.asked == 5, "a store that is closed looks no more"
     bare = DiskSpace(engine, None)  # type: ignore[arg-type]
     bare.mark_full("full")
@@ -131,7 +126,6 @@ async def test_a_store_without_room_looks_each_second_until_there_is_a_reserve_a
     assert engine.asked == 5
 
 
-@pytest.mark.real_time
 async def test_a_sweep_without_room_takes_smaller_steps_and_gives_up_at_one() -> None:
     log: Any = await open_log("memory:")
     for number in range(40):

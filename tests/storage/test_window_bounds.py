@@ -45,7 +45,6 @@ def test_what_is_brought_back_has_to_fit_and_makes_others_give_way() -> None:
     assert progress.held == large.held + other.held <= 100_000
 
 
-@pytest.mark.real_time
 async def test_who_no_longer_waits_is_forgotten() -> None:
     progress = Progress(0)
     with pytest.raises(FutureRevision):
@@ -190,7 +189,6 @@ def test_readers_of_the_same_events_share_them_until_these_change() -> None:
     assert window.read(1, 2) is not shared
 
 
-@pytest.mark.real_time
 async def test_a_wait_ends_by_an_event_by_its_time_or_by_the_end_and_leaves_no_timer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from apiserver.storage import Durability, StorageUnavailable, Write, open_log
-from apiserver.storage.log.types import KeyExists, Record, StorageFull
+from apiserver.storage import Durability, StorageUnavailable, Write
+from apiserver.storage.log.types import Record, StorageFull
 from apiserver.storage.sqlite.commit_marker import CommitMarker
 from apiserver.storage.sqlite.engine import LoopEngine, ThreadEngine
 from apiserver.storage.sqlite.opening import connect
 from apiserver.storage.sqlite.writer import append_rows, fail
+from tests.storage.caches import opened_log
 
 pytestmark = pytest.mark.integration
 
@@ -42,10 +44,16 @@ class StepEngine:
         await self._engine.close()
 
 
-async def held() -> tuple[Any, StepEngine]:
-    log: Any = await open_log("memory:")
-    engine = log._engine = StepEngine(log._engine)
-    return log, engine
+def with_steps(test: Callable[[Any, StepEngine], Awaitable[None]]) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Give a coroutine test a log in memory whose commits wait for the test."""
+
+    async def run() -> None:
+        log: Any
+        async with opened_log("memory:") as log:
+            log._engine = StepEngine(log._engine)
+            await test(log, log._engine)
+
+    return run
 
 
 async def turns(number: int = 3) -> None:
@@ -65,9 +73,8 @@ def outcome(future: asyncio.Future[Any]) -> Any:
     return f"{type(error).__name__}: {error}" if error is not None else future.result().revision
 
 
-@pytest.mark.real_time
-async def test_writes_of_one_turn_are_one_commit_and_later_ones_wait_for_it() -> None:
-    log, engine = await held()
+@with_steps
+async def test_writes_of_one_turn_are_one_commit_and_later_ones_wait_for_it(log: Any, engine: StepEngine) -> None:
     first = [log.append(write(name)) for name in ("a", "b", "a")]
     await turns()
     assert len(engine.waiting) == 1
@@ -79,12 +86,10 @@ async def test_writes_of_one_turn_are_one_commit_and_later_ones_wait_for_it() ->
     await turns()
     engine.go()
     assert (outcome(later), log.revision) == (3, 3)
-    await log.close()
 
 
-@pytest.mark.real_time
-async def test_refused_writes_alone_need_no_commit() -> None:
-    log, engine = await held()
+@with_steps
+async def test_refused_writes_alone_need_no_commit(log: Any, engine: StepEngine) -> None:
     refused = [log.append(write("a", 7)), log.append(write("b", 7))]
     await turns()
     assert engine.waiting == []
@@ -93,12 +98,12 @@ async def test_refused_writes_alone_need_no_commit() -> None:
     await turns()
     engine.go()
     assert outcome(after) == 1
-    await log.close()
 
 
-@pytest.mark.real_time
-async def test_a_commit_that_failed_has_changed_nothing_and_says_so_until_one_succeeds() -> None:
-    log, engine = await held()
+@with_steps
+async def test_a_commit_that_failed_has_changed_nothing_and_says_so_until_one_succeeds(
+    log: Any, engine: StepEngine
+) -> None:
     made = log.append(write("a"))
     await turns()
     engine.go()
@@ -113,12 +118,10 @@ async def test_a_commit_that_failed_has_changed_nothing_and_says_so_until_one_su
     await turns()
     engine.go()
     assert ([outcome(each) for each in again], log.problem()) == ([2, 3], "")
-    await log.close()
 
 
-@pytest.mark.real_time
-async def test_on_a_full_disk_only_what_frees_room_is_written_one_at_a_time() -> None:
-    log, engine = await held()
+@with_steps
+async def test_on_a_full_disk_only_what_frees_room_is_written_one_at_a_time(log: Any, engine: StepEngine) -> None:
     made = [log.append(write("a")), log.append(write("b"))]
     await turns()
     engine.go()
@@ -140,12 +143,10 @@ async def test_on_a_full_disk_only_what_frees_room_is_written_one_at_a_time() ->
     await turns()
     engine.go()
     assert [outcome(each) for each in waiting[1:]] == [3, 4]
-    await log.close()
 
 
-@pytest.mark.real_time
-async def test_once_the_file_is_gone_nothing_is_written() -> None:
-    log, engine = await held()
+@with_steps
+async def test_once_the_file_is_gone_nothing_is_written(log: Any, engine: StepEngine) -> None:
     under_way = log.append(write("a"))
     await turns()
     waiting = log.append(write("b"))
@@ -155,12 +156,10 @@ async def test_once_the_file_is_gone_nothing_is_written() -> None:
     assert log.problem() == "the file is gone"
     engine.go()
     assert outcome(under_way) == 1
-    await log.close()
 
 
-@pytest.mark.real_time
-async def test_a_store_that_is_closed_has_answered_what_was_asked_before() -> None:
-    log, engine = await held()
+@with_steps
+async def test_a_store_that_is_closed_has_answered_what_was_asked_before(log: Any, engine: StepEngine) -> None:
     first = log.append(write("a"))
     await turns()
     second = log.append(write("b"))
@@ -174,12 +173,10 @@ async def test_a_store_that_is_closed_has_answered_what_was_asked_before() -> No
     engine.go()
     await closing
     assert outcome(second) == 2
-    await log.close()
 
 
-@pytest.mark.real_time
-async def test_a_reset_is_one_commit_of_its_own_and_spares_what_it_is_told_to() -> None:
-    log, engine = await held()
+@with_steps
+async def test_a_reset_is_one_commit_of_its_own_and_spares_what_it_is_told_to(log: Any, engine: StepEngine) -> None:
     log.append(write("keep/a"))
     log.append(write("b"))
     reset, after = log.reset(["keep/a"]), log.append(write("b"))
@@ -199,7 +196,6 @@ async def test_a_reset_is_one_commit_of_its_own_and_spares_what_it_is_told_to() 
         await turns()
     assert (await again, log.revision) == (1, 3)
     assert await log.reset(["keep/a"]) == 0
-    await log.close()
 
 
 def rows(*revisions: int) -> list[Record]:
@@ -220,7 +216,7 @@ def test_a_commit_counts_as_done_where_the_table_says_so(tmp_path: Path) -> None
     connection.close()
 
 
-def test_every_engine_hands_over_results_and_errors_in_order_and_ends() -> None:
+async def test_every_engine_hands_over_results_and_errors_in_order_and_ends() -> None:
     async def run(kind: Any) -> list[Any]:
         connection = sqlite3.connect(":memory:", check_same_thread=False)
         engine, told = kind(connection), []
@@ -233,10 +229,9 @@ def test_every_engine_hands_over_results_and_errors_in_order_and_ends() -> None:
         return told
 
     for kind in (LoopEngine, ThreadEngine):
-        assert asyncio.run(run(kind)) == [((1,), None), (None, ZeroDivisionError), (3, None)]
+        assert await run(kind) == [((1,), None), (None, ZeroDivisionError), (3, None)]
 
 
-@pytest.mark.real_time
 async def test_each_who_waits_gets_an_error_of_its_own() -> None:
     for error, kind in ((StorageFull("x"), StorageFull), (sqlite3.OperationalError("x"), StorageUnavailable)):
         futures = [asyncio.get_running_loop().create_future() for _ in range(3)]
@@ -264,7 +259,3 @@ def test_a_mark_is_of_one_store_and_whole(tmp_path: Path) -> None:
     torn = CommitMarker(tmp_path, 7)
     assert torn.read() == (0, False)
     torn.close()
-
-
-def test_what_is_taken_by_somebody_else_is_told_as_such() -> None:
-    assert str(KeyExists("a", 0, 5)) == "a: expected revision 0, found 5"
