@@ -1,4 +1,4 @@
-"""What several areas' tests stand on."""
+"""Settings and fixtures of all tests."""
 
 from __future__ import annotations
 

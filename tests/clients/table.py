@@ -73,7 +73,7 @@ class Client:
     name: str
     #: The program; None where it is not installed.
     find: Callable[[], Program | None]
-    #: What brings it, for whoever misses it.
+    #: The way to install it.
     comes_with: str = "./dev clients"
     #: Steps for which the library has nothing.
     lacks: frozenset[str] = frozenset()

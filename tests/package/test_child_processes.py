@@ -21,7 +21,7 @@ import os, signal, sys
 from pathlib import Path
 from kubedra import ControlPlane
 from kubedra.plane.node_process import NodeProcess
-signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs this in the background ignores it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 plane = ControlPlane().start()
 node = NodeProcess("n1", plane.kubeconfig)
 node.start()

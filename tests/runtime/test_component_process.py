@@ -84,7 +84,7 @@ def test_it_says_as_much_as_it_was_asked_to(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 class Refusing(BaseHTTPRequestHandler):
-    """A server that is never ready, or does not know who asks."""
+    """A server that is never ready, or rejects the credentials."""
 
     code = 503
 

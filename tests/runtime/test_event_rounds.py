@@ -1,4 +1,4 @@
-"""What a recorder of events writes, when, and what it does when that fails, without a server."""
+"""The writes of event recorders, their times and their retries, without a server."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ OTHER = {**POD, "metadata": {**POD["metadata"], "name": "q", "uid": "v"}}  # typ
 
 
 class Flaky(RecordingClient):
-    """Finds no server a few times."""
+    """A client that does not reach its server for a number of writes."""
 
     away = 0
 
     def _record(self, verb: str, kind: Any, what: Any) -> Any:
         if self.away:
             self.away -= 1
-            raise TransportError("nobody is there")
+            raise TransportError("no connection")
         return super()._record(verb, kind, deepcopy(what))  # A series goes on counting.
 
 
@@ -93,7 +93,7 @@ def test_what_is_seen_again_is_a_series_that_is_written_at_its_second_time_alone
     assert (list(body), body["series"]["count"]) == (["series"], 2)
 
 
-def test_what_rests_for_six_minutes_is_begun_anew_and_its_last_count_is_written() -> None:
+def test_what_rests_for_six_minutes_begins_again_and_its_last_count_is_written() -> None:
     for rest in (359, 365):  # The first look is after six minutes, when it has not rested for longer.
         again = played(new, once, rest, once)
         assert [verb for verb, _ in again] == ["create", "patch"]
@@ -194,7 +194,7 @@ def test_an_event_about_what_has_no_namespace_is_in_default_and_its_name_is_no_l
         assert len(event["metadata"]["name"]) == 253
 
 
-def test_what_nobody_takes_is_dropped_beyond_a_thousand(caplog: pytest.LogCaptureFixture) -> None:
+def test_unwritten_events_beyond_a_thousand_are_dropped(caplog: pytest.LogCaptureFixture) -> None:
     def many(recorder: EventRecorder, _: Flaky) -> None:
         for number in range(1001):
             recorder.record(POD, "Normal", f"R{number}", "A", "note")

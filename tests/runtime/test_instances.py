@@ -30,8 +30,8 @@ EVENTS = Kind("", "v1", "events", "Event")
 COMPONENTS = ("serviceaccount-controller",)
 
 
-class Line:
-    """The way to a server. `ready` is what /readyz answers, or the error; None: as the server does."""
+class ScriptedTransport:
+    """A transport to a server; `ready` replaces its answer to /readyz by another or by an error."""
 
     def __init__(self, inner: InProcess) -> None:
         self._inner = inner
@@ -54,12 +54,12 @@ class Line:
 
 
 class Running:
-    """An instance at work, with its line."""
+    """A running instance with its transport."""
 
     def __init__(self, transport: InProcess, identity: str = "", names: tuple[str, ...] = COMPONENTS) -> None:
-        self.line = Line(transport)
+        self.transport = ScriptedTransport(transport)
         election = Election(name="lease", namespace="kube-system", identity=identity) if identity else None
-        self.instance = Instance(Client(self.line), Options(), names, election, SERVER)
+        self.instance = Instance(Client(self.transport), Options(), names, election, SERVER)
         self.task: asyncio.Task[None] | None = None
 
     def start(self) -> Running:
@@ -78,62 +78,64 @@ class Running:
         return self.task.exception()
 
 
-class Town:
+class Cluster:
+    """A server in memory, and a client of its administrator."""
+
     def __init__(self, server: Server) -> None:
         self.transport = InProcess(server.chain, ADMIN)
         self.client = Client(self.transport)
 
     async def works(self, namespace: str) -> bool:
-        """Whether somebody gives a new namespace its account."""
+        """Return whether a new namespace gets its service account."""
         await self.client.create(NAMESPACES, {"metadata": {"name": namespace}})
         await passes(1)
         return bool((await self.client.list(SERVICE_ACCOUNTS, namespace))["items"])
 
 
 @asynccontextmanager
-async def a_town() -> AsyncIterator[Town]:
+async def make_cluster() -> AsyncIterator[Cluster]:
     server = await Server.open(read_settings(["--storage", "memory"]))
     try:
-        yield Town(server)
+        yield Cluster(server)
     finally:
         await server.close()
 
 
 async def test_it_waits_until_the_server_is_ready_and_says_once_why(caplog: pytest.LogCaptureFixture) -> None:
-    async with a_town() as town:
+    async with make_cluster() as cluster:
         caplog.set_level(logging.WARNING, "controllers")
-        running = Running(town.transport)
-        running.line.ready = TransportError("no\nconnection")
+        running = Running(cluster.transport)
+        running.transport.ready = TransportError("no\nconnection")
         running.start()
         await passes(1)
         assert running.instance.unready() == f"waiting for {SERVER}"
         assert running.instance.metrics() == ""
-        assert 4 <= running.line.asked <= 7, "every 200 ms"
-        running.line.ready = (500, b"etcd " + b"x" * 300 + b"\xff")
+        assert 4 <= running.transport.asked <= 7, "every 200 ms"
+        running.transport.ready = (500, b"etcd " + b"x" * 300 + b"\xff")
         await passes(1)
-        running.line.ready = (503, b"")
+        running.transport.ready = (503, b"")
         await passes(1)
         assert [record.getMessage() for record in caplog.records if record.name == "controllers"] == [
             f"waiting for {SERVER}: no connection",
             f"waiting for {SERVER}: not ready: 500 etcd {'x' * 195}",
             f"waiting for {SERVER}: not ready: 503",
         ]
-        assert not await town.works("early")
-        running.line.ready = None
+        assert not await cluster.works("early")
+        running.transport.ready = None
         await passes(1)
         assert running.instance.unready() == ""
-        assert await town.works("ns")
+        assert await cluster.works("ns")
         assert 'workqueue_depth{name="serviceaccount-controller"} 0\n' in running.instance.metrics()
         assert running.instance.elector is None
-        assert (await town.client.list(LEASES, ""))["items"] == []
+        assert (await cluster.client.list(LEASES, ""))["items"] == []
         await running.stop()
-        assert not await town.works("late")
+        assert not await cluster.works("late")
 
 
 async def test_it_says_that_it_reads_until_it_has_read() -> None:
-    async with a_town() as town:
+    async with make_cluster() as cluster:
         seen = set()
-        running = Running(town.transport).start()
+        running = Running(cluster.transport).start()
         while running.instance.unready():
             seen.add(running.instance.unready())
             await asyncio.sleep(0)
@@ -141,10 +143,10 @@ async def test_it_says_that_it_reads_until_it_has_read() -> None:
         await running.stop()
 
 
-async def test_one_whom_the_server_does_not_know_ends() -> None:
-    async with a_town() as town:
-        running = Running(town.transport)
-        running.line.ready = (401, b"")
+async def test_an_instance_with_bad_credentials_ends() -> None:
+    async with make_cluster() as cluster:
+        running = Running(cluster.transport)
+        running.transport.ready = (401, b"")
         running.start()
         await passes(1)
         assert isinstance(running.end, CredentialsError)
@@ -154,21 +156,21 @@ async def test_one_whom_the_server_does_not_know_ends() -> None:
 async def test_of_two_one_works_and_the_other_begins_at_once_when_it_has_stopped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with a_town() as town:
+    async with make_cluster() as cluster:
         caplog.set_level(logging.INFO, "controllers")
-        first = Running(town.transport, "first").start()
+        first = Running(cluster.transport, "first").start()
         await passes(1)
-        second = Running(town.transport, "second").start()
+        second = Running(cluster.transport, "second").start()
         await passes(5)
-        assert [each.instance.unready() for each in (first, second)] == ["", ""], "who stands by is ready"
+        assert [each.instance.unready() for each in (first, second)] == ["", ""], "a standby is ready"
         assert (first.instance.manager is not None, second.instance.manager) == (True, None)
-        assert await town.works("one")
+        assert await cluster.works("one")
         await first.stop()
-        assert (await town.client.get(LEASES, "lease", "kube-system"))["spec"]["holderIdentity"] == ""
+        assert (await cluster.client.get(LEASES, "lease", "kube-system"))["spec"]["holderIdentity"] == ""
         await passes(5)
-        assert (await town.client.get(LEASES, "lease", "kube-system"))["spec"]["holderIdentity"] == "second"
-        assert await town.works("two")
-        events = (await town.client.list(EVENTS, "kube-system"))["items"]
+        assert (await cluster.client.get(LEASES, "lease", "kube-system"))["spec"]["holderIdentity"] == "second"
+        assert await cluster.works("two")
+        events = (await cluster.client.list(EVENTS, "kube-system"))["items"]
         assert sorted(event["message"] for event in events) == ["first became leader", "second became leader"]
         [event, _] = events
         assert (event["reason"], event["type"], event["source"]["component"]) == ("LeaderElection", "Normal", "kubedra")
@@ -185,17 +187,17 @@ async def test_of_two_one_works_and_the_other_begins_at_once_when_it_has_stopped
         ]
 
 
-async def test_one_whose_lease_is_taken_ends_and_leaves_it() -> None:
-    async with a_town() as town:
-        running = Running(town.transport, "first").start()
+async def test_an_instance_whose_lease_is_taken_ends_and_leaves_it() -> None:
+    async with make_cluster() as cluster:
+        running = Running(cluster.transport, "first").start()
         await passes(1)
         taken = {"spec": {"holderIdentity": "usurper", "leaseDurationSeconds": 3600}}
-        await town.client.patch(LEASES, "lease", taken, "kube-system", type="merge")
+        await cluster.client.patch(LEASES, "lease", taken, "kube-system", type="merge")
         await passes(5)
         assert isinstance(running.end, LeaseLostError)
         assert str(running.end) == "the lease kube-system/lease was taken by usurper"
-        assert (await town.client.get(LEASES, "lease", "kube-system"))["spec"]["holderIdentity"] == "usurper"
-        assert not await town.works("late")
+        assert (await cluster.client.get(LEASES, "lease", "kube-system"))["spec"]["holderIdentity"] == "usurper"
+        assert not await cluster.works("late")
 
 
 @pytest.mark.parametrize("identity", ["", "first"])
@@ -203,11 +205,11 @@ async def test_what_a_component_fails_with_ends_all(identity: str, monkeypatch: 
     async def fails(_: object) -> None:
         raise CheckpointError("torn")
 
-    async with a_town() as town:
+    async with make_cluster() as cluster:
         monkeypatch.setattr("controllers.manager.instance.Manager.run", fails)
-        running = Running(town.transport, identity).start()
+        running = Running(cluster.transport, identity).start()
         await passes(1)
         assert isinstance(running.end, CheckpointError)
         if identity:
-            lease = await town.client.get(LEASES, "lease", "kube-system")
+            lease = await cluster.client.get(LEASES, "lease", "kube-system")
             assert lease["spec"]["holderIdentity"] == "", "the next one may begin"

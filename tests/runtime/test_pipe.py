@@ -168,7 +168,6 @@ def test_who_does_not_read_is_sent_no_more_than_a_window(running: Running) -> No
                 for _ in range(200):
                     await asyncio.sleep(0)
                 unread = endless.made
-                # Whoever reads gets as much as there is.
                 for _ in range(100):
                     await anext(stream)
                 return unread, endless.made
@@ -180,7 +179,7 @@ def test_who_does_not_read_is_sent_no_more_than_a_window(running: Running) -> No
     assert read >= 101
 
 
-def test_an_answer_that_nobody_wants_any_more_is_given_up(running: Running) -> None:
+def test_an_unwanted_answer_is_given_up(running: Running) -> None:
     """As if the connection of a client had closed."""
 
     async def ask() -> bool:
@@ -232,7 +231,7 @@ def test_a_connection_that_a_fault_closes_is_an_error_of_transport(running: Runn
     assert second.startswith("the connection closed")
 
 
-def test_whoever_waits_when_the_server_goes_hears_of_it(running: Running) -> None:
+def test_requests_and_watches_fail_when_the_server_goes(running: Running) -> None:
     async def ask() -> list[str]:
         async with joined(running) as (server, transport):
             client = Client(transport)

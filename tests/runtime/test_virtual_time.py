@@ -238,7 +238,7 @@ def test_times_on_the_wire() -> None:
     assert parse_time("2026-02-03T05:05:06+01:00") == moment.replace(microsecond=0)
 
 
-async def test_whoever_waits_for_a_moment_until_it_has_come_gets_there() -> None:
+async def test_a_wait_until_a_moment_ends() -> None:
     """A sum of floating point numbers lies a hair beyond the microsecond that is meant."""
     loop = asyncio.get_running_loop()
     for number in range(2000):

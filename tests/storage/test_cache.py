@@ -1,4 +1,4 @@
-"""What readers and watchers get from the watch cache."""
+"""Reads and watches of the watch cache."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ async def test_removing_a_cache_ends_its_watches(store: Store) -> None:
 
 
 @with_store
-async def test_a_watcher_who_is_interrupted_before_it_waits_does_not_wait_once(store: Store) -> None:
+async def test_a_watcher_that_is_interrupted_before_it_waits_does_not_wait_once(store: Store) -> None:
     cursor = store.pods.cursor(0)
     cursor.interrupt()
     assert await cursor.wait() is False
@@ -181,7 +181,7 @@ async def test_an_index_follows_its_objects(store: Store) -> None:
 
 
 @with_store
-async def test_an_index_that_was_left_behind_by_the_window_is_made_anew(store: Store) -> None:
+async def test_an_index_that_was_left_behind_by_the_window_is_built_again(store: Store) -> None:
     store.pods._window._max_events = 8
     await store.put("a", node="n1")
     assert names(store.pods.find("node", "n1")) == ["a"]
@@ -233,7 +233,7 @@ async def test_watches_from_before_a_new_form_go_on_in_theirs_until_they_are_end
 
 
 @with_store
-async def test_who_saw_another_form_has_to_list_again(store: Store) -> None:
+async def test_a_watcher_of_another_form_has_to_list_again(store: Store) -> None:
     old = await store.put("a")
     await store.put("b")
     store.pods.change_form({}, shown_on("n"))
@@ -251,7 +251,7 @@ async def test_the_end_of_a_cache_is_that_of_watches_from_before_a_new_form(stor
 
 
 @with_store
-async def test_an_object_that_a_writer_hands_over_is_not_decoded_while_somebody_follows_objects(store: Store) -> None:
+async def test_an_object_that_a_writer_hands_over_is_not_decoded_while_its_cache_has_followers(store: Store) -> None:
     calls: list[bytes] = []
     caches = WatchCache(store.log, counting_decoder(calls))
     plain = caches.add("/registry/pods/")
@@ -281,17 +281,17 @@ async def test_an_object_that_a_writer_hands_over_is_not_decoded_while_somebody_
 async def test_an_observer_is_told_of_each_row_once_it_is_there_and_of_each_new_state_until_it_ends(
     store: Store,
 ) -> None:
-    told: list[object] = []
+    calls: list[object] = []
 
     def applied(record: Record) -> None:
-        told.append((record.key, record.deleted, store.pods.get(record.key) is not None))
+        calls.append((record.key, record.deleted, store.pods.get(record.key) is not None))
 
-    end = store.pods.observe(applied, lambda: told.append(len(store.pods)))
+    end = store.pods.observe(applied, lambda: calls.append(len(store.pods)))
     await store.put("a")
     await store.put("a", prefix="/registry/nodes/")
     await store.delete("a")
     store.pods.load((await store.log.state("/registry/nodes/")).records, store.log.revision)
-    assert told == [("/registry/pods/a", False, True), ("/registry/pods/a", True, False), 1]
+    assert calls == [("/registry/pods/a", False, True), ("/registry/pods/a", True, False), 1]
     end()
     await store.put("b")
-    assert len(told) == 3
+    assert len(calls) == 3

@@ -1,4 +1,4 @@
-"""What a cache has at its start, brings back of the past, and gives in pages."""
+"""The start of a cache, past states and pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The window of recent events: cursors, bookmarks, the past, what is let go."""
+"""The window of recent events: cursors, bookmarks, past states, dropped events."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_waiting_cursors_wake_together_and_are_interrupted_alone(store: St
     interrupted = store.pods.cursor(0)
     asyncio.get_running_loop().call_soon(interrupted.interrupt)
     assert await interrupted.wait() is False
-    interrupted.interrupt()  # while nobody waits: the next wait ends
+    interrupted.interrupt()  # without a waiter: the next wait ends
     assert await interrupted.wait() is False
     assert await store.pods.cursor(0).wait(0.001) is False
     await store.put("a")

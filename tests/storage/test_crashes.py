@@ -1,4 +1,4 @@
-"""What was answered is there after a crash, and the history has no holes."""
+"""Answered writes survive a crash, and the history has no holes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KILLS = {"sqlite-file": 25, "sqlite-off": 10, "postgres": 10}
 
 
 def answered_before_kill(target: str, durability: Durability, lines: int) -> list[list[str]]:
-    """Kills a writing child once it has given so many answers; returns all that it gave."""
+    """Kill a writing child after this number of answers; return all its answers."""
     child = subprocess.Popen(
         [sys.executable, str(ROOT / "tests/storage/answering_writer.py"), target, durability],
         stdout=subprocess.PIPE,
@@ -38,7 +38,7 @@ def answered_before_kill(target: str, durability: Durability, lines: int) -> lis
 
 
 async def check(log: RevisionLog, answers: list[list[str]]) -> None:
-    """Every answered row is there unless compaction may have taken it, and revisions have no holes."""
+    """Assert that each answered row exists unless it may be compacted, and that revisions have no holes."""
     rows = {row.revision: row for row in await log.after(log.compacted, 1 << 30)}
     assert sorted(rows) == list(range(log.compacted + 1, log.revision + 1))
     last: dict[str, tuple[int, bool]] = {}

@@ -1,4 +1,4 @@
-"""What a damaged store says of itself: never a wrong value, one clear line, and a repair that keeps what is whole."""
+"""Damaged stores: no wrong value, one clear line, and a repair that keeps the intact rows."""
 
 from __future__ import annotations
 

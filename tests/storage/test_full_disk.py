@@ -1,4 +1,4 @@
-"""A full disk: reads go on, writes say so at once, deleting makes room."""
+"""A full disk: reads go on, writes fail immediately, deletions free space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every revision log does, whatever database it stands on."""
+"""The contract of revision logs, on each database."""
 
 from __future__ import annotations
 

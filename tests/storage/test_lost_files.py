@@ -1,4 +1,4 @@
-"""A database that is taken away under a running server is noticed, and nothing is answered as if it were kept."""
+"""A server notices that its database is removed, and acknowledges no more writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server says when it cannot serve what it finds, and what a schema must be."""
+"""Stores that cannot be served are refused in one line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def write_row(directory: Path) -> Path:
     return directory / "kubedra.db"
 
 
-async def test_a_second_server_on_a_data_directory_is_told_who_has_it(tmp_path: Path) -> None:
+async def test_a_second_server_on_a_data_directory_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
     async with opened_log(tmp_path):
         assert await refusal(tmp_path) == f"{tmp_path} is in use by another server (pid {os.getpid()})"
     await (await open_log(str(tmp_path))).close()

@@ -1,4 +1,4 @@
-"""Parts of the storage by themselves: who is handed rows, what entries keep, what is undone, what is let go of."""
+"""Parts of the storage: the publisher, entries and events, failed commits, files, and heads of keys."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def row(revision: int, key: str = "a", *, deleted: bool = False, **spec: object)
     return Record(revision, key, revision, 0, deleted, value)
 
 
-# Who is handed rows
+# Publishing rows
 
 
 def test_rows_are_handed_out_once_in_order_and_without_a_gap() -> None:
@@ -66,20 +66,20 @@ def test_rows_are_handed_out_once_in_order_and_without_a_gap() -> None:
     assert (seen, publisher.position) == ([6, 7, 8], 21)
 
 
-async def test_one_who_fails_when_rows_are_lost_takes_nobody_along() -> None:
+async def test_a_subscriber_that_fails_when_rows_are_lost_does_not_stop_the_others() -> None:
     failures: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(str(context["exception"])))
     publisher = Publisher(0)
-    told: list[Snapshot] = []
+    snapshots: list[Snapshot] = []
 
     def broken(_: object) -> None:
         raise ValueError("broken")
 
     publisher.subscribe(lambda records: None, broken)
-    publisher.subscribe(lambda records: None, told.append)
+    publisher.subscribe(lambda records: None, snapshots.append)
     snapshot = Snapshot(3, [])
     publisher.replace(snapshot)
-    assert (told, failures, publisher.position) == ([snapshot], ["broken"], 3)
+    assert (snapshots, failures, publisher.position) == ([snapshot], ["broken"], 3)
 
 
 def test_a_past_is_told_from_what_was_compacted_to_the_present() -> None:
@@ -91,7 +91,7 @@ def test_a_past_is_told_from_what_was_compacted_to_the_present() -> None:
         check_past(8, 3, 7)
 
 
-# What entries keep
+# Entries and events
 
 
 def remembered(entry: Entry) -> bool:
@@ -160,7 +160,7 @@ async def test_a_cache_that_is_shown_in_another_form_keeps_what_is_stored(store:
     assert [entry.obj["spec"]["n"] for entry in pods.list().entries] == [2, 3], "of what was stored last"
 
 
-# What is undone
+# Failed commits
 
 
 def database() -> sqlite3.Connection:

@@ -194,7 +194,7 @@ async def blocked(url: str) -> None:
             await asyncio.sleep(0)
 
 
-async def test_a_server_that_was_away_for_longer_than_history_is_kept_starts_anew(postgres_schema_url: str) -> None:
+async def test_a_server_that_was_away_for_longer_than_history_is_kept_starts_again(postgres_schema_url: str) -> None:
     async with servers(postgres_schema_url, 2) as (one, two):
         assert isinstance(one, PostgresLog)
         caches = WatchCache(one, bytes)

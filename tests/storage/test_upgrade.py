@@ -1,4 +1,4 @@
-"""A data directory written by an older release: migrated at start, kept as it was beside, never half."""
+"""Data directories of an older release are migrated whole at the start, and a copy is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a window keeps and takes when there is no room, and whom it remembers."""
+"""Windows of events: their bounds, and the cursors that they wake."""
 
 from __future__ import annotations
 
