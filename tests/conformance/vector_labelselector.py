@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
 from apiserver.api.selectors.selectors import (
     FieldSelector,
@@ -15,6 +16,8 @@ from apiserver.api.selectors.selectors import (
     parse_labels,
 )
 from tests.conformance.vectors import Case, Skipped, expect
+
+S = TypeVar("S", LabelSelector, FieldSelector)
 
 
 def handle(case: Case) -> Skipped | str | None:
@@ -32,15 +35,10 @@ def _object(case: Case) -> None:
     _compare_labels(case, lambda: from_object(case.get("selector")))
 
 
-def _compare_labels(case: Case, parse: Any) -> None:
-    try:
-        selector: LabelSelector = parse()
-    except SelectorError as error:
-        expect("error", str(error), case.get("error"))
+def _compare_labels(case: Case, parse: Callable[[], LabelSelector]) -> None:
+    selector = _compare(case, parse)
+    if selector is None:
         return
-    expect("error", None, case.get("error"))
-    expect("canonical", str(selector), case["canonical"])
-    expect("empty", selector.empty, case["empty"])
     if case.get("requirements") is not None:
         got = [{"key": r.key, "operator": r.operator, "values": list(r.values)} for r in selector.requirements]
         expect("requirements", got, case["requirements"])
@@ -49,19 +47,27 @@ def _compare_labels(case: Case, parse: Any) -> None:
 
 
 def _fields(case: Case) -> None:
-    try:
-        selector: FieldSelector = parse_fields(case["selector"])
-    except SelectorError as error:
-        expect("error", str(error), case.get("error"))
+    selector = _compare(case, lambda: parse_fields(case["selector"]))
+    if selector is None:
         return
-    expect("error", None, case.get("error"))
-    expect("canonical", str(selector), case["canonical"])
-    expect("empty", selector.empty, case["empty"])
     got = [{"field": r.field, "operator": "!=" if r.negated else "=", "value": r.value} for r in selector.requirements]
     expect("requirements", got, case["requirements"])
     for probe in case["matches"]:
         fields = defaultdict(str, probe["fields"])
         expect(f"match {probe['fields']}", selector.matches(fields.__getitem__), probe["match"])
+
+
+def _compare(case: Case, parse: Callable[[], S]) -> S | None:
+    """Compare a selector's error or its text; return it if it is valid."""
+    try:
+        selector = parse()
+    except SelectorError as error:
+        expect("error", str(error), case.get("error"))
+        return None
+    expect("error", None, case.get("error"))
+    expect("canonical", str(selector), case["canonical"])
+    expect("empty", selector.empty, case["empty"])
+    return selector
 
 
 _OPERATIONS = {"labels": _labels, "labelSelectorObject": _object, "fields": _fields}

@@ -6,16 +6,12 @@ import pytest
 
 from kubedra.client.client import ApiError
 from kubedra.pytest_plugin import Kube
+from tests.support.objects import pod_manifest
 
 pytestmark = pytest.mark.integration
 
 MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}}
-MISSPELT = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": "web"},
-    "spec": {"nodeNme": "n1", "containers": [{"name": "c", "image": "i"}]},
-}
+MISSPELT = pod_manifest("web", nodeNme="n1")
 
 
 def test_a_field_that_is_left_out_of_the_next_manifest_goes(kube: Kube) -> None:

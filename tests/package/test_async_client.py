@@ -9,15 +9,11 @@ import pytest
 from kubedra import ApiError, AsyncClient, Client, ControlPlane
 from kubedra.client.clock import AsyncClock
 from kubedra.pytest_plugin import Kube
+from tests.support.objects import pod_manifest
 
 pytestmark = pytest.mark.integration
 
-POD = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": "web"},
-    "spec": {"containers": [{"name": "c", "image": "i"}]},
-}
+POD = pod_manifest("web")
 
 
 def public(of: type) -> dict[str, inspect.Signature]:

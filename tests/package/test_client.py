@@ -8,23 +8,19 @@ from kubedra import ControlPlane
 from kubedra.client.client import ApiError, Client
 from kubedra.pytest_plugin import Kube
 from tests.package.test_plugin import project, run_pytest
+from tests.support.objects import pod_manifest
 from tests.support.patience import wait_until
 
 pytestmark = pytest.mark.integration
 
-POD = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": "web"},
-    "spec": {"nodeSelector": {"zone": "moon"}, "containers": [{"name": "c", "image": "i"}]},
-}
+POD = pod_manifest("web", nodeSelector={"zone": "moon"})
 SET = {
     "apiVersion": "apps/v1",
     "kind": "ReplicaSet",
     "metadata": {"name": "web"},
     "spec": {
         "selector": {"matchLabels": {"a": "b"}},
-        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": pod_manifest("")["spec"]},
     },
 }
 

@@ -18,6 +18,7 @@ import pytest
 from apiserver.runtime.gc_tuning import THRESHOLDS
 from kubedra.client.client import Client
 from kubedra.runtime import process
+from tests.support.objects import pod_manifest
 from tests.support.patience import ended, run_command, wait_until
 
 pytestmark = [
@@ -85,8 +86,7 @@ def running_pod(found: Up) -> bool:
     return bool(found.client.get("pods", "p").get("status", {}).get("phase") == "Running")
 
 
-POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{
-    "name": "c", "image": "x"}]}}  # fmt: skip
+POD = pod_manifest("p")
 
 
 def test_all_that_a_user_asks_of_components_works_through_the_pipe(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from apiserver.options.settings import read
 from kubedra import ControlPlane
 from kubedra.plane.control_plane import StartError
 from kubedra.pytest_plugin import Kube
+from tests.support.objects import pod_manifest
 
 pytestmark = pytest.mark.integration
 
@@ -30,14 +31,7 @@ def test_nodes_without_controllers_are_ready_for_pods_that_others_bind(kube: Kub
         assert {c["status"] for node in nodes for c in node["status"]["conditions"] if c["type"] == "Ready"} == {"True"}
         assert sorted(item["spec"]["nodeName"] for item in kube.list("resourceslices")) == ["node-1", "node-2"]
         kube.plane.reset()
-    container = {"name": "c", "image": "i"}
-    pod: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "p"},
-        "spec": {"containers": [container]},
-    }
-    kube.apply({**pod, "spec": {**pod["spec"], "nodeName": "node-1"}})
+    kube.apply(pod_manifest("p", nodeName="node-1"))
     kube.wait("pod/p", "phase=Running")
 
 

@@ -15,6 +15,7 @@ from kubedra.client.client import ApiError
 from kubedra.client.clock import Clock, RealTimeError
 from kubedra.plane.control_plane import StartError
 from kubedra.pytest_plugin import Kube
+from tests.support.objects import pod_manifest
 
 pytestmark = pytest.mark.integration
 
@@ -22,13 +23,9 @@ virtual = pytest.mark.kube(clock="virtual")
 
 
 def make_pod(name: str, **annotations: str) -> Json:
-    metadata = {"name": name, "annotations": {f"kubedra.dev/{key}": value for key, value in annotations.items()}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]},
-    }
+    return pod_manifest(
+        name, {f"kubedra.dev/{key}": value for key, value in annotations.items()}, restartPolicy="Never"
+    )
 
 
 @virtual

@@ -11,15 +11,11 @@ import pytest
 from kubedra import AtRestError, ControlPlane
 from kubedra.client.client import Client
 from kubedra.pytest_plugin import Kube
+from tests.support.objects import pod_manifest
 
 pytestmark = pytest.mark.integration
 
-POD: dict[str, Any] = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": "web"},
-    "spec": {"nodeSelector": {"zone": "moon"}, "containers": [{"name": "c", "image": "i"}]},
-}
+POD = pod_manifest("web", nodeSelector={"zone": "moon"})
 #: Longer than a wait looks on before it asks whether anything is left to happen.
 SHORT = 1.8
 
@@ -39,15 +35,13 @@ def test_a_wait_in_vain_ends_when_the_control_plane_is_at_rest_and_says_why(kube
 
 def test_a_wait_goes_on_while_a_timer_falls_due_before_its_end(kube: Kube) -> None:
     kube.add_node("worker")
-    spec = {"containers": POD["spec"]["containers"], "restartPolicy": "Never"}
-    kube.apply({**POD, "metadata": {"name": "job", "annotations": {"kubedra.dev/exit-after": "2"}}, "spec": spec})
+    kube.apply(pod_manifest("job", {"kubedra.dev/exit-after": "2"}, restartPolicy="Never"))
     kube.wait("pod/job", "phase=Succeeded", timeout=60)
 
 
 def test_a_wait_says_which_timer_comes_too_late(kube: Kube) -> None:
     kube.add_node("worker")
-    spec = {"containers": POD["spec"]["containers"], "restartPolicy": "Never"}
-    kube.apply({**POD, "metadata": {"name": "job", "annotations": {"kubedra.dev/exit-after": "500"}}, "spec": spec})
+    kube.apply(pod_manifest("job", {"kubedra.dev/exit-after": "500"}, restartPolicy="Never"))
     with pytest.raises(AtRestError, match="the next timer, of node-agent, fires in 49"):
         kube.wait("pod/job", "phase=Succeeded", timeout=100)
 

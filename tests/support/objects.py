@@ -192,3 +192,10 @@ def near(app: str, key: str = "zone", anti: bool = False, weight: int = 0) -> Js
     )
     item = {"weight": weight, "podAffinityTerm": wanted} if weight else wanted
     return {"podAntiAffinity" if anti else "podAffinity": {field: [item]}}
+
+
+def pod_manifest(name: str, annotations: Mapping[str, str] | None = None, **spec: Any) -> Json:
+    """Build a Pod to create or apply: one container, and these fields of the spec."""
+    metadata = {"name": name, **({"annotations": dict(annotations)} if annotations else {})}
+    spec = {"containers": [{"name": "c", "image": "i"}], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
