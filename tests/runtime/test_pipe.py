@@ -44,7 +44,7 @@ async def unasked(name: str, arguments: tuple[Any, ...]) -> Any:
 async def joined(
     running: Running, answer: Callable[[str, tuple[Any, ...]], Awaitable[Any]] = unasked
 ) -> AsyncIterator[Ends]:
-    """Both ends, on the server's loop."""
+    """Connect both ends on the server's loop."""
     loop, ends = asyncio.get_running_loop(), socket.socketpair()
     for end in ends:
         end.setblocking(False)
@@ -58,36 +58,41 @@ async def joined(
             await server.closed.wait()
 
 
+def on_the_server(test: Callable[[Running], Awaitable[None]]) -> Callable[[Running], None]:
+    """Run a coroutine test on the server's loop."""
+
+    def run(running: Running) -> None:
+        running.call(lambda: test(running))
+
+    return run
+
+
 def config_map(name: str, size: int = 0) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "default"}, "data": {"text": "x" * size}}
 
 
-def test_requests_are_answered_each_when_its_answer_is_ready(running: Running) -> None:
-    async def ask() -> tuple[list[str], str, int]:
-        async with joined(running) as (_, transport):
-            client = Client(transport)
-            names = [f"m{number}" for number in range(200)]
-            made = await asyncio.gather(*(client.create(CONFIG_MAPS, config_map(name)) for name in names))
-            with pytest.raises(StatusError) as missing:
-                await client.get(CONFIG_MAPS, "nix", "default")
-            found = await client.list(CONFIG_MAPS, "default")
-            return [each["metadata"]["name"] for each in made], missing.value.message, len(found["items"])
-
-    names, message, number = running.call(ask)
-    assert names == [f"m{number}" for number in range(200)]
-    assert message == 'configmaps "nix" not found'
-    assert number >= 200
+@on_the_server
+async def test_requests_are_answered_each_when_its_answer_is_ready(running: Running) -> None:
+    async with joined(running) as (_, transport):
+        client = Client(transport)
+        names = [f"m{number}" for number in range(200)]
+        made = await asyncio.gather(*(client.create(CONFIG_MAPS, config_map(name)) for name in names))
+        with pytest.raises(StatusError) as missing:
+            await client.get(CONFIG_MAPS, "nix", "default")
+        found = await client.list(CONFIG_MAPS, "default")
+        assert [each["metadata"]["name"] for each in made] == names
+        assert missing.value.message == 'configmaps "nix" not found'
+        assert len(found["items"]) >= 200
 
 
-def test_they_are_the_administrators(running: Running) -> None:
-    async def ask() -> Any:
-        async with joined(running) as (_, transport):
-            return await Client(transport).request(
-                "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", "",
-                {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
-            )  # fmt: skip
-
-    assert running.call(ask)["status"]["userInfo"]["username"] == ADMIN.name
+@on_the_server
+async def test_they_are_the_administrators(running: Running) -> None:
+    async with joined(running) as (_, transport):
+        review = await Client(transport).request(
+            "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", "",
+            {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
+        )  # fmt: skip
+        assert review["status"]["userInfo"]["username"] == ADMIN.name
 
 
 async def first_events(client: Client, number: int) -> list[tuple[str, str]]:
@@ -100,41 +105,37 @@ async def first_events(client: Client, number: int) -> list[tuple[str, str]]:
     return seen
 
 
-def test_a_watch_shows_what_happens_and_leaves_nothing_open(running: Running) -> None:
-    async def watch() -> list[tuple[str, str]]:
-        async with joined(running) as (server, transport):
-            client = Client(transport)
-            watching = asyncio.create_task(first_events(client, 3))
-            for name in ("a", "b"):
-                await client.create(CONFIG_MAPS, config_map(name))
-            await client.delete(CONFIG_MAPS, "a", "default")
-            async with patience():
-                seen = await watching
-                while server._running:
-                    await asyncio.sleep(0)
-            assert not running.server._dispatch.streams
-            return [each for each in seen if each[1] in "ab"]
-
-    assert running.call(watch) == [("ADDED", "a"), ("ADDED", "b"), ("DELETED", "a")]
+@on_the_server
+async def test_a_watch_shows_what_happens_and_leaves_nothing_open(running: Running) -> None:
+    async with joined(running) as (server, transport):
+        client = Client(transport)
+        watching = asyncio.create_task(first_events(client, 3))
+        for name in ("a", "b"):
+            await client.create(CONFIG_MAPS, config_map(name))
+        await client.delete(CONFIG_MAPS, "a", "default")
+        async with patience():
+            seen = await watching
+            while server._running:
+                await asyncio.sleep(0)
+        assert not running.server._dispatch.streams
+        assert [each for each in seen if each[1] in "ab"] == [("ADDED", "a"), ("ADDED", "b"), ("DELETED", "a")]
 
 
-def test_it_counts_as_one_from_inside(running: Running) -> None:
-    async def watch() -> list[bool]:
-        async with joined(running) as (_, transport):
-            watching = asyncio.create_task(first_events(Client(transport), 1000))
-            async with patience():
-                while not running.server._dispatch.streams:
-                    await asyncio.sleep(0)
-            inside = [stream.inside for stream in running.server._dispatch.streams]
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
-            return inside
-
-    assert running.call(watch) == [True]
+@on_the_server
+async def test_it_counts_as_one_from_inside(running: Running) -> None:
+    async with joined(running) as (_, transport):
+        watching = asyncio.create_task(first_events(Client(transport), 1000))
+        async with patience():
+            while not running.server._dispatch.streams:
+                await asyncio.sleep(0)
+        inside = [stream.inside for stream in running.server._dispatch.streams]
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        assert inside == [True]
 
 
 class Endless:
-    """A chain of handlers whose only answer is a stream, that counts what is asked of it."""
+    """A chain of handlers that answers with an endless stream and counts its chunks."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -154,116 +155,103 @@ class Endless:
         return stream
 
 
-def test_who_does_not_read_is_sent_no_more_than_a_window(running: Running) -> None:
-    async def watch() -> tuple[int, int]:
-        endless = Endless()
-        running.server.chain, chain = endless, running.server.chain  # type: ignore[assignment]
-        try:
-            async with joined(running) as (_, transport):
-                _, _, stream = await transport.stream("GET", "/", "", {})
-                async with patience():
-                    await anext(stream)
-                    while endless.made <= 16:
-                        await asyncio.sleep(0)
-                for _ in range(200):
-                    await asyncio.sleep(0)
-                unread = endless.made
-                for _ in range(100):
-                    await anext(stream)
-                return unread, endless.made
-        finally:
-            running.server.chain = chain
-
-    unread, read = running.call(watch)
-    assert unread == 17
-    assert read >= 101
-
-
-def test_an_unwanted_answer_is_given_up(running: Running) -> None:
-    """As if the connection of a client had closed."""
-
-    async def ask() -> bool:
-        async with joined(running) as (server, transport):
-            begun = asyncio.Event()
-
-            class Slow(Endless):
-                given_up = False
-
-                async def handle(self, request: object) -> Stream:
-                    begun.set()
-                    try:
-                        await asyncio.Event().wait()
-                    finally:
-                        self.given_up = True
-                    raise AssertionError
-
-            server._chain = slow = Slow()  # type: ignore[assignment]
-            asking = asyncio.create_task(transport.request("GET", "/", "", {}, b""))
+@on_the_server
+async def test_an_unread_stream_is_sent_no_more_than_a_window(running: Running) -> None:
+    endless = Endless()
+    running.server.chain, chain = endless, running.server.chain  # type: ignore[assignment]
+    try:
+        async with joined(running) as (_, transport):
+            _, _, stream = await transport.stream("GET", "/", "", {})
             async with patience():
-                await begun.wait()
-                asking.cancel()
-                while server._running:
+                await anext(stream)
+                while endless.made <= 16:
                     await asyncio.sleep(0)
-            return slow.given_up
+            for _ in range(200):
+                await asyncio.sleep(0)
+            unread = endless.made
+            for _ in range(100):
+                await anext(stream)
+            assert unread == 17
+            assert endless.made >= 101
+    finally:
+        running.server.chain = chain
 
-    assert running.call(ask)
+
+@on_the_server
+async def test_an_unwanted_answer_is_given_up(running: Running) -> None:
+    """As if the connection of a client had closed."""
+    async with joined(running) as (server, transport):
+        begun = asyncio.Event()
+
+        class Slow(Endless):
+            given_up = False
+
+            async def handle(self, request: object) -> Stream:
+                begun.set()
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    self.given_up = True
+                raise AssertionError
+
+        server._chain = slow = Slow()  # type: ignore[assignment]
+        asking = asyncio.create_task(transport.request("GET", "/", "", {}, b""))
+        async with patience():
+            await begun.wait()
+            asking.cancel()
+            while server._running:
+                await asyncio.sleep(0)
+        assert slow.given_up
 
 
-def test_a_connection_that_a_fault_closes_is_an_error_of_transport(running: Running) -> None:
+@on_the_server
+async def test_a_connection_that_a_fault_closes_is_an_error_of_transport(running: Running) -> None:
     wire = running.wire()
     for match in ({"close": "before"}, {"watch": {"end": "close"}}):
-        wire.post("/-/faults", {"match": {"userAgent": "piped"}, "count": 1, **match})
+        fault = {"match": {"userAgent": "piped"}, "count": 1, **match}
+        await asyncio.to_thread(wire.post, "/-/faults", fault)
 
-    async def ask() -> list[str]:
-        async with joined(running) as (_, transport):
-            client, met = Client(transport, "piped"), []
-            for _ in range(2):
-                try:
-                    version = (await client.list(PODS))["metadata"]["resourceVersion"]
-                    async for _ in client.watch(PODS, resource_version=version):
-                        pass
-                except TransportError as error:
-                    met.append(str(error))
-            return met
-
-    first, second = running.call(ask)
-    assert first.startswith("the connection closed")
-    assert second.startswith("the connection closed")
+    async with joined(running) as (_, transport):
+        client, met = Client(transport, "piped"), []
+        for _ in range(2):
+            try:
+                version = (await client.list(PODS))["metadata"]["resourceVersion"]
+                async for _ in client.watch(PODS, resource_version=version):
+                    pass
+            except TransportError as error:
+                met.append(str(error))
+        assert [error.startswith("the connection closed") for error in met] == [True, True]
 
 
-def test_requests_and_watches_fail_when_the_server_goes(running: Running) -> None:
-    async def ask() -> list[str]:
-        async with joined(running) as (server, transport):
-            client = Client(transport)
-            watching = asyncio.create_task(first_events(client, 1000))
-            async with patience():
-                while not running.server._dispatch.streams:
-                    await asyncio.sleep(0)
-                asking = asyncio.create_task(client.create(CONFIG_MAPS, config_map("late")))
+@on_the_server
+async def test_requests_and_watches_fail_when_the_server_goes(running: Running) -> None:
+    async with joined(running) as (server, transport):
+        client = Client(transport)
+        watching = asyncio.create_task(first_events(client, 1000))
+        async with patience():
+            while not running.server._dispatch.streams:
                 await asyncio.sleep(0)
-                server.close()
-                found = await asyncio.gather(watching, asking, return_exceptions=True)
-            with pytest.raises(TransportError, match="the server is gone"):
-                await client.list(PODS)
-            assert all(isinstance(error, TransportError) for error in found)
-            return [str(error) for error in found]
+            asking = asyncio.create_task(client.create(CONFIG_MAPS, config_map("late")))
+            await asyncio.sleep(0)
+            server.close()
+            found = await asyncio.gather(watching, asking, return_exceptions=True)
+        with pytest.raises(TransportError, match="the server is gone"):
+            await client.list(PODS)
+        assert all(isinstance(error, TransportError) for error in found)
+        assert [str(error) for error in found] == ["the server is gone"] * 2
 
-    assert running.call(ask) == ["the server is gone"] * 2
 
-
-def test_a_server_whose_components_go_has_nothing_open(running: Running) -> None:
-    async def go() -> None:
-        async with joined(running) as (server, transport):
-            watching = asyncio.create_task(first_events(Client(transport), 1000))
-            async with patience():
-                while not running.server._dispatch.streams:
-                    await asyncio.sleep(0)
-                await transport.close()
-                while server._running or running.server._dispatch.streams:
-                    await asyncio.sleep(0)
-            await asyncio.gather(watching, return_exceptions=True)
-
-    running.call(go)
+@on_the_server
+async def test_a_server_whose_components_go_has_nothing_open(running: Running) -> None:
+    async with joined(running) as (server, transport):
+        watching = asyncio.create_task(first_events(Client(transport), 1000))
+        async with patience():
+            while not running.server._dispatch.streams:
+                await asyncio.sleep(0)
+            await transport.close()
+            while server._running or running.server._dispatch.streams:
+                await asyncio.sleep(0)
+        await asyncio.gather(watching, return_exceptions=True)
 
 
 class Unpicklable(Exception):
@@ -282,34 +270,32 @@ async def offered(name: str, arguments: tuple[Any, ...]) -> Any:
     return await asyncio.Event().wait()
 
 
-def test_the_server_gets_what_it_calls_or_what_that_raises(running: Running) -> None:
-    async def call() -> tuple[Any, str, str]:
-        async with joined(running, offered) as (server, _):
-            with pytest.raises(LookupError) as missing:
-                await server.call("missing")
-            with pytest.raises(RuntimeError) as other:
-                await server.call("unpicklable")
-            return await server.call("sum", 1, 2), str(missing.value), str(other.value)
+@on_the_server
+async def test_the_server_gets_what_it_calls_or_what_that_raises(running: Running) -> None:
+    async with joined(running, offered) as (server, _):
+        with pytest.raises(LookupError) as missing:
+            await server.call("missing")
+        with pytest.raises(RuntimeError) as other:
+            await server.call("unpicklable")
+        assert await server.call("sum", 1, 2) == 3
+        assert (str(missing.value), str(other.value)) == ("no such thing", "Unpicklable: 1 and 2")
 
-    assert running.call(call) == (3, "no such thing", "Unpicklable: 1 and 2")
 
-
-def test_a_call_ends_with_the_pipe(running: Running) -> None:
-    async def call() -> None:
-        async with joined(running, offered) as (server, transport):
-            waiting = asyncio.create_task(server.call("forever"))
-            await server.call("sum")
-            await transport.close()
-            async with patience():
-                with pytest.raises(PipeClosed):
-                    await waiting
+@on_the_server
+async def test_a_call_ends_with_the_pipe(running: Running) -> None:
+    async with joined(running, offered) as (server, transport):
+        waiting = asyncio.create_task(server.call("forever"))
+        await server.call("sum")
+        await transport.close()
+        async with patience():
             with pytest.raises(PipeClosed):
-                await server.call("sum")
+                await waiting
+        with pytest.raises(PipeClosed):
+            await server.call("sum")
 
-    running.call(call)
 
-
-def test_a_gauge_can_be_sent_as_it_stands(running: Running) -> None:
+@on_the_server
+async def test_a_gauge_can_be_sent_as_it_stands(running: Running) -> None:
     values: dict[tuple[str, ...], float] = {("a",): 1.0}
     counter, gauge = Counter("c", "C."), Gauge("g", "G.", ("l",), lambda: values)
     counter.inc()
@@ -319,9 +305,7 @@ def test_a_gauge_can_be_sent_as_it_stands(running: Running) -> None:
         values["a",] = 2.0
         return sent
 
-    async def call() -> Any:
-        async with joined(running, counted) as (server, _):
-            return await server.call("counted")
-
-    assert "c 1\n" in (shown := text(running.call(call)))
+    async with joined(running, counted) as (server, _):
+        shown = text(await server.call("counted"))
+    assert "c 1\n" in shown
     assert 'g{l="a"} 1\n' in shown
