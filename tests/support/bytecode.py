@@ -1,8 +1,7 @@
-"""Bytecode that a run of the suite has written the next one only reads, also where the environment forbids it
-(PYTHONDONTWRITEBYTECODE, as in most images): without it each worker rewrites the assertions of Hypothesis, and each
-process that is started compiles the packages that it imports, which takes most of its start.
+"""Bytecode is written by each run of the suite, also where the environment forbids it.
 
-To be imported before what is to be written.
+Most images set PYTHONDONTWRITEBYTECODE. Without bytecode each worker rewrites the assertions of Hypothesis, and each
+started process compiles the packages that it imports, which takes most of its start. Import this module first.
 """
 
 from __future__ import annotations
