@@ -1,4 +1,4 @@
-"""How a Deployment gets from one size to another and back to a revision, and what its status says, at one look."""
+"""How a Deployment gets from one size to another and back to a revision, and what its status says, in one pass."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from apiserver.api.objects import Json
 from controllers.workloads.deployment.replicasets import DESIRED, MAX_REPLICAS, REVISION, ROLLBACK
-from tests.controllers.deploymentrounds import AVAILABLE, BEFORE, NOW, Look, deployment, held, progress, template
+from tests.controllers.deployments import AVAILABLE, BEFORE, NOW, deployment, held, progress, reconcile, template
 
 pytestmark = pytest.mark.integration
 
@@ -25,25 +25,25 @@ pytestmark = pytest.mark.integration
         (1, [held("new", 2, 2, of=4), held("old", 2, 1, of=4)], {"new": 1, "old": 1}),
     ],
 )
-def test_another_size_goes_to_the_active_one_or_to_each_by_its_share(
+async def test_another_size_goes_to_the_active_one_or_to_each_by_its_share(
     wanted: int, sets: list[Json], sizes: dict[str, int]
 ) -> None:
-    look = Look(deployment(replicas=wanted), *sets)()
-    assert look.sizes == sizes
-    assert look.again is None
-    assert look.made == []
+    client = await reconcile(deployment(replicas=wanted), *sets)
+    assert client.sizes == sizes
+    assert client.requeue_after is None
+    assert client.made == []
 
 
-def test_a_share_is_written_even_where_only_what_is_remembered_changes() -> None:
-    look = Look(deployment(replicas=5, paused=True), held("new", 3, 2, of=4), held("old", 3, 1, of=5))()
-    assert look.sizes == {"new": 3}
-    assert look.messages == []
-    assert {each["metadata"]["annotations"][DESIRED] for each in look.of_kind("update", "ReplicaSet")} == {"5"}
-    same = Look(deployment(replicas=5, paused=True), held("new", 3, 2, of=5), held("old", 3, 1, of=5))()
+async def test_a_share_is_written_even_where_only_what_is_remembered_changes() -> None:
+    client = await reconcile(deployment(replicas=5, paused=True), held("new", 3, 2, of=4), held("old", 3, 1, of=5))
+    assert client.sizes == {"new": 3}
+    assert client.messages == []
+    assert {each["metadata"]["annotations"][DESIRED] for each in client.bodies("update", "ReplicaSet")} == {"5"}
+    same = await reconcile(deployment(replicas=5, paused=True), held("new", 3, 2, of=5), held("old", 3, 1, of=5))
     assert same.sizes == {}
-    anew = Look(
+    anew = await reconcile(
         deployment(replicas=9, strategy={"type": "Recreate"}), held("new", 3, 2, of=5), held("old", 3, 1, of=5)
-    )()
+    )
     assert anew.sizes == {}
 
 
@@ -60,29 +60,29 @@ def test_a_share_is_written_even_where_only_what_is_remembered_changes() -> None
         ("9", "new", "DeploymentRollbackRevisionNotFound", "Unable to find the revision to rollback to."),
     ],
 )  # fmt: skip
-def test_a_deployment_goes_back_once_to_the_revision_that_is_asked_for(
+async def test_a_deployment_goes_back_once_to_the_revision_that_is_asked_for(
     to: str, image: str, reason: str, message: str
 ) -> None:
     sets = held("a", 0, 1, said={"was": "a"}), held("b", 0, 2), held("new", 4, 3, of=4)
     of = deployment(said={ROLLBACK: to, REVISION: "3", "mine": "z"})
-    look = Look(of, *sets)()
-    [updated] = look.of_kind("update", "Deployment")
+    client = await reconcile(of, *sets)
+    [updated] = client.bodies("update", "Deployment")
     went = reason == "DeploymentRollback"
     assert updated["spec"]["template"] == template(image)
     assert ROLLBACK not in updated["metadata"]["annotations"]
     assert updated["metadata"]["annotations"].get("was") == ("a" if to == "1" else None)
     assert updated["metadata"]["annotations"].get("mine") == (None if went else "z")
     assert updated["metadata"]["annotations"][REVISION] == "3"
-    assert look.told.events == [("Normal" if went else "Warning", reason, message)]
+    assert client.events == [("Normal" if went else "Warning", reason, message)]
 
 
-def test_without_an_earlier_revision_there_is_none_to_go_back_to() -> None:
-    look = Look(deployment(said={ROLLBACK: "0"}), held("new", 4, 1, of=4))()
-    assert look.told.events == [("Warning", "DeploymentRollbackRevisionNotFound", "Unable to find last revision.")]
-    assert ROLLBACK not in look.of_kind("update", "Deployment")[0]["metadata"]["annotations"]
-    assert Look(deployment(said={ROLLBACK: "one"}), held("new", 4, 1, of=4))().told.events == []
-    paused = Look(deployment(said={ROLLBACK: "0"}, paused=True), held("new", 4, 1, of=4))()
-    assert (paused.told.events, paused.of_kind("update", "Deployment")) == ([], [])
+async def test_without_an_earlier_revision_there_is_none_to_go_back_to() -> None:
+    client = await reconcile(deployment(said={ROLLBACK: "0"}), held("new", 4, 1, of=4))
+    assert client.events == [("Warning", "DeploymentRollbackRevisionNotFound", "Unable to find last revision.")]
+    assert ROLLBACK not in client.bodies("update", "Deployment")[0]["metadata"]["annotations"]
+    assert (await reconcile(deployment(said={ROLLBACK: "one"}), held("new", 4, 1, of=4))).events == []
+    paused = await reconcile(deployment(said={ROLLBACK: "0"}, paused=True), held("new", 4, 1, of=4))
+    assert (paused.events, paused.bodies("update", "Deployment")) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -94,64 +94,66 @@ def test_without_an_earlier_revision_there_is_none_to_go_back_to() -> None:
         (False, "DeploymentPaused", ("Unknown", "DeploymentResumed")),
     ],
 )
-def test_pausing_and_going_on_is_said(paused: bool, reason: str, expected: tuple[str, str]) -> None:
+async def test_pausing_and_going_on_is_said(paused: bool, reason: str, expected: tuple[str, str]) -> None:
     status = {"conditions": [progress(reason, "Unknown")], "updatedReplicas": 4, "replicas": 4,
               "readyReplicas": 4, "availableReplicas": 4}  # fmt: skip
-    look = Look(deployment(status=status, paused=paused, said={REVISION: "2"}), held("new", 4, 2, 3, of=4))()
-    first = look.of_kind("update/status", "Deployment")[0]["status"]["conditions"]
+    client = await reconcile(deployment(status=status, paused=paused, said={REVISION: "2"}), held("new", 4, 2, 3, of=4))
+    first = client.bodies("update/status", "Deployment")[0]["status"]["conditions"]
     assert next((each["status"], each["reason"]) for each in first if each["type"] == "Progressing") == expected
     unlimited = deployment(paused=True, progressDeadlineSeconds=None, said={REVISION: "2"})
-    assert Look(unlimited, held("new", 4, 2, of=4))().progress is None
+    assert (await reconcile(unlimited, held("new", 4, 2, of=4))).progress is None
 
 
-def test_old_replica_sets_go_when_all_is_done_or_paused() -> None:
+async def test_old_replica_sets_go_when_all_is_done_or_paused() -> None:
     sets = held("a", 0, 1), held("b", 0, 2), held("new", 4, 3, of=4)
     done = {"updatedReplicas": 4, "replicas": 4, "availableReplicas": 4, "observedGeneration": 3}
-    assert Look(deployment(status=done, revisionHistoryLimit=1), *sets)().gone == ["a"]
-    assert Look(deployment(status=done, revisionHistoryLimit=0), *sets)().gone == ["a", "b"]
-    assert Look(deployment(status=done), *sets)().gone == []
-    assert Look(deployment(status=done, revisionHistoryLimit=2**31 - 1), *sets)().gone == []
+    assert (await reconcile(deployment(status=done, revisionHistoryLimit=1), *sets)).gone == ["a"]
+    assert (await reconcile(deployment(status=done, revisionHistoryLimit=0), *sets)).gone == ["a", "b"]
+    assert (await reconcile(deployment(status=done), *sets)).gone == []
+    assert (await reconcile(deployment(status=done, revisionHistoryLimit=2**31 - 1), *sets)).gone == []
     for name in done:
-        assert Look(deployment(status={**done, name: done[name] - 1}, revisionHistoryLimit=0), *sets)().gone == []
-    assert Look(deployment(paused=True, revisionHistoryLimit=0), *sets)().gone == ["a", "b"]
+        assert (
+            await reconcile(deployment(status={**done, name: done[name] - 1}, revisionHistoryLimit=0), *sets)
+        ).gone == []
+    assert (await reconcile(deployment(paused=True, revisionHistoryLimit=0), *sets)).gone == ["a", "b"]
     unsettled = held("a", 0, 1)
     unsettled["metadata"]["generation"] = 2
-    assert Look(deployment(status=done, revisionHistoryLimit=0), unsettled, *sets[1:])().gone == ["b"]
-    missing = Look(deployment(status=done, revisionHistoryLimit=0), *sets, delete=(404, "NotFound"))()
+    assert (await reconcile(deployment(status=done, revisionHistoryLimit=0), unsettled, *sets[1:])).gone == ["b"]
+    missing = await reconcile(deployment(status=done, revisionHistoryLimit=0), *sets, delete=(404, "NotFound"))
     assert (missing.gone, missing.error) == (["a", "b"], None)
-    refused = Look(deployment(status=done, revisionHistoryLimit=0), *sets, delete=(500, "InternalError"))()
+    refused = await reconcile(deployment(status=done, revisionHistoryLimit=0), *sets, delete=(500, "InternalError"))
     assert refused.error is not None
 
 
-def test_a_deployment_that_goes_is_counted_and_no_more() -> None:
+async def test_a_deployment_that_goes_is_counted_and_no_more() -> None:
     of = deployment()
     of["metadata"]["deletionTimestamp"] = NOW
-    look = Look(of, held("old", 4, 1))()
-    assert (look.made, look.sizes, look.status["availableReplicas"]) == ([], {}, 4)
+    client = await reconcile(of, held("old", 4, 1))
+    assert (client.made, client.sizes, client.status["availableReplicas"]) == ([], {}, 4)
     everything = deployment(selector={})
     everything["spec"]["selector"] = {}
-    look = Look(everything, held("old", 4, 1))()
-    assert (look.client.writes, look.told.reasons) == ([], ["SelectingAll"])
+    client = await reconcile(everything, held("old", 4, 1))
+    assert (client.writes, client.reasons) == ([], ["SelectingAll"])
 
 
 # --- what its status says
 
 
-def test_a_status_counts_and_says_what_keeps_pods_from_being_made() -> None:
+async def test_a_status_counts_and_says_what_keeps_pods_from_being_made() -> None:
     failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "lastTransitionTime": BEFORE}
     sets = held("new", 3, 2, 1, of=4), held("old", 2, 1, 2, of=4, conditions=[failure], terminatingReplicas=1)
-    look = Look(deployment(missing=1, said={REVISION: "2"}), *sets)()
-    status = {name: value for name, value in look.status.items() if name != "conditions"}
+    client = await reconcile(deployment(missing=1, said={REVISION: "2"}), *sets)
+    status = {name: value for name, value in client.status.items() if name != "conditions"}
     assert status == {"observedGeneration": 3, "replicas": 5, "updatedReplicas": 3, "readyReplicas": 3,
                       "availableReplicas": 3, "unavailableReplicas": 2}  # fmt: skip
-    said = {each["type"]: each for each in look.status["conditions"]}
+    said = {each["type"]: each for each in client.status["conditions"]}
     assert said["Available"] == {**AVAILABLE, "lastUpdateTime": NOW, "lastTransitionTime": NOW}
     assert said["ReplicaFailure"] == {**failure, "lastUpdateTime": BEFORE}
-    less = Look(deployment(missing=0), *sets)()
+    less = await reconcile(deployment(missing=0), *sets)
     said = {each["type"]: each for each in less.status["conditions"]}
     assert (said["Available"]["status"], said["Available"]["reason"]) == ("False", "MinimumReplicasUnavailable")
     assert said["Available"]["message"] == "Deployment does not have minimum availability."
-    gone = Look(deployment(status=look.status), held("new", 3, 2, 1, of=4), held("old", 2, 1, 2, of=4))()
+    gone = await reconcile(deployment(status=client.status), held("new", 3, 2, 1, of=4), held("old", 2, 1, 2, of=4))
     assert [each for each in gone.status["conditions"] if each["type"] == "ReplicaFailure"] == []
 
 
@@ -168,27 +170,35 @@ def test_a_status_counts_and_says_what_keeps_pods_from_being_made() -> None:
         ([progress("NewReplicaSetAvailable", at=BEFORE)], {"readyReplicas": 3}, ("True", "ReplicaSetUpdated")),
     ],
 )
-def test_a_roll_out_makes_progress_or_is_late(known: list[Json], changed: Json, expected: tuple[str, str]) -> None:
+async def test_a_roll_out_makes_progress_or_is_late(
+    known: list[Json], changed: Json, expected: tuple[str, str]
+) -> None:
     before = {"observedGeneration": 3, "replicas": 5, "updatedReplicas": 1, "readyReplicas": 4,
               "availableReplicas": 4, "unavailableReplicas": 1, "conditions": known, **changed}  # fmt: skip
-    look = Look(
+    client = await reconcile(
         deployment(status=before, said={REVISION: "2"}), held("new", 1, 2, 0, of=4), held("old", 4, 1, 4, of=4)
-    )()
-    assert look.progress == expected
-    assert (look.again is None) is (known[0]["reason"] == "ProgressDeadlineExceeded")
+    )
+    assert client.progress == expected
+    assert (client.requeue_after is None) is (known[0]["reason"] == "ProgressDeadlineExceeded")
     if changed:
-        [found] = [each for each in look.status["conditions"] if each["type"] == "Progressing"]
+        [found] = [each for each in client.status["conditions"] if each["type"] == "Progressing"]
         assert (found["lastUpdateTime"], found["message"]) == (NOW, 'ReplicaSet "d-new" is progressing.')
 
 
-def test_a_roll_out_that_was_done_stays_so_while_pods_come_and_go() -> None:
+async def test_a_roll_out_that_was_done_stays_so_while_pods_come_and_go() -> None:
     before = {"observedGeneration": 3, "replicas": 4, "updatedReplicas": 4, "readyReplicas": 2, "availableReplicas": 2,
               "conditions": [progress("NewReplicaSetAvailable", at=BEFORE)]}  # fmt: skip
-    assert Look(deployment(status=before), held("new", 4, 2, 3, of=4))().progress == ("True", "NewReplicaSetAvailable")
+    assert (await reconcile(deployment(status=before), held("new", 4, 2, 3, of=4))).progress == (
+        "True",
+        "NewReplicaSetAvailable",
+    )
     begun = {**before, "conditions": [progress("ReplicaSetUpdated", at=BEFORE)]}
-    assert Look(deployment(status=begun), held("new", 4, 2, 3, of=4))().progress == ("True", "ReplicaSetUpdated")
+    assert (await reconcile(deployment(status=begun), held("new", 4, 2, 3, of=4))).progress == (
+        "True",
+        "ReplicaSetUpdated",
+    )
 
 
-def test_without_limits_nothing_is_made_beyond_the_size() -> None:
-    [made] = Look(deployment(strategy={"type": "RollingUpdate"}))().made
+async def test_without_limits_nothing_is_made_beyond_the_size() -> None:
+    [made] = (await reconcile(deployment(strategy={"type": "RollingUpdate"}))).made
     assert made["metadata"]["annotations"][MAX_REPLICAS] == "4"

@@ -64,12 +64,13 @@ def make_pod(
         node: the node that it is bound to.
         owner: its controller.
         deleted: its deletionTimestamp.
-        spec: fields of the spec, and `labels`, `annotations`, `finalizers`, `uid`, `status`; `ports`, `command` and `env`
+        spec: fields of the spec, and `labels`, `annotations`, `finalizers`, `uid`, `created`, `status`; `ports`, `command` and `env`
             belong to the container.
     """
     number = next(_numbers)
     name = name or f"pod-{number}"
     fields = {key: spec.pop(key, None) for key in ("annotations", "finalizers")}
+    fields["creationTimestamp"] = spec.pop("created", None)
     labels, status = spec.pop("labels", {}), spec.pop("status", {})
     uid = spec.pop("uid", f"uid-{name}-{number}")
     container: Json = {"name": "c", "image": "image", "resources": {"requests": requests} if requests else {}}

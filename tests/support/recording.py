@@ -1,32 +1,55 @@
-"""A component without a server: its informers hold given objects, and its client records what it writes.
+"""A component without a server: its informers hold given objects, and its client records writes and events.
 
-client = RecordingClient()
-await ReplicaSets(client, make_informers(PODS, make_pod("p")), Options()).reconcile("ns/rs")
-assert client.verbs == ["create"]
+client = await reconcile_once(Jobs, "ns/j", job, make_pod("p"), refuses={"create": (500, "InternalError")})
+assert (client.verbs, client.reasons) == (["create"], ["FailedCreate"])
+
+`build` makes such a component without reconciling; `await client.reconcile(key)` reconciles it, as often as wanted.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from typing import Any
+from datetime import timedelta
+from typing import Any, Self, TypeVar
+from unittest.mock import patch
 
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
+from apiserver.runtime.clock import now
+from controllers.options.options import Options
+from controllers.runtime import kinds
 from controllers.runtime.client import Client
+from controllers.runtime.controller import NotYetError
+from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import Kind, key_of
+from controllers.runtime.times import go_time
 from controllers.runtime.transport import NoTransport
+from controllers.volumes import VolumeError
 
 Answer = Callable[[Json], Json]
+#: The kinds that components use, by name.
+KINDS: dict[str, Kind] = {kind.kind: kind for kind in vars(kinds).values() if isinstance(kind, Kind)}
 
 
 class RecordingClient:
-    """Records writes. `refuses` maps a verb to the code and reason with which it fails; `there` holds what `get` finds."""
+    """Records writes, and the events and the end of `reconcile`.
+
+    `refuses` maps a verb to the code and reason with which it fails, and perhaps the details; `there` holds what `get` finds.
+    """
+
+    component: Any = None
+    requeue_after: timedelta | None = None
+    error: Exception | None = None
 
     def __init__(self, answers: dict[str, Answer] | None = None) -> None:
         self.writes: list[tuple[str, str, Any]] = []
-        self.refuses: dict[str, tuple[int, str]] = {}
+        self.refuses: dict[str, tuple[Any, ...]] = {}
         self.there: dict[tuple[str, str], Json] = {}
+        self.given: list[Json] = []
+        self.recorder = FakeRecorder()
+        self.informers = Informers(Client(NoTransport()))
         self._answers = answers or {}
 
     def with_user_agent(self, _: str) -> RecordingClient:
@@ -40,22 +63,24 @@ class RecordingClient:
     async def get(self, kind: Kind, name: str, namespace: str = "") -> Any:
         """Return an object of `there`. Raise NotFound without one."""
         if "get" in self.refuses:
-            code, reason = self.refuses["get"]
-            raise StatusError(code, reason, "refused")
+            code, reason, *details = self.refuses["get"]
+            raise StatusError(code, reason, "refused", *details)
         try:
             return self.there[kind.kind, name]
         except KeyError:
             raise StatusError(404, "NotFound", f"{name} not found") from None
 
     def _record(self, verb: str, kind: Kind, what: Any) -> Any:
-        self.writes.append((verb, kind.kind, what))
+        self.writes.append((verb, kind.kind, copy.deepcopy(what)))
         if verb in self.refuses:
-            code, reason = self.refuses[verb]
-            raise StatusError(code, reason, "refused")
+            code, reason, *details = self.refuses[verb]
+            raise StatusError(code, reason, "refused", *details)
         return self._answers[kind.kind](what) if kind.kind in self._answers else what
 
     async def create(self, kind: Kind, body: Json, *_: Any, **__: Any) -> Any:
-        return self._record("create", kind, body)
+        made = self._record("create", kind, body)
+        served = {"name": "made", "uid": "made", "creationTimestamp": go_time(now())}
+        return {**made, "metadata": {**served, **made.get("metadata", {})}}
 
     async def update(self, kind: Kind, body: Json, subresource: str = "") -> Any:
         return self._record("/".join(filter(None, ("update", subresource))), kind, body)
@@ -73,6 +98,40 @@ class RecordingClient:
     def verbs(self) -> list[str]:
         return [verb for verb, _, _ in self.writes]
 
+    def bodies(self, verb: str, kind: str = "") -> list[Any]:
+        """Return the bodies of writes; of a patch or deletion, the name with the body or the options."""
+        return [body for done, of, body in self.writes if done == verb and kind in ("", of)]
+
+    @property
+    def status(self) -> Any:
+        """The status that was written last, or that of the first given object."""
+        return [*self.given[:1], *self.bodies("update/status")][-1].get("status")
+
+    @property
+    def events(self) -> list[tuple[str, str, str]]:
+        return self.recorder.events
+
+    @property
+    def reasons(self) -> list[str]:
+        return self.recorder.reasons
+
+    def imagine(self, *objects: Json) -> Self:
+        """Let the informers hold these objects."""
+        self.given += objects
+        for obj in objects:
+            self.informers.of(KINDS[obj["kind"]]).imagine(key_of(obj), obj)
+        return self
+
+    async def reconcile(self, key: str) -> Self:
+        """Reconcile a key. `error` keeps an error that means a retry."""
+        self.requeue_after = self.error = None
+        with patch.object(CoreEventRecorder, "record", self.recorder.record):
+            try:
+                self.requeue_after = await self.component.reconcile(key)
+            except (StatusError, NotYetError, VolumeError) as error:
+                self.error = error
+        return self
+
 
 def make_informers(kind: Kind, *objects: Json, informers: Informers | None = None, **selectors: Any) -> Informers:
     """Return informers whose store of a kind holds these objects."""
@@ -80,6 +139,25 @@ def make_informers(kind: Kind, *objects: Json, informers: Informers | None = Non
     for obj in objects:
         made.of(kind, **selectors).set_object(key_of(obj), obj)
     return made
+
+
+C = TypeVar("C", bound=RecordingClient)
+Builder = Callable[[Any, Informers, Options], Any]
+
+
+def build(builder: Builder, client: C, *objects: Json, options: Options | None = None) -> C:
+    """Build a component over informers that hold these objects, and return its client."""
+    client.component = builder(client, client.imagine(*objects).informers, options or Options())
+    return client
+
+
+async def reconcile_once(
+    builder: Builder, key: str, *objects: Json, refuses: Any = None, options: Options | None = None
+) -> RecordingClient:
+    """Build a component over informers that hold these objects, reconcile one key, and return its client."""
+    client = RecordingClient()
+    client.refuses = refuses or {}
+    return await build(builder, client, *objects, options=options).reconcile(key)
 
 
 class FakeRecorder:

@@ -1,20 +1,16 @@
-"""A Deployment that is looked at once, with ReplicaSets that are make_informers."""
+"""Builders of a Deployment and its ReplicaSets, and one call that reconciles it."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
-from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
-from controllers.options.options import Options
-from controllers.runtime.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
 from controllers.workloads.deployment.component import Deployments
 from controllers.workloads.deployment.replicasets import DESIRED, HASH_LABEL, MAX_REPLICAS, REVISION
-from tests.support.recording import FakeRecorder, RecordingClient, make_informers
-from tests.support.virtual import run
+from tests.support import recording
+from tests.support.recording import RecordingClient
 
-#: Where virtual time begins.
+#: The start of virtual time.
 NOW, BEFORE = "2026-01-01T00:00:00Z", "2025-12-31T23:58:00Z"
 AVAILABLE = {"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable",
              "message": "Deployment has minimum availability."}  # fmt: skip
@@ -28,7 +24,7 @@ def deployment(
     image: str = "new", replicas: int = 4, surge: Any = 1, missing: Any = 0, status: Json | None = None,
     said: Json | None = None, **spec: Any,
 ) -> Json:  # fmt: skip
-    """`missing`: how many may be."""
+    """Build the Deployment `ns/d`. `missing`: its maxUnavailable; `said`: its annotations."""
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": missing}}
     spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "x"}}, "template": template(image),
             "strategy": strategy, "progressDeadlineSeconds": 60, **spec}  # fmt: skip
@@ -37,7 +33,7 @@ def deployment(
 
 
 def held(name: str, size: int, number: int, available: int | None = None, *, of: int = 0, **more: Any) -> Json:
-    """The ReplicaSet of an image. `number` is its revision; `of`: the size of the whole that it remembers."""
+    """Build the ReplicaSet of an image. `number`: its revision; `of`: the annotated size of its Deployment."""
     ready = size if available is None else available
     said = {
         REVISION: str(number),
@@ -51,64 +47,33 @@ def held(name: str, size: int, number: int, available: int | None = None, *, of:
     metadata = {"name": f"d-{name}", "namespace": "ns", "uid": name, "generation": 1, "labels": {"app": "x"},
                 "creationTimestamp": f"2025-12-0{number}T00:00:00Z", "annotations": said, "ownerReferences": [owner]}  # fmt: skip
     spec = {"replicas": size, "selector": {"matchLabels": {"app": "x"}}, "template": made}
-    return {"metadata": metadata, "spec": spec, "status": {name: n for name, n in counts.items() if n} | more}
+    status = {name: n for name, n in counts.items() if n} | more
+    return {"kind": "ReplicaSet", "metadata": metadata, "spec": spec, "status": status}
 
 
 def progress(reason: str, status: str = "True", at: str = NOW) -> Json:
     return {"type": "Progressing", "status": status, "reason": reason, "lastUpdateTime": at, "lastTransitionTime": at}
 
 
-class Look:
-    """One look at a Deployment with these ReplicaSets."""
-
-    def __init__(self, of: Json, *sets: Json, pods: tuple[Json, ...] = (), **refuses: tuple[int, str]) -> None:
-        self.client, self.told, self.of = RecordingClient({"ReplicaSet": _made}), FakeRecorder(), of
-        self.client.refuses = refuses
-        informers = make_informers(
-            REPLICA_SETS, *sets, informers=make_informers(PODS, *pods, informers=make_informers(DEPLOYMENTS, of))
-        )
-        self.pods = informers.of(PODS)
-        self.component = Deployments(self.client, informers, Options())  # type: ignore[arg-type]
-        self.component.recorder = self.told  # type: ignore[assignment]
-        self.again: timedelta | None = None
-        self.error: StatusError | None = None
-
-    def __call__(self) -> Look:
-        async def scenario() -> None:
-            try:
-                self.again = await self.component.reconcile("ns/d")
-            except StatusError as error:
-                self.error = error
-
-        run(scenario)
-        return self
-
-    def of_kind(self, verb: str, kind: str) -> list[Any]:
-        return [what for done, of, what in self.client.writes if (done, of) == (verb, kind)]
+class DeploymentClient(RecordingClient):
+    """What was written for the Deployment `ns/d`."""
 
     @property
     def made(self) -> list[Json]:
-        return self.of_kind("create", "ReplicaSet")
+        return self.bodies("create", "ReplicaSet")
 
     @property
     def sizes(self) -> dict[str, int]:
-        """What is asked of ReplicaSets that are there, by their images."""
-        return {each["metadata"]["uid"]: each["spec"]["replicas"] for each in self.of_kind("update", "ReplicaSet")}
+        """The new sizes of existing ReplicaSets, by their images."""
+        return {each["metadata"]["uid"]: each["spec"]["replicas"] for each in self.bodies("update", "ReplicaSet")}
 
     @property
     def messages(self) -> list[str]:
-        return [message for _, _, message in self.told.events]
+        return [message for _, _, message in self.events]
 
     @property
     def gone(self) -> list[str]:
-        return [what[0].removeprefix("ns/d-") for what in self.of_kind("delete", "ReplicaSet")]
-
-    @property
-    def status(self) -> Json:
-        """The last that was written, or else the one that is there."""
-        written = self.of_kind("update/status", "Deployment")
-        found: Json = written[-1]["status"] if written else self.of["status"]
-        return found
+        return [name.removeprefix("ns/d-") for name, _ in self.bodies("delete", "ReplicaSet")]
 
     @property
     def progress(self) -> tuple[str, str] | None:
@@ -116,8 +81,13 @@ class Look:
         return (found[0]["status"], found[0]["reason"]) if found else None
 
 
-def _made(what: Any) -> Any:
-    """As a server answers: with a uid and a time."""
-    if isinstance(what, tuple):
-        return what
-    return {**what, "metadata": {"uid": "made", "creationTimestamp": NOW, **what["metadata"]}}
+def build(of: Json, *objects: Json, **refuses: tuple[int, str]) -> DeploymentClient:
+    """Build the component over a Deployment with ReplicaSets and pods."""
+    client = DeploymentClient()
+    client.refuses = {**refuses}
+    return recording.build(Deployments, client, of, *objects)
+
+
+async def reconcile(of: Json, *objects: Json, **refuses: tuple[int, str]) -> DeploymentClient:
+    """Reconcile a Deployment with ReplicaSets and pods once."""
+    return await build(of, *objects, **refuses).reconcile("ns/d")
