@@ -1,33 +1,33 @@
-"""Autoscalers that are looked at once: what they know is make_informers, what answers by path is given."""
+"""Builders of autoscalers and their pods, and one call that reconciles an autoscaler of a given scale."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from apiserver.runtime.metrics import lines_of
-from controllers.options.options import AutoscalerOptions, Options
-from controllers.runtime.kinds import AUTOSCALERS, PODS
+from controllers.options.options import AutoscalerOptions
 from controllers.workloads.autoscaling.component import Autoscalers
 from tests.controllers.test_autoscaling_rules import ago
-from tests.support.recording import FakeRecorder, RecordingClient, make_informers
-from tests.support.virtual import run
+from tests.support import recording
+from tests.support.objects import make_pod
+from tests.support.recording import RecordingClient
 
-#: Where virtual time begins.
+#: The start of virtual time.
 NOW, AT = datetime(2026, 1, 1, tzinfo=UTC), "2026-01-01T00:00:00Z"
 SCALE, MEASURED = "/apis/apps/v1/namespaces/ns/deployments/web/scale", "/apis/metrics.k8s.io/v1beta1/namespaces/ns/pods"
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
 BROKEN = StatusError(500, "InternalError", "broken")
 
 
-class Served(RecordingClient):
-    """With answers by path; an error is one, a list of answers is given in turn."""
+class ServingClient(RecordingClient):
+    """Serves answers by path: a list gives them in turn, an error is raised."""
 
     def __init__(self, **paths: Any) -> None:
         super().__init__()
-        self.asked: list[tuple[str, str, str]] = []
+        self.requests: list[tuple[str, str, str]] = []
         self.put: list[Json] = []
         resources = [{"name": "deployments/scale", "kind": "Scale", "namespaced": True},
                      {"name": "deployments", "kind": "Deployment", "namespaced": True}]  # fmt: skip
@@ -36,7 +36,7 @@ class Served(RecordingClient):
         self.paths: Json = {"/apis/apps/v1": {"resources": resources}, "/api/v1": {"resources": core}, **paths}
 
     async def request(self, method: str, path: str, query: str = "", body: Any = None, **_: Any) -> Any:
-        self.asked.append((method, path, query))
+        self.requests.append((method, path, query))
         if method == "PUT":
             self.put.append(body)
         answer = self.paths.get(f"{method} {path}", self.paths.get(path))
@@ -55,19 +55,15 @@ def scale(replicas: int = 2, counted: int | None = None, selector: str = "app=we
 
 
 def pod(name: str, cpu: str = "", ready: str = "True", phase: str = "Running", **more: str) -> Json:
-    """`more` are annotations: what it says of itself, after kubedra.dev/."""
-    said = {"usage.cpu": cpu, **more} if cpu else more
-    containers = [
-        {"name": "c", "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}}},
-        {"name": "d", "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}}},
-    ]
+    """Build a pod of the target. `more`: its annotations, after kubedra.dev/."""
+    usage = {"usage.cpu": cpu, **more} if cpu else more
+    requests = {"resources": {"requests": {"cpu": "100m", "memory": "1Gi"}}}
     condition = {"type": "Ready", "status": ready, "lastTransitionTime": ago(days=1)}
-    return {
-        "metadata": {"name": name, "namespace": "ns", "uid": name, "labels": {"app": "web"},
-                     "annotations": {f"kubedra.dev/{key}": value for key, value in said.items()}},
-        "spec": {"containers": containers},
-        "status": {"phase": phase, "startTime": ago(days=1), "conditions": [condition]},
-    }  # fmt: skip
+    return make_pod(
+        name, uid=name, labels={"app": "web"}, annotations={f"kubedra.dev/{key}": value for key, value in usage.items()},
+        containers=[{"name": "c", **requests}, {"name": "d", **requests}],
+        status={"phase": phase, "startTime": ago(days=1), "conditions": [condition]},
+    )  # fmt: skip
 
 
 def resource(name: str = "cpu", container: str = "", **target: Any) -> Json:
@@ -86,41 +82,11 @@ def scaler(
     said = {f"kubedra.dev/{key}": value for key, value in (said or {}).items()}
     spec = {"scaleTargetRef": DEPLOYMENT, "maxReplicas": 12, "metrics": list(metrics), **spec}
     metadata = {"name": name, "namespace": "ns", "uid": f"u-{name}", "annotations": said}
-    return {"metadata": metadata, "spec": spec, "status": status or {}}
+    return {"kind": "HorizontalPodAutoscaler", "metadata": metadata, "spec": spec, "status": status or {}}
 
 
-class Look:
-    """Looks at autoscalers of this scale with these pods."""
-
-    def __init__(self, of: Json, *pods: Json, size: Any = None, others: tuple[Json, ...] = (), **options: Any) -> None:
-        paths = options.pop("paths", {})
-        self.client, self.told = (
-            Served(**{SCALE: size or scale(len(pods)), f"PUT {SCALE}": {}, **paths}),
-            FakeRecorder(),
-        )
-        informers = make_informers(AUTOSCALERS, of, *others, informers=make_informers(PODS, *pods))
-        self.informer = informers.of(AUTOSCALERS)
-        made = Options(autoscaler=AutoscalerOptions(**options))
-        self.component = Autoscalers(self.client, informers, made)  # type: ignore[arg-type]
-        self.component._recorder = self.told  # type: ignore[assignment]
-        self.again: list[timedelta | None] = []
-        self.error: StatusError | None = None
-
-    def __call__(self, *names: str) -> Look:
-        async def scenario() -> None:
-            for name in names or ("web",):
-                try:
-                    self.again.append(await self.component.reconcile(f"ns/{name}"))
-                except StatusError as error:
-                    self.error = error
-
-        run(scenario)
-        return self
-
-    @property
-    def status(self) -> Json:
-        written: Json = self.client.writes[-1][2]["status"]
-        return written
+class AutoscalerClient(ServingClient):
+    """What was written for the autoscaler `ns/web`."""
 
     @property
     def condition(self) -> dict[str, tuple[str, str, str]]:
@@ -128,9 +94,23 @@ class Look:
 
     @property
     def size(self) -> int | None:
-        """What is written; None where nothing is."""
-        return self.client.put[-1]["spec"]["replicas"] if self.client.put else None
+        """The new size, if any was written."""
+        return self.put[-1]["spec"]["replicas"] if self.put else None
 
     def counted(self, name: str) -> list[str]:
         prefix = f"horizontal_pod_autoscaler_controller_{name}"
         return [line.removeprefix(prefix) for line in lines_of(self.component.metrics) if line.startswith(prefix)]
+
+
+def build(
+    of: Json, *objects: Json, size: Any = None, paths: Any = None, live: Any = (), **options: Any
+) -> AutoscalerClient:
+    """Build the component over an autoscaler of a scale, and pods. `options`: fields of AutoscalerOptions."""
+    pods = sum(obj["kind"] == "Pod" for obj in objects)
+    client = AutoscalerClient(**{SCALE: size or scale(pods), f"PUT {SCALE}": {}, **(paths or {})})
+    return recording.build(Autoscalers, client, of, *objects, live=live, autoscaler=AutoscalerOptions(**options))
+
+
+async def reconcile(of: Json, *objects: Json, **more: Any) -> AutoscalerClient:
+    """Reconcile an autoscaler once."""
+    return await build(of, *objects, **more).reconcile("ns/web")

@@ -81,13 +81,11 @@ class DeploymentClient(RecordingClient):
         return (found[0]["status"], found[0]["reason"]) if found else None
 
 
-def build(of: Json, *objects: Json, **refuses: tuple[int, str]) -> DeploymentClient:
+def build(of: Json, *objects: Json, **more: Any) -> DeploymentClient:
     """Build the component over a Deployment with ReplicaSets and pods."""
-    client = DeploymentClient()
-    client.refuses = {**refuses}
-    return recording.build(Deployments, client, of, *objects)
+    return recording.build(Deployments, DeploymentClient(), of, *objects, **more)
 
 
-async def reconcile(of: Json, *objects: Json, **refuses: tuple[int, str]) -> DeploymentClient:
+async def reconcile(of: Json, *objects: Json, **more: Any) -> DeploymentClient:
     """Reconcile a Deployment with ReplicaSets and pods once."""
-    return await build(of, *objects, **refuses).reconcile("ns/d")
+    return await build(of, *objects, **more).reconcile("ns/d")

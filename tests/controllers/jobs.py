@@ -6,7 +6,6 @@ from typing import Any
 
 from apiserver.api.objects import Json
 from apiserver.runtime.metrics import lines_of
-from controllers.options.options import Options
 from controllers.workloads.jobs.component import Jobs
 from controllers.workloads.jobs.indexes import ANNOTATION
 from tests.controllers.jobobjects import FINALIZER
@@ -62,11 +61,6 @@ class JobClient(RecordingClient):
         return sorted(name for name, _ in self.bodies("patch", "Pod"))
 
     @property
-    def statuses(self) -> list[Json]:
-        """The written statuses, in order."""
-        return [body["status"] for body in self.bodies("update/status", "Job")]
-
-    @property
     def numbers(self) -> tuple[int, ...]:
         """The active, succeeded and failed pods."""
         return tuple(self.status.get(name, 0) for name in ("active", "succeeded", "failed"))
@@ -80,13 +74,11 @@ class JobClient(RecordingClient):
         return [line.removeprefix("job_controller_") for line in lines if line.startswith(f"job_controller_{name}")]
 
 
-def build(of: Json, *pods: Json, options: Options | None = None, **refuses: tuple[int, str]) -> JobClient:
+def build(of: Json, *pods: Json, **more: Any) -> JobClient:
     """Build the component over a Job and its pods."""
-    client = JobClient()
-    client.refuses = {**refuses}
-    return recording.build(Jobs, client, of, *pods, options=options)
+    return recording.build(Jobs, JobClient(), of, *pods, **more)
 
 
-async def reconcile(of: Json, *pods: Json, options: Options | None = None, **refuses: tuple[int, str]) -> JobClient:
+async def reconcile(of: Json, *pods: Json, **more: Any) -> JobClient:
     """Reconcile a Job with its pods once."""
-    return await build(of, *pods, options=options, **refuses).reconcile("ns/j")
+    return await build(of, *pods, **more).reconcile("ns/j")

@@ -24,7 +24,7 @@ from tests.controllers.autoscalers import (
     BROKEN,
     MEASURED,
     NOW,
-    Served,
+    ServingClient,
     pod,
     scaler,
 )
@@ -44,7 +44,7 @@ def usage_of(container: str, cpu: str) -> Json:
 def measured(
     *items: Json, error: StatusError | None = None, said: Json | None = None, pods: Any = (), **of: str
 ) -> Json:
-    client = Served(**{MEASURED: error or {"items": list(items)}})
+    client = ServingClient(**{MEASURED: error or {"items": list(items)}})
     found: list[Json] = []
 
     async def scenario() -> None:
@@ -53,7 +53,7 @@ def measured(
         found.append(await Usage(client).of_resource(owner, pods, "cpu", container, "app in (a,b)"))  # type: ignore[arg-type]
 
     run(scenario)
-    assert client.asked in ([], [("GET", MEASURED, "labelSelector=app%20in%20%28a%2Cb%29")])
+    assert client.requests in ([], [("GET", MEASURED, "labelSelector=app%20in%20%28a%2Cb%29")])
     return found[0]
 
 

@@ -55,12 +55,12 @@ async def test_a_long_name_leaves_room_for_the_hash() -> None:
 async def test_a_name_that_is_taken_is_ours_or_counted() -> None:
     exists = (409, "AlreadyExists")
     name = (await reconcile(deployment())).made[0]["metadata"]["name"]
-    ours = build(deployment(), create=exists)
+    ours = build(deployment(), refuses={"create": exists})
     ours.there["ReplicaSet", name] = held("new", 4, 1)
     await ours.reconcile("ns/d")
     assert (ours.error, ours.events, ours.bodies("update/status", "Deployment")[0]["status"]) == (None, [], {})
     for other in (held("old", 4, 1), {**held("new", 4, 1), "metadata": {"name": name, "namespace": "ns", "uid": "z"}}):
-        theirs = build(deployment(status={"collisionCount": 2}), create=exists)
+        theirs = build(deployment(status={"collisionCount": 2}), refuses={"create": exists})
         code = (await reconcile(deployment(status={"collisionCount": 2}))).made[0]["metadata"]["name"]
         assert code != name
         theirs.there["ReplicaSet", code] = other
@@ -69,17 +69,19 @@ async def test_a_name_that_is_taken_is_ours_or_counted() -> None:
 
 
 async def test_a_replica_set_that_cannot_be_made_is_told() -> None:
-    client = await reconcile(deployment(), create=(500, "InternalError"))
+    client = await reconcile(deployment(), refuses={"create": (500, "InternalError")})
     name = client.made[0]["metadata"]["name"]
     text = f'Failed to create new replica set "{name}": refused'
     assert client.events == [("Warning", "ReplicaSetCreateError", text)]
     assert client.progress == ("False", "ReplicaSetCreateError")
     assert client.error is not None
-    kept = await reconcile(deployment(status={"collisionCount": 2}), create=(500, "InternalError"))
+    kept = await reconcile(deployment(status={"collisionCount": 2}), refuses={"create": (500, "InternalError")})
     assert kept.status["collisionCount"] == 2
-    again = await reconcile(deployment(status=client.status), create=(500, "InternalError"))
+    again = await reconcile(deployment(status=client.status), refuses={"create": (500, "InternalError")})
     assert again.bodies("update/status", "Deployment") == []
-    unlimited = await reconcile(deployment(progressDeadlineSeconds=2**31 - 1), create=(500, "InternalError"))
+    unlimited = await reconcile(
+        deployment(progressDeadlineSeconds=2**31 - 1), refuses={"create": (500, "InternalError")}
+    )
     assert (unlimited.progress, len(unlimited.events)) == (None, 1)
 
 

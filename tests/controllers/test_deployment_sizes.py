@@ -119,9 +119,13 @@ async def test_old_replica_sets_go_when_all_is_done_or_paused() -> None:
     unsettled = held("a", 0, 1)
     unsettled["metadata"]["generation"] = 2
     assert (await reconcile(deployment(status=done, revisionHistoryLimit=0), unsettled, *sets[1:])).gone == ["b"]
-    missing = await reconcile(deployment(status=done, revisionHistoryLimit=0), *sets, delete=(404, "NotFound"))
+    missing = await reconcile(
+        deployment(status=done, revisionHistoryLimit=0), *sets, refuses={"delete": (404, "NotFound")}
+    )
     assert (missing.gone, missing.error) == (["a", "b"], None)
-    refused = await reconcile(deployment(status=done, revisionHistoryLimit=0), *sets, delete=(500, "InternalError"))
+    refused = await reconcile(
+        deployment(status=done, revisionHistoryLimit=0), *sets, refuses={"delete": (500, "InternalError")}
+    )
     assert refused.error is not None
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
-from controllers.options.options import Options
 from controllers.runtime.kinds import PODS
 from controllers.workloads.jobs.indexes import ANNOTATION
 from tests.controllers.jobobjects import FINALIZER
@@ -64,7 +63,7 @@ async def test_what_is_made_is_told_and_counted() -> None:
 
 
 async def test_a_pod_that_cannot_be_made_is_told_and_tried_again() -> None:
-    client = await reconcile(job(parallelism=4), create=(500, "InternalError"))
+    client = await reconcile(job(parallelism=4), refuses={"create": (500, "InternalError")})
     assert (client.error is not None, len(client.made), client.numbers) == (True, 1, (0, 0, 0))
     assert client.events == [("Warning", "FailedCreate", "Error creating: refused")]
     assert client.counted("job_pods_creation_total") == ['job_pods_creation_total{reason="new",status="failed"} 1']
@@ -146,20 +145,20 @@ async def test_a_job_that_fails_says_why_and_deletes_its_pods(
 
 async def test_a_pod_that_cannot_be_deleted_keeps_a_job_from_ending() -> None:
     client = await reconcile(
-        job(activeDeadlineSeconds=1), pod("a"), pod("b", ready=True), delete=(500, "InternalError")
+        job(activeDeadlineSeconds=1), pod("a"), pod("b", ready=True), refuses={"delete": (500, "InternalError")}
     )
     assert (client.error is not None, client.conditions) == (True, [])
-    missing = await reconcile(job(activeDeadlineSeconds=1), pod("a"), delete=(404, "NotFound"))
+    missing = await reconcile(job(activeDeadlineSeconds=1), pod("a"), refuses={"delete": (404, "NotFound")})
     assert (missing.error, missing.conditions) == (None, [("FailureTarget", "DeadlineExceeded")])
 
 
 async def test_a_finalizer_that_stays_is_tried_again_and_the_pod_counted_once() -> None:
-    client = await reconcile(job(completions=2), pod("a", "Succeeded"), patch=(500, "InternalError"))
+    client = await reconcile(job(completions=2), pod("a", "Succeeded"), refuses={"patch": (500, "InternalError")})
     assert (client.error is not None, client.numbers[1]) == (True, 0)
     assert client.status["uncountedTerminatedPods"] == {"succeeded": ["u-a"]}
     again = await reconcile(job(client.status, completions=2), pod("a", "Succeeded"))
     assert (again.numbers, again.status["uncountedTerminatedPods"]) == ((1, 1, 0), {})
-    gone = await reconcile(job(completions=2), pod("a", "Succeeded"), patch=(404, "NotFound"))
+    gone = await reconcile(job(completions=2), pod("a", "Succeeded"), refuses={"patch": (404, "NotFound")})
     assert (gone.error, gone.numbers) == (None, (1, 1, 0))
     over = await reconcile(job({"uncountedTerminatedPods": {"failed": ["u-x"]}}, completions=2), pod("a"))
     assert (over.numbers, over.status["uncountedTerminatedPods"]) == ((1, 0, 1), {})
@@ -377,8 +376,8 @@ async def test_pods_that_end_with_our_finalizer_are_counted_as_they_come_and_go(
 
 
 async def test_pods_that_go_are_counted_where_their_replacement_may_wait() -> None:
-    without_replacement = Options(emulated_version=(1, 33), gates={"JobPodReplacementPolicy": False})
+    without_replacement: Json = {"emulated_version": (1, 33), "gates": {"JobPodReplacementPolicy": False}}
     found = job(parallelism=1, status={"active": 1, "ready": 0, "terminating": 1})
     assert (await reconcile(found, pod("a"), pod("b", going=True))).status["terminating"] == 1
-    client = await reconcile(found, pod("a"), pod("b", going=True), options=without_replacement)
+    client = await reconcile(found, pod("a"), pod("b", going=True), **without_replacement)
     assert "terminating" not in client.status

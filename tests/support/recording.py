@@ -9,7 +9,7 @@ assert (client.verbs, client.reasons) == (["create"], ["FailedCreate"])
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from typing import Any, Self, TypeVar
 from unittest.mock import patch
@@ -103,9 +103,14 @@ class RecordingClient:
         return [body for done, of, body in self.writes if done == verb and kind in ("", of)]
 
     @property
+    def statuses(self) -> list[Any]:
+        """The statuses that were written, in order."""
+        return [body["status"] for body in self.bodies("update/status")]
+
+    @property
     def status(self) -> Any:
-        """The status that was written last, or that of the first given object."""
-        return [*self.given[:1], *self.bodies("update/status")][-1].get("status")
+        """The status that was written last, or else that of the first given object."""
+        return [*(obj.get("status") for obj in self.given[:1]), *self.statuses][-1]
 
     @property
     def events(self) -> list[tuple[str, str, str]]:
@@ -115,49 +120,67 @@ class RecordingClient:
     def reasons(self) -> list[str]:
         return self.recorder.reasons
 
-    def imagine(self, *objects: Json) -> Self:
-        """Let the informers hold these objects."""
-        self.given += objects
-        for obj in objects:
-            self.informers.of(KINDS[obj["kind"]]).imagine(key_of(obj), obj)
+    def serve(self, *objects: Json) -> Self:
+        """Let `get` find these objects."""
+        self.there |= {(obj["kind"], obj["metadata"]["name"]): obj for obj in objects}
         return self
 
+    def imagine(self, *objects: Json) -> Self:
+        """Let the informers hold these objects."""
+        with self._records_events():
+            for obj in objects:
+                self.informers.of(KINDS[obj["kind"]]).imagine(key_of(obj), obj)
+        return self
+
+    def remove(self, *objects: Json) -> Self:
+        """Remove objects from the informers."""
+        with self._records_events():
+            for obj in objects:
+                self.informers.of(KINDS[obj["kind"]]).imagine(key_of(obj), None)
+        return self
+
+    def _records_events(self) -> Any:
+        return patch.object(CoreEventRecorder, "record", self.recorder.record)
+
     async def reconcile(self, key: str) -> Self:
-        """Reconcile a key. `error` keeps an error that means a retry."""
+        """Reconcile a key with the component."""
+        return await self.run(self.component.reconcile(key))
+
+    async def run(self, work: Awaitable[timedelta | None]) -> Self:
+        """Run work of the component. `requeue_after` and `error` (one that means a retry) tell how it ended."""
         self.requeue_after = self.error = None
-        with patch.object(CoreEventRecorder, "record", self.recorder.record):
+        with self._records_events():
             try:
-                self.requeue_after = await self.component.reconcile(key)
+                self.requeue_after = await work
             except (StatusError, NotYetError, VolumeError) as error:
                 self.error = error
         return self
-
-
-def make_informers(kind: Kind, *objects: Json, informers: Informers | None = None, **selectors: Any) -> Informers:
-    """Return informers whose store of a kind holds these objects."""
-    made = informers or Informers(Client(NoTransport()))
-    for obj in objects:
-        made.of(kind, **selectors).set_object(key_of(obj), obj)
-    return made
 
 
 C = TypeVar("C", bound=RecordingClient)
 Builder = Callable[[Any, Informers, Options], Any]
 
 
-def build(builder: Builder, client: C, *objects: Json, options: Options | None = None) -> C:
-    """Build a component over informers that hold these objects, and return its client."""
-    client.component = builder(client, client.imagine(*objects).informers, options or Options())
+def build(
+    builder: Builder, client: C, *objects: Json, live: Iterable[Json] = (), refuses: Any = None, **options: Any
+) -> C:
+    """Build a component over informers that hold these objects, and return its client.
+
+    Args:
+        live: objects of the server that informers do not hold, or hold in another version.
+        refuses: the code and the reason with which a verb fails.
+        options: fields of Options.
+    """
+    client.serve(*objects, *live)
+    client.given += objects
+    client.refuses |= refuses or {}
+    client.component = builder(client, client.imagine(*objects).informers, Options(**options))
     return client
 
 
-async def reconcile_once(
-    builder: Builder, key: str, *objects: Json, refuses: Any = None, options: Options | None = None
-) -> RecordingClient:
-    """Build a component over informers that hold these objects, reconcile one key, and return its client."""
-    client = RecordingClient()
-    client.refuses = refuses or {}
-    return await build(builder, client, *objects, options=options).reconcile(key)
+async def reconcile_once(builder: Builder, key: str, *objects: Json, **more: Any) -> RecordingClient:
+    """Build a component as `build` does, reconcile one key, and return the client."""
+    return await build(builder, RecordingClient(), *objects, **more).reconcile(key)
 
 
 class FakeRecorder:
