@@ -194,7 +194,7 @@ async def test_a_job_that_nobody_knows_of_is_told_unless_the_status_was_old() ->
 async def test_of_jobs_that_ended_the_youngest_stay() -> None:
     ended = [job(name, "Complete", f"2025-12-31T23:5{n}:00Z") for n, name in ((3, "c"), (1, "a"), (2, "b"))]
     failed = [job("f", "Failed"), job("g", "Failed", start="")]
-    limits = {"successfulJobsHistoryLimit": 1, "failedJobsHistoryLimit": 1, "suspend": True}
+    limits: Json = {"successfulJobsHistoryLimit": 1, "failedJobsHistoryLimit": 1, "suspend": True}
     client = await reconcile(
         cron(status=active("a"), **limits), *ended, *failed, job("running"), live=(cron(status=active("running")),)
     )

@@ -11,38 +11,13 @@ from apiserver.runtime.metrics import lines_of
 from controllers.endpoints import legacy, mirroring
 from controllers.endpoints.metrics import MirrorMetrics, ServiceSliceMetrics, SliceMetrics
 from controllers.endpoints.subsets import CAPACITY, count, repack, subsets_of, truncate
-from controllers.options.options import Options
-from controllers.runtime.kinds import ENDPOINT_SLICES, ENDPOINTS, SERVICES, Kind, key_of
+from controllers.runtime.kinds import ENDPOINT_SLICES
+from tests.controllers.services import HEADLESS, TIME, TRIGGER, pod, service
 from tests.controllers.test_endpoints import PORTS, endpoints
-from tests.support.recording import FakeRecorder, RecordingClient, make_informers
-from tests.support.virtual import run
+from tests.support.objects import make_metadata
+from tests.support.recording import RecordingClient, build, reconcile_once
 
 pytestmark = pytest.mark.integration
-
-TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
-HEADLESS = "service.kubernetes.io/headless"
-
-
-def pod(
-    name: str = "a", *ips: str, ready: bool = True, phase: str = "Running", leaving: bool = False, **spec: Any
-) -> Json:
-    addresses = [{"ip": ip} for ip in ips or ("10.0.0.1",)]
-    conditions = [{"type": "Ready", "status": str(ready), "lastTransitionTime": "2026-01-01T00:01:00Z"}]
-    going = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if leaving else {}
-    return {
-        "metadata": {"name": name, "namespace": "ns", "uid": f"u-{name}", **going},
-        "spec": {"containers": [{"ports": [{"name": "web", "containerPort": 8080}]}], "nodeName": "n1", **spec},
-        "status": {"phase": phase, "podIP": addresses[0]["ip"], "podIPs": addresses, "conditions": conditions},
-    }
-
-
-def service(**spec: Any) -> Json:
-    metadata = {"name": "web", "namespace": "ns", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
-    return {
-        "metadata": metadata,
-        "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80, "targetPort": "web"}], **spec},
-    }
-
 
 # --- Endpoints
 
@@ -54,12 +29,12 @@ def test_subsets_have_each_pod_at_the_ports_that_it_knows() -> None:
         "nodeName": "n1",
         "targetRef": {"kind": "Pod", "namespace": "ns", "name": "a", "uid": "u-a"},
     }
-    [found] = subsets_of(service(), [ready, other, pod("c", "10.0.0.3", leaving=True)])
+    [found] = subsets_of(service(), [ready, other, pod("c", "10.0.0.3", deleted=TIME)])
     assert found["addresses"] == [address]
     assert [each["ip"] for each in found["notReadyAddresses"]] == ["10.0.0.2"]
     assert found["ports"] == [{"port": 8080, "protocol": "TCP"}]
-    [everyone] = subsets_of(service(publishNotReadyAddresses=True), [ready, other, pod("c", "10.0.0.3", leaving=True)])
-    assert [each["ip"] for each in everyone["addresses"]] == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
+    [all_ready] = subsets_of(service(publishNotReadyAddresses=True), [ready, other, pod("c", "10.0.0.3", deleted=TIME)])
+    assert [each["ip"] for each in all_ready["addresses"]] == ["10.0.0.1", "10.0.0.2", "10.0.0.3"]
     named = service(ports=[{"name": "x", "port": 1, "protocol": "UDP", "appProtocol": "y"}])
     assert subsets_of(named, [ready])[0]["ports"] == [{"name": "x", "port": 1, "protocol": "UDP", "appProtocol": "y"}]
     assert subsets_of(service(ports=[]), [ready]) == []
@@ -218,7 +193,7 @@ def test_a_mirror_is_written_when_something_of_it_differs() -> None:
 
 
 def test_slices_that_would_do_are_counted_by_ports_and_owner() -> None:
-    def shown(metrics: SliceMetrics) -> dict[str, float]:
+    def values(metrics: SliceMetrics) -> dict[str, float]:
         lines = (line.rpartition(" ") for line in lines_of(metrics.families) if not line.startswith("#"))
         return {
             name.removeprefix(metrics.subsystem): float(value)
@@ -231,7 +206,7 @@ def test_slices_that_would_do_are_counted_by_ports_and_owner() -> None:
     services.set_slices("a", "IPv6", 1, [])
     services.set_slices("b", "IPv4", 1, [1])
     services.distributions |= {"a": "PreferSameZone", "b": "PreferSameZone", "c": "", "d": "PreferClose"}
-    assert shown(services) == {
+    assert values(services) == {
         "_endpoints_desired": 202,
         "_num_endpoint_slices": 5,
         "_desired_endpoint_slices": 5,
@@ -240,10 +215,10 @@ def test_slices_that_would_do_are_counted_by_ports_and_owner() -> None:
     }
     for owner in ("a", "b", "d", "never"):
         services.remove(owner)
-    assert shown(services) == {"_endpoints_desired": 0, "_num_endpoint_slices": 0, "_desired_endpoint_slices": 0}
+    assert values(services) == {"_endpoints_desired": 0, "_num_endpoint_slices": 0, "_desired_endpoint_slices": 0}
     mirrors = MirrorMetrics(1000)
     mirrors.set_slices("a", "", 0, [])
-    assert shown(mirrors) == {"_endpoints_desired": 0, "_num_endpoint_slices": 0, "_desired_endpoint_slices": 0}
+    assert values(mirrors) == {"_endpoints_desired": 0, "_num_endpoint_slices": 0, "_desired_endpoint_slices": 0}
     assert {family.name.removeprefix(mirrors.subsystem) for family in mirrors.families} == {
         "_endpoints_added_per_sync", "_endpoints_removed_per_sync", "_endpoints_desired", "_num_endpoint_slices",
         "_desired_endpoint_slices", "_endpoints_updated_per_sync", "_addresses_skipped_per_sync",
@@ -251,97 +226,69 @@ def test_slices_that_would_do_are_counted_by_ports_and_owner() -> None:
     }  # fmt: skip
 
 
-# --- one look
+# --- one pass
+
+PLAIN: Json = {"kind": "Service", "metadata": make_metadata("web", "ns"), "spec": {}}
 
 
-class Mirrored:
-    """One look at Endpoints with this service and these slices of ours."""
-
-    def __init__(self, found: Json | None, served: Json | None, *slices: Json) -> None:
-        self.client, self.told = RecordingClient({"EndpointSlice": self._made}), FakeRecorder()
-
-        async def scenario() -> None:
-            informers = make_informers(ENDPOINTS, *([found] if found else []))
-            make_informers(SERVICES, *([served] if served else []), informers=informers)
-            make_informers(ENDPOINT_SLICES, *slices, informers=informers)
-            self.part = mirroring.build(self.client, informers, Options())  # type: ignore[arg-type]
-            self.part.recorder = self.told  # type: ignore[assignment]
-            await self.part.reconcile("ns/web")
-
-        run(scenario)
-
-    @staticmethod
-    def _made(what: Any) -> Any:
-        if not isinstance(what, dict):
-            return what
-        metadata = {"name": "web-x", "resourceVersion": "7", **what["metadata"]}
-        return {**what, "metadata": metadata}
-
-    @property
-    def verbs(self) -> list[str]:
-        return self.client.verbs
+def make_endpoints(*ips: str, **metadata: Any) -> Json:
+    """Build the Endpoints `web` with these addresses."""
+    subset: Json = {"addresses": [{"ip": ip} for ip in ips], "ports": [{"port": 80, "protocol": "TCP"}]}
+    return {"kind": "Endpoints", "metadata": make_metadata("web", "ns", **metadata), "subsets": [subset]}
 
 
-def test_endpoints_that_somebody_wrote_are_mirrored_and_what_was_written_is_waited_for() -> None:
-    metadata = {"name": "web", "namespace": "ns", "uid": "e"}
-    found: Json = {
-        "metadata": metadata,
-        "subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80, "protocol": "TCP"}]}],
-    }
-    plain = {"metadata": {"name": "web", "namespace": "ns", "uid": "u"}, "spec": {}}
-    made = Mirrored(found, plain)
-    assert made.verbs == ["create"]
-    assert made.part._written == {"ns/web": {ENDPOINT_SLICES: 7}}, "until the informer shows it"
-    mirror = Mirrored._made(made.client.writes[0][2])
-    assert Mirrored(found, plain, mirror).verbs == []
-    for served in (None, {**plain, "spec": {"selector": {"a": "b"}}}):
-        assert Mirrored(found, served, mirror).verbs == ["delete"]
-    for mark in ({"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
-                 {"annotations": {"control-plane.alpha.kubernetes.io/leader": ""}}):  # fmt: skip
-        assert Mirrored({**found, "metadata": {**metadata, **mark}}, plain, mirror).verbs == ["delete"]
-    other = {**found, "metadata": {**metadata, "labels": {"endpointslice.kubernetes.io/skip-mirror": "no"}}}
-    assert Mirrored(other, plain, mirror).verbs == ["update"], "its labels have changed"
-    going = {**found, "metadata": {**metadata, "deletionTimestamp": "x"}}
-    assert Mirrored(going, plain).verbs == []
-    assert Mirrored(None, plain, mirror).verbs == ["delete"], "they go with what they mirror"
+async def mirror(*objects: Json | None) -> RecordingClient:
+    """Reconcile the Endpoints `web`."""
+    return await reconcile_once(mirroring.build, "ns/web", *objects)
 
 
-def test_what_cannot_be_mirrored_is_said() -> None:
-    def mirrored(*ips: str) -> Mirrored:
-        subset: Json = {"addresses": [{"ip": ip} for ip in ips], "ports": [{"port": 80, "protocol": "TCP"}]}
-        metadata = {"name": "web", "namespace": "ns", "uid": "e"}
-        plain = {"metadata": {"name": "web", "namespace": "ns", "uid": "u"}, "spec": {}}
-        return Mirrored({"metadata": metadata, "subsets": [subset]}, plain)
+async def test_endpoints_of_users_are_mirrored_and_written_slices_are_waited_for() -> None:
+    made = build(mirroring.build, RecordingClient({"EndpointSlice": _answer}), make_endpoints("10.0.0.1"), PLAIN)
+    assert (await made.reconcile("ns/web")).verbs == ["create"]
+    assert made.component._written == {"ns/web": {ENDPOINT_SLICES: 7}}, "until the informer has it"
+    ours = _answer(made.writes[0][2])
+    selecting = {**PLAIN, "spec": {"selector": {"a": "b"}}}
+    skip = "endpointslice.kubernetes.io/skip-mirror"
+    leader = {"annotations": {"control-plane.alpha.kubernetes.io/leader": ""}}
+    for found, of, slices, verbs in (
+        (make_endpoints("10.0.0.1"), PLAIN, [ours], []),
+        (make_endpoints("10.0.0.1"), None, [ours], ["delete"]),
+        (make_endpoints("10.0.0.1"), selecting, [ours], ["delete"]),
+        (make_endpoints("10.0.0.1", labels={skip: "true"}), PLAIN, [ours], ["delete"]),
+        (make_endpoints("10.0.0.1", **leader), PLAIN, [ours], ["delete"]),
+        (make_endpoints("10.0.0.1", labels={skip: "no"}), PLAIN, [ours], ["update"]),
+        (make_endpoints("10.0.0.1", deletionTimestamp="x"), PLAIN, [], []),
+        (None, PLAIN, [ours], ["delete"]),
+    ):
+        assert (await mirror(found, of, *slices)).verbs == verbs
 
+
+def _answer(made: Json) -> Json:
+    return {**made, "kind": "EndpointSlice", "metadata": {"name": "web-x", "resourceVersion": "7", **made["metadata"]}}
+
+
+async def test_addresses_that_cannot_be_mirrored_are_reported() -> None:
     many = [f"10.0.{number // 250}.{number % 250}" for number in range(mirroring.MOST + 1)]
-    assert mirrored("10.0.0.1").told.events == []
-    assert mirrored(*many[:-1]).told.events == []
+    for ips in (["10.0.0.1"], many[:-1]):
+        assert (await mirror(make_endpoints(*ips), PLAIN)).events == []
     text = "Skipped 2 invalid IP addresses when mirroring to EndpointSlices"
-    assert mirrored("x", "10.0.0.1", "y").told.events == [("Warning", "InvalidIPAddress", text)]
-    cut = mirrored("!x", *many)
-    assert cut.told.reasons == ["InvalidIPAddress", "TooManyAddressesToMirror"]
-    assert cut.told.events[1][2].endswith("per Endpoints subset. 2 addresses were skipped")
+    assert (await mirror(make_endpoints("x", "10.0.0.1", "y"), PLAIN)).events == [("Warning", "InvalidIPAddress", text)]
+    cut = await mirror(make_endpoints("!x", *many), PLAIN)
+    assert cut.reasons == ["InvalidIPAddress", "TooManyAddressesToMirror"]
+    assert cut.events[1][2].endswith("per Endpoints subset. 2 addresses were skipped")
 
 
-async def test_endpoints_are_looked_at_when_their_service_or_their_slices_change() -> None:
-    informers = make_informers(ENDPOINTS)
-    part = mirroring.build(RecordingClient(), informers, Options())  # type: ignore[arg-type]
+async def test_endpoints_are_queued_when_their_service_or_their_slices_change() -> None:
+    client = build(mirroring.build, RecordingClient())
 
-    def changed(kind: Kind, obj: Json) -> list[str]:
-        informers.of(kind).set_object(key_of(obj), obj)
-        keys = list(part._controller.queue._order)
-        part._controller.queue._order.clear()
-        part._controller.queue._dirty.clear()
-        return keys
-
-    def named(name: str, **labels: str) -> Json:
-        return {"metadata": {"name": name, "namespace": "ns", "uid": name, "labels": labels}, "spec": {}}
+    def changed(kind: str, name: str, **labels: str) -> list[str]:
+        obj = {"kind": kind, "metadata": make_metadata(name, "ns", labels=labels), "spec": {}}
+        return client.imagine(obj).queued()
 
     ours = {"kubernetes.io/service-name": "left", "endpointslice.kubernetes.io/managed-by": mirroring.MANAGER}
-    assert changed(ENDPOINTS, named("web")) == ["ns/web"]
-    assert changed(SERVICES, named("web")) == ["ns/web"]
-    assert changed(SERVICES, named("other")) == [], "nothing of it is mirrored"
-    assert changed(ENDPOINT_SLICES, named("left-x", **ours)) == ["ns/left"]
-    assert changed(SERVICES, named("left")) == ["ns/left"], "a slice of it is left"
-    theirs = {**ours, "endpointslice.kubernetes.io/managed-by": "me"}
-    assert changed(ENDPOINT_SLICES, named("left-y", **theirs)) == []
+    assert changed("Endpoints", "web") == ["ns/web"]
+    assert changed("Service", "web") == ["ns/web"]
+    assert changed("Service", "other") == [], "it has no mirror"
+    assert changed("EndpointSlice", "left-x", **ours) == ["ns/left"]
+    assert changed("Service", "left") == ["ns/left"], "a slice of it is left"
+    assert changed("EndpointSlice", "left-y", **{**ours, "endpointslice.kubernetes.io/managed-by": "me"}) == []

@@ -1,4 +1,4 @@
-"""The parts of which the endpoints of services are made, rule by rule: without a server."""
+"""The parts of the endpoints of services, rule by rule: without a server."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
-from controllers.endpoints.services import TriggerTimes, has_address, has_endpoint
+from controllers.endpoints.services import TriggerTimes, has_address, has_endpoint, ports
 from controllers.endpoints.slicecontroller import _service_and_manager, _with_trigger
 from controllers.endpoints.slices import (
     Plan,
+    _with_hints,
+    address_types,
     endpoint_of,
     is_owned,
     is_same_endpoint,
@@ -22,34 +24,10 @@ from controllers.endpoints.slices import (
     ports_of,
     set_hints,
 )
+from tests.controllers.services import HEADLESS, TIME, TRIGGER, pod, service
 from tests.controllers.test_endpoints import OWNER, PORTS, endpoints, make_slice
 
 pytestmark = pytest.mark.integration
-
-TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
-HEADLESS = "service.kubernetes.io/headless"
-
-
-def pod(
-    name: str = "a", *ips: str, ready: bool = True, phase: str = "Running", leaving: bool = False, **spec: Any
-) -> Json:
-    addresses = [{"ip": ip} for ip in ips or ("10.0.0.1",)]
-    conditions = [{"type": "Ready", "status": str(ready), "lastTransitionTime": "2026-01-01T00:01:00Z"}]
-    going = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if leaving else {}
-    return {
-        "metadata": {"name": name, "namespace": "ns", "uid": f"u-{name}", **going},
-        "spec": {"containers": [{"ports": [{"name": "web", "containerPort": 8080}]}], "nodeName": "n1", **spec},
-        "status": {"phase": phase, "podIP": addresses[0]["ip"], "podIPs": addresses, "conditions": conditions},
-    }
-
-
-def service(**spec: Any) -> Json:
-    metadata = {"name": "web", "namespace": "ns", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
-    return {
-        "metadata": metadata,
-        "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80, "targetPort": "web"}], **spec},
-    }
-
 
 # --- pods and services
 
@@ -59,7 +37,7 @@ def service(**spec: Any) -> Json:
     [
         (pod(), True, True),
         (pod(ready=False), True, True),
-        (pod(leaving=True), False, True),
+        (pod(deleted=TIME), False, True),
         (pod(phase="Succeeded"), False, False),
         (pod(phase="Failed"), False, False),
         ({**pod(), "status": {"phase": "Running"}}, False, False),
@@ -108,7 +86,7 @@ def test_an_endpoint_says_where_its_pod_is_and_what_it_is() -> None:
         "nodeName": "n1",
         "zone": "z",
     }
-    found = endpoint_of(service(), pod(nodeName=""), {"metadata": {}}, "IPv4")
+    found = endpoint_of(service(), pod(node=""), {"metadata": {}}, "IPv4")
     assert found is not None
     assert not {"nodeName", "zone", "hostname"} & set(found)
 
@@ -251,3 +229,59 @@ def test_a_slice_is_found_by_service_and_manager_and_tells_what_it_follows_from(
     assert marked["metadata"]["annotations"] == {TRIGGER: "new", "mine": "x"}
     assert _with_trigger(marked, "")["metadata"]["annotations"] == {"mine": "x"}
     assert _with_trigger({"metadata": {}}, "")["metadata"]["annotations"] is None
+
+
+# --- endpoints of pods
+
+
+@pytest.mark.parametrize(
+    ("ready", "leaving", "unready_too", "shown"),
+    [(True, False, False, True), (False, False, False, False), (True, True, False, False), (True, True, True, True)],
+)
+def test_a_pod_that_leaves_still_serves_but_is_ready_only_where_all_are(
+    ready: bool, leaving: bool, unready_too: bool, shown: bool
+) -> None:
+    made = endpoint_of(
+        service(publishNotReadyAddresses=unready_too), pod(ready=ready, deleted=TIME if leaving else ""), None, "IPv4"
+    )
+    assert made is not None
+    assert made["conditions"] == {"ready": shown, "serving": ready, "terminating": leaving}
+    assert endpoint_of(service(), pod(), None, "IPv6") is None
+
+
+def test_a_host_name_shows_only_in_the_domain_of_the_service() -> None:
+    found = [endpoint_of(service(), pod(hostname="a", subdomain=domain), None, "IPv4") for domain in ("web", "other")]
+    assert [(one or {}).get("hostname") for one in found] == ["a", None]
+
+
+def test_a_named_port_is_that_of_a_container_or_sidecar_with_its_protocol() -> None:
+    def container(number: int, protocol: str, **more: Any) -> Json:
+        return {"ports": [{"name": "dns", "containerPort": number, "protocol": protocol}], **more}
+
+    one = pod(containers=[container(1, "TCP")])
+    one["spec"]["initContainers"] = [container(2, "UDP"), container(3, "UDP", restartPolicy="Always")]
+    wanted = service(ports=[{"port": 53, "targetPort": "dns", "protocol": p} for p in ("TCP", "UDP", "SCTP")])
+    assert [number for _, number in ports(wanted, one)] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("spec", "families"),
+    [
+        ({"ipFamilies": ["IPv6", "IPv4"]}, ["IPv6", "IPv4"]),
+        ({"clusterIP": "fd00::1"}, ["IPv6"]),
+        ({"clusterIP": "10.0.0.1"}, ["IPv4"]),
+        ({"clusterIP": "None"}, ["IPv4", "IPv6"]),
+    ],
+)
+def test_a_service_has_endpoints_of_its_families_or_of_those_of_its_address(spec: Json, families: list[str]) -> None:
+    assert address_types(service(**spec)) == families
+
+
+def test_hints_are_of_ready_endpoints_and_go_with_the_wish_for_them() -> None:
+    one = {"conditions": {"ready": True}, "zone": "a", "nodeName": "n"}
+    zone, node = [{"name": "a"}], [{"name": "n"}]
+    assert _with_hints(one, "PreferSameZone") == {**one, "hints": {"forZones": zone}}
+    assert _with_hints(one, "PreferSameNode") == {**one, "hints": {"forZones": zone, "forNodes": node}}
+    assert _with_hints({**one, "hints": {"forZones": zone}}, "") == one
+    unready = {**one, "conditions": {"ready": False}}
+    assert _with_hints(unready, "PreferSameZone") == unready

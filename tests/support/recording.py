@@ -139,6 +139,14 @@ class RecordingClient:
                 self.informers.of(KINDS[obj["kind"]]).imagine(key_of(obj), None)
         return self
 
+    def queued(self) -> list[str]:
+        """Return the keys that the component has queued since the last call."""
+        queue = self.component._controller.queue
+        keys = sorted(queue._order)
+        queue._order.clear()
+        queue._dirty.clear()
+        return keys
+
     def _records_events(self) -> Any:
         return patch.object(CoreEventRecorder, "record", self.recorder.record)
 
@@ -162,7 +170,7 @@ Builder = Callable[[Any, Informers, Options], Any]
 
 
 def build(
-    builder: Builder, client: C, *objects: Json, live: Iterable[Json] = (), refuses: Any = None, **options: Any
+    builder: Builder, client: C, *given: Json | None, live: Iterable[Json] = (), refuses: Any = None, **options: Any
 ) -> C:
     """Build a component over informers that hold these objects, and return its client.
 
@@ -171,6 +179,7 @@ def build(
         refuses: the code and the reason with which a verb fails.
         options: fields of Options.
     """
+    objects = [obj for obj in given if obj is not None]
     client.serve(*objects, *live)
     client.given += objects
     client.refuses |= refuses or {}
@@ -178,7 +187,7 @@ def build(
     return client
 
 
-async def reconcile_once(builder: Builder, key: str, *objects: Json, **more: Any) -> RecordingClient:
+async def reconcile_once(builder: Builder, key: str, *objects: Json | None, **more: Any) -> RecordingClient:
     """Build a component as `build` does, reconcile one key, and return the client."""
     return await build(builder, RecordingClient(), *objects, **more).reconcile(key)
 
