@@ -1,4 +1,4 @@
-"""What one look of the resource claim controller does: claims from templates, reservations, and what is given back."""
+"""One pass of the resource claim controller: claims from templates, reservations, and deallocation."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ import pytest
 from apiserver.api.objects import Json
 from controllers.resourceclaims.generated_claims import RecentObjects, base_name, generated_claim
 from controllers.resourceclaims.pods import POD_CLAIM_NAME, ClaimReferenceError
-from controllers.runtime.kinds import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
-from tests.controllers.claimworld import (
+from controllers.runtime.kinds import PODS
+from tests.controllers.claims import (
     ALLOCATED,
     BY_NAME,
     FROM_TEMPLATE,
     UNKNOWN,
+    ClaimClient,
     P,
-    World,
     claim,
     group,
-    played,
     pod,
     template,
     user,
@@ -36,130 +35,111 @@ pytestmark = pytest.mark.integration
         (pod(), [], []),
         (pod(FROM_TEMPLATE), [], ["pod:ns/p"]),
         (pod({"name": "broken"}), [], ["pod:ns/p"]),
-        (pod(FROM_TEMPLATE, named={"gpu": None}), [], []),
-        (pod(FROM_TEMPLATE, named={"gpu": "c"}), [], ["pod:ns/p"]),
-        (pod(FROM_TEMPLATE, named={"gpu": "c"}), [claim(owner=P)], []),
-        (pod(FROM_TEMPLATE, named={"gpu": "c"}), [claim()], []),
+        (pod(FROM_TEMPLATE, claims={"gpu": None}), [], []),
+        (pod(FROM_TEMPLATE, claims={"gpu": "c"}), [], ["pod:ns/p"]),
+        (pod(FROM_TEMPLATE, claims={"gpu": "c"}), [claim(owner=P)], []),
+        (pod(FROM_TEMPLATE, claims={"gpu": "c"}), [claim()], []),
         (pod(BY_NAME), [], []),
-        (pod(BY_NAME, on="n"), [claim()], []),
-        (pod(BY_NAME, on="n"), [claim(**ALLOCATED)], ["pod:ns/p"]),
+        (pod(BY_NAME, node="n"), [claim()], []),
+        (pod(BY_NAME, node="n"), [claim(**ALLOCATED)], ["pod:ns/p"]),
         (pod(BY_NAME), [claim(**ALLOCATED)], []),
-        (pod(BY_NAME, on="n"), [claim(**ALLOCATED, users=[P])], []),
-        (pod(FROM_TEMPLATE, named={"gpu": "c"}, on="n"), [claim(**ALLOCATED)], []),
-        (pod(FROM_TEMPLATE, named={"gpu": "c"}, on="n"), [claim(owner=P, **ALLOCATED)], ["pod:ns/p"]),
-        (pod(FROM_TEMPLATE, going=True, on="n"), [], []),
-        (pod(BY_NAME, FROM_TEMPLATE, going=True), [], ["claim:ns/c"]),
+        (pod(BY_NAME, node="n"), [claim(**ALLOCATED, users=[P])], []),
+        (pod(FROM_TEMPLATE, claims={"gpu": "c"}, node="n"), [claim(**ALLOCATED)], []),
+        (pod(FROM_TEMPLATE, claims={"gpu": "c"}, node="n"), [claim(owner=P, **ALLOCATED)], ["pod:ns/p"]),
+        (pod(FROM_TEMPLATE, deleted="x", node="n"), [], []),
+        (pod(BY_NAME, FROM_TEMPLATE, deleted="x"), [], ["claim:ns/c"]),
         (pod(BY_NAME, FROM_TEMPLATE, phase="Failed"), [], ["claim:ns/c"]),
         (pod(extended="e"), [], []),
         (pod(extended="e", phase="Succeeded"), [], ["claim:ns/e"]),
     ],
 )
-def test_a_pod_is_looked_at_where_it_lacks_something_and_its_claims_where_it_is_done(
+async def test_a_pod_is_looked_at_where_it_lacks_something_and_its_claims_where_it_is_done(
     changed: Json, there: list[Json], keys: list[str]
 ) -> None:
-    async def scenario() -> None:
-        world = World().has(*there)
-        assert world.put(PODS, changed) == keys
-        assert world.put(PODS, {**changed, "changed": True}) == keys
-
-    played(scenario)
+    client = ClaimClient().has(*there)
+    assert client.put(changed) == keys
+    assert client.put({**changed, "changed": True}) == keys
 
 
-def test_a_pod_that_is_gone_gives_its_claims_back() -> None:
-    async def scenario() -> None:
-        for found, keys in ((pod(BY_NAME, on="n"), ["claim:ns/c"]), (pod(extended="e", on="n"), ["claim:ns/e"]),
-                            (pod(), [])):  # fmt: skip
-            world = World().has(found)
-            assert world.put(PODS, found, gone=True) == keys
-            assert bool(world.part._gone) is bool(keys)
-
-    played(scenario)
+async def test_a_pod_that_is_gone_gives_its_claims_back() -> None:
+    for found, keys in ((pod(BY_NAME, node="n"), ["claim:ns/c"]), (pod(extended="e", node="n"), ["claim:ns/e"]),
+                        (pod(), [])):  # fmt: skip
+        client = ClaimClient().has(found)
+        assert client.drop(found) == keys
+        assert bool(client.component._gone) is bool(keys)
 
 
-def test_a_claim_or_a_template_that_changes_brings_its_pods() -> None:
-    async def scenario() -> None:
-        world = World().has(pod(BY_NAME, on="n"), pod(FROM_TEMPLATE, name="q"), pod(name="other"))
-        assert world.put(RESOURCE_CLAIMS, claim(**ALLOCATED)) == ["claim:ns/c", "pod:ns/p"]
-        assert world.put(RESOURCE_CLAIMS, claim(**ALLOCATED, users=[P])) == ["claim:ns/c"]
-        assert world.put(RESOURCE_CLAIMS, claim(), gone=True) == []
-        assert world.put(RESOURCE_CLAIM_TEMPLATES, template()) == ["pod:ns/q"]
-        assert world.put(RESOURCE_CLAIM_TEMPLATES, template(devices={})) == ["pod:ns/q"]
-        assert world.put(RESOURCE_CLAIM_TEMPLATES, template("none")) == []
-        world.has(pod(FROM_TEMPLATE, named={"gpu": "made"}), claim("made", owner=P))
-        assert world.put(RESOURCE_CLAIMS, claim("made"), gone=True) == ["pod:ns/p"], "it is made again"
-
-    played(scenario)
+async def test_a_claim_or_a_template_that_changes_brings_its_pods() -> None:
+    client = ClaimClient().has(pod(BY_NAME, node="n"), pod(FROM_TEMPLATE, name="q"), pod(name="other"))
+    assert client.put(claim(**ALLOCATED)) == ["claim:ns/c", "pod:ns/p"]
+    assert client.put(claim(**ALLOCATED, users=[P])) == ["claim:ns/c"]
+    assert client.drop(claim()) == []
+    assert client.put(template()) == ["pod:ns/q"]
+    assert client.put(template(devices={})) == ["pod:ns/q"]
+    assert client.put(template("none")) == []
+    client.has(pod(FROM_TEMPLATE, claims={"gpu": "made"}), claim("made", owner=P))
+    assert client.drop(claim("made")) == ["pod:ns/p"], "it is made again"
 
 
 # --- claims for pods
 
 
-def test_what_a_pod_lacks_is_made_of_the_template_and_told_in_its_status() -> None:
-    async def scenario() -> None:
-        two = {"name": "two", "resourceClaimTemplateName": "t"}
-        world = World().has(pod(BY_NAME, FROM_TEMPLATE | {"name": "one"}, two), template(devices={"x": 1}))
-        world.client._answers["ResourceClaim"] = lambda body: world._made(
-            {**body, "metadata": {**body["metadata"], "name": body["metadata"]["generateName"] + "x",
-                                  "uid": body["metadata"]["generateName"]}}
-        )  # fmt: skip
-        first, second, status = await world.look("pod:ns/p")
-        assert (first[:2], second[:2]) == (("create", "ResourceClaim"),) * 2
-        assert first[2] == generated_claim(P, PODS, "one", template(devices={"x": 1}))
-        assert second[2]["metadata"]["annotations"] == {POD_CLAIM_NAME: "two"}
-        names = [{"name": "one", "resourceClaimName": "p-one-x"}, {"name": "two", "resourceClaimName": "p-two-x"}]
-        metadata = {"name": "p", "uid": "p-uid"}
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {"resourceClaimStatuses": names}}
-        assert status == ("patch/status", "Pod", ("p", body))
-        assert [verb for verb, *_ in await world.look("pod:ns/p")] == ["patch/status"], "remembered until it is seen"
-        world.has(claim("p-one-x") | {"metadata": {**claim("p-one-x")["metadata"], "uid": "p-one-"}})
-        assert [verb for verb, *_ in await world.look("pod:ns/p")] == ["create", "patch/status"]
-        assert world.told.events == []
-
-    played(scenario)
+async def test_what_a_pod_lacks_is_made_of_the_template_and_told_in_its_status() -> None:
+    two = {"name": "two", "resourceClaimTemplateName": "t"}
+    client = ClaimClient().has(pod(BY_NAME, FROM_TEMPLATE | {"name": "one"}, two), template(devices={"x": 1}))
+    client._answers["ResourceClaim"] = lambda body: {
+        **body, "metadata": {**body["metadata"], "name": body["metadata"]["generateName"] + "x", "resourceVersion": "7",
+                             "uid": body["metadata"]["generateName"]},
+    }  # fmt: skip
+    first, second, status = await client.writes_of("pod:ns/p")
+    assert (first[:2], second[:2]) == (("create", "ResourceClaim"),) * 2
+    assert first[2] == generated_claim(P, PODS, "one", template(devices={"x": 1}))
+    assert second[2]["metadata"]["annotations"] == {POD_CLAIM_NAME: "two"}
+    names = [{"name": "one", "resourceClaimName": "p-one-x"}, {"name": "two", "resourceClaimName": "p-two-x"}]
+    body = {"metadata": {"uid": "p-uid"}, "status": {"resourceClaimStatuses": names}}
+    assert status == ("patch/status", "Pod", ("p", body))
+    assert await client.verbs_of("pod:ns/p") == ["patch/status"], "remembered until it is seen"
+    client.has(claim("p-one-x") | {"metadata": {**claim("p-one-x")["metadata"], "uid": "p-one-"}})
+    assert await client.verbs_of("pod:ns/p") == ["create", "patch/status"]
+    assert client.events == []
 
 
 @pytest.mark.parametrize(
     ("found", "there", "verbs"),
     [
         (pod(BY_NAME), [], []),
-        (pod(FROM_TEMPLATE, named={"gpu": None}), [], []),
-        (pod(FROM_TEMPLATE, named={"gpu": "c"}), [claim(owner=P)], []),
-        (pod(FROM_TEMPLATE, named={"gpu": "c"}), [], ["create", "patch/status"]),
-        (pod(FROM_TEMPLATE, named={"gpu": "c"}), [claim()], ["create", "patch/status"]),
+        (pod(FROM_TEMPLATE, claims={"gpu": None}), [], []),
+        (pod(FROM_TEMPLATE, claims={"gpu": "c"}), [claim(owner=P)], []),
+        (pod(FROM_TEMPLATE, claims={"gpu": "c"}), [], ["create", "patch/status"]),
+        (pod(FROM_TEMPLATE, claims={"gpu": "c"}), [claim()], ["create", "patch/status"]),
         (pod(FROM_TEMPLATE), [claim("old", owner=P)], ["patch/status"]),
         (pod(FROM_TEMPLATE), [claim("old", owner=P, entry="other")], ["create", "patch/status"]),
         (pod(FROM_TEMPLATE), [claim("old", owner=pod(name="q"))], ["create", "patch/status"]),
-        (pod(FROM_TEMPLATE, going=True), [], []),
+        (pod(FROM_TEMPLATE, deleted="x"), [], []),
         (pod(), [], []),
     ],
 )
-def test_a_claim_is_made_where_the_pod_has_none(found: Json, there: list[Json], verbs: list[str]) -> None:
-    async def scenario() -> None:
-        world = World().has(found, template(), *there)
-        assert [verb for verb, *_ in await world.look("pod:ns/p")] == verbs
-        assert await world.look("pod:ns/none") == []
-
-    played(scenario)
+async def test_a_claim_is_made_where_the_pod_has_none(found: Json, there: list[Json], verbs: list[str]) -> None:
+    client = ClaimClient().has(found, template(), *there)
+    assert await client.verbs_of("pod:ns/p") == verbs
+    assert await client.writes_of("pod:ns/none") == []
 
 
-def test_what_cannot_be_made_is_said_and_tried_again() -> None:
-    async def scenario() -> None:
-        missing = 'resource claim template "t": resourceclaimtemplate.resource.k8s.io "t" not found'
-        world = World().has(pod(FROM_TEMPLATE))
-        await world.refused("pod:ns/p", missing)
-        assert world.told.events == [
-            ("Warning", "FailedResourceClaimCreation", f"PodResourceClaim gpu: {missing}"),
-        ]  # fmt: skip
-        world = World().has(pod(FROM_TEMPLATE), template())
-        world.client.refuses["create"] = (403, "Forbidden")
-        await world.refused("pod:ns/p", "create ResourceClaim : refused")
-        assert world.told.reasons == ["FailedResourceClaimCreation"]
-        world = World().has(pod({"name": "broken"}))
-        with pytest.raises(ClaimReferenceError, match="none of the supported fields are set"):
-            await world.look("pod:ns/p")
-        assert world.told.reasons == ["FailedResourceClaimCreation"]
-
-    played(scenario)
+async def test_what_cannot_be_made_is_said_and_tried_again() -> None:
+    missing = 'resource claim template "t": resourceclaimtemplate.resource.k8s.io "t" not found'
+    client = ClaimClient().has(pod(FROM_TEMPLATE))
+    await client.fails("pod:ns/p", missing)
+    assert client.events == [
+        ("Warning", "FailedResourceClaimCreation", f"PodResourceClaim gpu: {missing}"),
+    ]  # fmt: skip
+    client = ClaimClient().has(pod(FROM_TEMPLATE), template())
+    client.refuses["create"] = (403, "Forbidden")
+    await client.fails("pod:ns/p", "create ResourceClaim : refused")
+    assert client.reasons == ["FailedResourceClaimCreation"]
+    client = ClaimClient().has(pod({"name": "broken"}))
+    with pytest.raises(ClaimReferenceError, match="none of the supported fields are set"):
+        await client.writes_of("pod:ns/p")
+    assert client.reasons == ["FailedResourceClaimCreation"]
 
 
 ADMIN: Json = {"devices": {"requests": [{"name": "a"}, {"name": "r", "exactly": {"adminAccess": True}}]}}
@@ -171,47 +151,41 @@ FIRST: Json = {"devices": {"requests": [{"name": "a"}, {"name": "r", "firstAvail
     [(ADMIN, "DRAAdminAccess", "admin access is requested, but the feature is disabled"),
      (FIRST, "DRAPrioritizedList", "template includes a prioritized list of subrequests, but the feature is disabled")],
 )  # fmt: skip
-def test_a_template_may_ask_for_what_is_enabled(spec: Json, gate: str, text: str) -> None:
-    async def scenario() -> None:
-        world = World((1, 34), **{gate: False}).has(pod(FROM_TEMPLATE), template(**spec))
-        await world.refused("pod:ns/p", text)
-        other = FIRST if spec is ADMIN else ADMIN
-        allowed = World((1, 34), **{gate: True}).has(pod(FROM_TEMPLATE), template(**spec))
-        assert "create" in [verb for verb, *_ in await allowed.look("pod:ns/p")]
-        others = World((1, 34), **{gate: False}).has(pod(FROM_TEMPLATE), template(**other))
-        assert "create" in [verb for verb, *_ in await others.look("pod:ns/p")]
-
-    played(scenario)
+async def test_a_template_may_ask_for_what_is_enabled(spec: Json, gate: str, text: str) -> None:
+    client = ClaimClient((1, 34), **{gate: False}).has(pod(FROM_TEMPLATE), template(**spec))
+    await client.fails("pod:ns/p", text)
+    other = FIRST if spec is ADMIN else ADMIN
+    allowed = ClaimClient((1, 34), **{gate: True}).has(pod(FROM_TEMPLATE), template(**spec))
+    assert "create" in await allowed.verbs_of("pod:ns/p")
+    others = ClaimClient((1, 34), **{gate: False}).has(pod(FROM_TEMPLATE), template(**other))
+    assert "create" in await others.verbs_of("pod:ns/p")
 
 
 # --- reservations
 
 
-def test_a_pod_that_is_on_a_node_reserves_what_is_allocated() -> None:
-    async def scenario() -> None:
-        found = pod(BY_NAME, FROM_TEMPLATE | {"name": "later"}, on="n")
-        given = claim(**ALLOCATED)
-        world = World().has(found, given, template())
-        made, status, reserved = await world.look("pod:ns/p")
-        assert (made[0], status[0]) == ("create", "patch/status")
-        users = [{"resource": "pods", "name": "p", "uid": "p-uid"}]
-        assert reserved == ("update/status", "ResourceClaim",
-                            {**given, "status": {**ALLOCATED, "reservedFor": users}})  # fmt: skip
-        for other in (claim(), claim(**ALLOCATED, users=[P])):
-            assert await World().has(pod(BY_NAME, on="n"), other).look("pod:ns/p") == []
-        assert await World().has(pod(BY_NAME, on="n")).look("pod:ns/p") == []
-        assert await World().has(pod(BY_NAME), claim(**ALLOCATED)).look("pod:ns/p") == []
-        foreign = claim("old", owner=P) | {"status": dict(ALLOCATED)}
-        mine = pod(FROM_TEMPLATE, named={"gpu": "old"}, on="n")
-        assert [verb for verb, *_ in await World().has(mine, foreign).look("pod:ns/p")] == ["update/status"]
-        taken = World().has(pod(FROM_TEMPLATE, named={"gpu": "c"}, on="n"), claim(**ALLOCATED), template())
-        await taken.refused("pod:ns/p", r"was not created for Pod ns/p \(Pod is not owner\)")
-
-    played(scenario)
+async def test_a_pod_that_is_on_a_node_reserves_what_is_allocated() -> None:
+    found = pod(BY_NAME, FROM_TEMPLATE | {"name": "later"}, node="n")
+    given = claim(**ALLOCATED)
+    client = ClaimClient().has(found, given, template())
+    made, status, reserved = await client.writes_of("pod:ns/p")
+    assert (made[0], status[0]) == ("create", "patch/status")
+    users = [{"resource": "pods", "name": "p", "uid": "p-uid"}]
+    assert reserved == ("update/status", "ResourceClaim",
+                        {**given, "status": {**ALLOCATED, "reservedFor": users}})  # fmt: skip
+    for other in (claim(), claim(**ALLOCATED, users=[P])):
+        assert await ClaimClient().has(pod(BY_NAME, node="n"), other).writes_of("pod:ns/p") == []
+    assert await ClaimClient().has(pod(BY_NAME, node="n")).writes_of("pod:ns/p") == []
+    assert await ClaimClient().has(pod(BY_NAME), claim(**ALLOCATED)).writes_of("pod:ns/p") == []
+    foreign = claim("old", owner=P) | {"status": dict(ALLOCATED)}
+    mine = pod(FROM_TEMPLATE, claims={"gpu": "old"}, node="n")
+    assert await ClaimClient().has(mine, foreign).verbs_of("pod:ns/p") == ["update/status"]
+    taken = ClaimClient().has(pod(FROM_TEMPLATE, claims={"gpu": "c"}, node="n"), claim(**ALLOCATED), template())
+    await taken.fails("pod:ns/p", r"was not created for Pod ns/p \(Pod is not owner\)")
 
 
 Q = pod(name="q")
-RUNS = pod(on="n", phase="Running")
+RUNS = pod(node="n", phase="Running")
 
 
 @pytest.mark.parametrize(
@@ -226,82 +200,73 @@ RUNS = pod(on="n", phase="Running")
          [("update/status", [], False), ("update", ["other"], False)]),
         (claim(**ALLOCATED, users=[Q]), [], [("update/status", [], True)]),
         (claim(users=[Q], ours=True), [], [("update/status", [], False), ("update", ["other"], False)]),
-        (claim(**ALLOCATED, users=[P], ours=True), [pod(uid="another", on="n")],
+        (claim(**ALLOCATED, users=[P], ours=True), [pod(uid="another", node="n")],
          [("update/status", [], False), ("update", ["other"], False)]),
-        (claim(**ALLOCATED, users=[P], ours=True), [pod(phase="Failed", on="n")],
+        (claim(**ALLOCATED, users=[P], ours=True), [pod(phase="Failed", node="n")],
          [("update/status", [], False), ("update", ["other"], False)]),
         (claim(**ALLOCATED, ours=True), [], []),
-        (claim(**ALLOCATED, ours=True, going=True), [],
+        (claim(**ALLOCATED, ours=True, deleted="x"), [],
          [("update/status", [], False), ("update", ["other"], False)]),
-        (claim(ours=True, going=True), [], [("update", ["other"], False)]),
-        (claim(going=True), [], []),
-        (claim(**ALLOCATED, users=[RUNS], ours=True, going=True), [RUNS], []),
-        (claim(**ALLOCATED, going=True), [], []),
+        (claim(ours=True, deleted="x"), [], [("update", ["other"], False)]),
+        (claim(deleted="x"), [], []),
+        (claim(**ALLOCATED, users=[RUNS], ours=True, deleted="x"), [RUNS], []),
+        (claim(**ALLOCATED, deleted="x"), [], []),
     ],
 )  # fmt: skip
-def test_what_nobody_uses_any_more_is_given_back(found: Json, there: list[Json], writes: list[Any]) -> None:
-    async def scenario() -> None:
-        world = World().has(found, *there)
-        seen = []
-        for verb, kind, body in await world.look("claim:ns/c"):
-            assert kind == "ResourceClaim"
-            allocated = "allocation" in body["status"]
-            if verb == "update":
-                seen.append((verb, body["metadata"]["finalizers"], allocated))
-            else:
-                assert ("reservedFor" in body["status"]) is bool(body["status"].get("reservedFor"))
-                seen.append((verb, body["status"].get("reservedFor") or [], allocated))
-        expected = [(v, [user(u) if isinstance(u, dict) else u for u in what], left) for v, what, left in writes]
-        assert seen == expected
-
-    played(scenario)
+async def test_what_nobody_uses_any_more_is_given_back(found: Json, there: list[Json], writes: list[Any]) -> None:
+    client = ClaimClient().has(found, *there)
+    seen = []
+    for verb, kind, body in await client.writes_of("claim:ns/c"):
+        assert kind == "ResourceClaim"
+        allocated = "allocation" in body["status"]
+        if verb == "update":
+            seen.append((verb, body["metadata"]["finalizers"], allocated))
+        else:
+            assert ("reservedFor" in body["status"]) is bool(body["status"].get("reservedFor"))
+            seen.append((verb, body["status"].get("reservedFor") or [], allocated))
+    expected = [(v, [user(u) if isinstance(u, dict) else u for u in what], left) for v, what, left in writes]
+    assert seen == expected
 
 
-def test_whether_a_pod_is_gone_the_server_says_where_no_informer_shows_it() -> None:
-    async def scenario() -> None:
-        found = claim(**ALLOCATED, users=[P], ours=True)
-        there = World().has(found)
-        there.client.there["Pod", "p"] = P
-        assert await there.look("claim:ns/c") == []
-        there.client.there["Pod", "p"] = pod(uid="another")
-        assert len(await there.look("claim:ns/c")) == 2
-        there.client.refuses["get"] = (500, "InternalError")
-        await there.refused("claim:ns/c", "refused")
-        there.client.refuses = {}
-        there.client.there["Pod", "p"] = P
-        there.has(pod(BY_NAME, on="n"))
-        there.put(PODS, pod(BY_NAME, on="n"), gone=True)
-        assert len(await there.look("claim:ns/c")) == 2, "that it is gone was seen"
-        assert await there.look("claim:ns/none") == []
-
-    played(scenario)
+async def test_whether_a_pod_is_gone_the_server_says_where_no_informer_shows_it() -> None:
+    found = claim(**ALLOCATED, users=[P], ours=True)
+    there = ClaimClient().has(found)
+    there.there["Pod", "p"] = P
+    assert await there.writes_of("claim:ns/c") == []
+    there.there["Pod", "p"] = pod(uid="another")
+    assert len(await there.writes_of("claim:ns/c")) == 2
+    there.refuses["get"] = (500, "InternalError")
+    await there.fails("claim:ns/c", "refused")
+    there.refuses = {}
+    there.there["Pod", "p"] = P
+    there.has(pod(BY_NAME, node="n"))
+    there.drop(pod(BY_NAME, node="n"))
+    assert len(await there.writes_of("claim:ns/c")) == 2, "that it is gone was seen"
+    assert await there.writes_of("claim:ns/none") == []
 
 
 @pytest.mark.parametrize(
     ("owner", "there", "deleted"),
     [
-        (P, [pod(phase="Succeeded", on="n")], True),
-        (P, [pod(uid="another", on="n")], True),
-        (P, [pod(going=True)], True),
+        (P, [pod(phase="Succeeded", node="n")], True),
+        (P, [pod(uid="another", node="n")], True),
+        (P, [pod(deleted="x")], True),
         (P, [RUNS], False),
         (P, [], False),
         (None, [pod(phase="Succeeded")], False),
         (group(name="p"), [pod(phase="Succeeded")], False),
     ],
 )
-def test_a_claim_that_was_made_for_a_pod_goes_with_its_work(owner: Any, there: list[Json], deleted: bool) -> None:
-    async def scenario() -> None:
-        world = World().has(claim(owner=owner), *there)
-        assert await world.look("claim:ns/c") == ([("delete", "ResourceClaim", ("ns/c", {}))] if deleted else [])
-        used = World().has(claim(owner=owner, users=[UNKNOWN]), *there)
-        assert await used.look("claim:ns/c") == []
-        if deleted:
-            world.client.refuses["delete"] = (404, "NotFound")
-            await world.look("claim:ns/c")
-            world.client.refuses["delete"] = (403, "Forbidden")
-            await world.refused("claim:ns/c", "refused")
-
-    played(scenario)
+async def test_a_claim_that_was_made_for_a_pod_goes_with_its_work(owner: Any, there: list[Json], deleted: bool) -> None:
+    client = ClaimClient().has(claim(owner=owner), *there)
+    assert await client.writes_of("claim:ns/c") == ([("delete", "ResourceClaim", ("ns/c", {}))] if deleted else [])
+    used = ClaimClient().has(claim(owner=owner, users=[UNKNOWN]), *there)
+    assert await used.writes_of("claim:ns/c") == []
+    if deleted:
+        client.refuses["delete"] = (404, "NotFound")
+        await client.writes_of("claim:ns/c")
+        client.refuses["delete"] = (403, "Forbidden")
+        await client.fails("claim:ns/c", "refused")
 
 
 # --- names, memory and counts
@@ -323,36 +288,32 @@ def test_the_last_few_are_remembered() -> None:
     assert list(kept) == ["a", "c"]
 
 
-def test_what_the_server_has_shown_already_is_not_remembered() -> None:
-    async def scenario() -> None:
-        for version, remembered in (("6", True), ("7", False), ("8", False), ("", True)):
-            world = World().has(pod(FROM_TEMPLATE), template())
-            world.part._claims.resource_version = version
-            await world.look("pod:ns/p")
-            assert bool(world.part._generated._created) is remembered
-
-    played(scenario)
+async def test_what_the_server_has_shown_already_is_not_remembered() -> None:
+    for version, remembered in (("6", True), ("7", False), ("8", False), ("", True)):
+        client = ClaimClient().has(pod(FROM_TEMPLATE), template())
+        client.component._claims.resource_version = version
+        await client.writes_of("pod:ns/p")
+        assert bool(client.component._generated._created) is remembered
 
 
-def test_claims_are_counted_by_what_they_are_and_how_they_came_to_be() -> None:
-    async def scenario() -> None:
-        extended = claim("e", entry="", **ALLOCATED)
-        extended["metadata"]["annotations"] = {"resource.kubernetes.io/extended-resource-claim": "true"}
-        plain = claim("plain")
-        plain["metadata"]["annotations"] = {"resource.kubernetes.io/extended-resource-claim": "false"}
-        admin = claim("admin", owner=P)
-        admin["spec"] = ADMIN
-        world = World().has(extended, plain, admin, claim("unowned"), pod(FROM_TEMPLATE, name="q"), template(**ADMIN))
-        await world.look("pod:ns/q")
-        world.client.refuses["create"] = (500, "InternalError")
-        world.part._generated._created.clear()
-        await world.refused("pod:ns/q", "refused")
-        creates, present = world.part._metrics.families
-        assert present._read() == {  # type: ignore[attr-defined]
-            ("true", "false", "extended_resource"): 1, ("false", "false", ""): 1,
-            ("false", "true", "resource_claim_template"): 1, ("false", "false", "resource_claim_template"): 1,
-        }  # fmt: skip
-        assert [creates.value(how, "true") for how in ("success", "failure")] == [1, 1]  # type: ignore[attr-defined]
-        assert len(world.part.metrics) > len(world.part._controller.metrics)
-
-    played(scenario)
+async def test_claims_are_counted_by_what_they_are_and_how_they_came_to_be() -> None:
+    extended = claim("e", entry="", **ALLOCATED)
+    extended["metadata"]["annotations"] = {"resource.kubernetes.io/extended-resource-claim": "true"}
+    plain = claim("plain")
+    plain["metadata"]["annotations"] = {"resource.kubernetes.io/extended-resource-claim": "false"}
+    admin = claim("admin", owner=P)
+    admin["spec"] = ADMIN
+    client = ClaimClient().has(
+        extended, plain, admin, claim("unowned"), pod(FROM_TEMPLATE, name="q"), template(**ADMIN)
+    )
+    await client.writes_of("pod:ns/q")
+    client.refuses["create"] = (500, "InternalError")
+    client.component._generated._created.clear()
+    await client.fails("pod:ns/q", "refused")
+    creates, present = client.component._metrics.families
+    assert present._read() == {
+        ("true", "false", "extended_resource"): 1, ("false", "false", ""): 1,
+        ("false", "true", "resource_claim_template"): 1, ("false", "false", "resource_claim_template"): 1,
+    }  # fmt: skip
+    assert [creates.value(how, "true") for how in ("success", "failure")] == [1, 1]
+    assert len(client.component.metrics) > len(client.component._controller.metrics)

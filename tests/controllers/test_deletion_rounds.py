@@ -37,12 +37,6 @@ class NamespaceClient(RecordingClient):
         super().__init__({"Namespace": lambda body: {**body, "answered": True}})
         self.objects, self.stubborn, self.fails = objects, set[str](), set[str]()
 
-    async def list(self, kind: Kind, namespace: str, limit: int = 0) -> Json:
-        assert namespace == "ns"
-        if kind.plural in self.fails:
-            raise StatusError(500, "InternalError", f"no {kind.plural}")
-        return {"items": self.objects.get(kind.plural, [])}
-
     async def delete_collection(self, kind: Kind, namespace: str, propagation: str) -> None:
         self.writes.append(("deletecollection", kind.plural, (namespace, propagation)))
         if kind.plural not in self.stubborn:
@@ -65,6 +59,12 @@ class NamespaceClient(RecordingClient):
     async def end(self, found: Json | None) -> NamespaceClient:
         """Reconcile the namespace."""
         return await build(namespaces.build, self, found).reconcile("ns")
+
+    async def list(self, kind: Kind, namespace: str, limit: int = 0) -> Json:
+        assert namespace == "ns"
+        if kind.plural in self.fails:
+            raise StatusError(500, "InternalError", f"no {kind.plural}")
+        return {"items": self.objects.get(kind.plural, [])}
 
 
 @pytest.fixture(autouse=True)

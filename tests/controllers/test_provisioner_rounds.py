@@ -1,20 +1,19 @@
-"""What the emulated provisioner does at one look at a claim or a volume, and what becomes of a released volume."""
+"""The emulated provisioner in one pass over a claim or a volume, and the fate of a released volume."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
-from controllers.options.options import Options
-from controllers.runtime.kinds import NODES, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
 from controllers.volumes import PROVISIONED_BY, SELECTED_NODE
 from controllers.volumes.provisioner import DRIVER, FINALIZER, Provisioner, _keys_for_volume
-from controllers.volumes.reclaiming import ReclaimDecision, decide_reclaim
-from tests.support.recording import FakeRecorder, RecordingClient, make_informers
-from tests.support.virtual import run
+from controllers.volumes.reclaiming import Fate, fate
+from tests.support.objects import make_metadata, make_node
+from tests.support.recording import RecordingClient, build
 
 pytestmark = pytest.mark.integration
 
@@ -22,75 +21,55 @@ ASKED = {"volume.kubernetes.io/storage-provisioner": DRIVER}
 NAME = "pvc-u-c"
 
 
-def claim(notes: Json | None = None, going: bool = False, has: str = "", size: str = "5Gi", **spec: Any) -> Json:
-    notes = ASKED if notes is None else notes
-    gone = {"deletionTimestamp": "x"} if going else {}
-    metadata = {"name": "c", "namespace": "ns", "uid": "u-c", "resourceVersion": "7", "annotations": notes, **gone}
+def claim(notes: Json | None = None, deleted: str = "", has: str = "", size: str = "5Gi", **spec: Any) -> Json:
+    """Build the claim `c`. `notes`: its annotations; `has`: its capacity, if it is bound."""
+    metadata = make_metadata(
+        "c", "ns", "u-c", resourceVersion="7", deletionTimestamp=deleted, annotations=ASKED if notes is None else notes
+    )
     given = {"storageClassName": "s", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
     status = {"phase": "Bound", "capacity": {"storage": has}} if has else {"phase": "Pending"}
-    return {"metadata": metadata, "spec": {**given, **spec}, "status": status}
+    return {"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": {**given, **spec}, "status": status}
 
 
 def storage_class(waits: bool = False, provisioner: str = DRIVER, **more: Any) -> Json:
     mode = "WaitForFirstConsumer" if waits else "Immediate"
-    return {"metadata": {"name": "s", "uid": "s"}, "provisioner": provisioner, "volumeBindingMode": mode, **more}
+    found = {"kind": "StorageClass", "metadata": make_metadata("s"), "provisioner": provisioner}
+    return {**found, "volumeBindingMode": mode, **more}
 
 
-def volume(phase: str = "Released", *, size: str = "5Gi", by: str = DRIVER, going: bool = False,
+def volume(phase: str = "Released", *, size: str = "5Gi", by: str = DRIVER, deleted: str = "",
            finalizers: tuple[str, ...] = (FINALIZER, "other"), policy: str = "Delete") -> Json:  # fmt: skip
-    gone = {"deletionTimestamp": "x"} if going else {}
-    metadata = {"name": NAME, "uid": "u-v", "annotations": {PROVISIONED_BY: by}, "finalizers": list(finalizers), **gone}
+    metadata = make_metadata(
+        NAME, uid="u-v", annotations={PROVISIONED_BY: by}, finalizers=list(finalizers), deletionTimestamp=deleted
+    )
     spec = {"persistentVolumeReclaimPolicy": policy, "capacity": {"storage": size}}
-    return {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
+    return {"kind": "PersistentVolume", "metadata": metadata, "spec": spec, "status": {"phase": phase}}
 
 
-def node(name: str = "n", **labels: str) -> Json:
-    return {"metadata": {"name": name, "uid": name, "labels": labels}}
-
-
-class Look:
-    """One look; what was written and told."""
-
-    def __init__(
-        self, key: str, claims: list[Json], volumes: list[Json], classes: list[Json], *nodes: Json, refuses: Any = None
-    ) -> None:
-        self.client, self.told = RecordingClient(), FakeRecorder()
-        self.client.refuses = refuses or {}
-
-        async def scenario() -> None:
-            informers = make_informers(VOLUME_CLAIMS, *claims)
-            for kind, objects in ((VOLUMES, volumes), (STORAGE_CLASSES, classes), (NODES, nodes)):
-                make_informers(kind, *objects, informers=informers)
-            part = Provisioner(self.client, informers, Options())  # type: ignore[arg-type]
-            part._recorder = self.told  # type: ignore[assignment]
-            await part.reconcile(key)
-
-        run(scenario)
-
+class VolumeClient(RecordingClient):
     @property
     def steps(self) -> list[str]:
-        return [f"{verb} {kind}" for verb, kind, _ in self.client.writes]
+        return [f"{verb} {kind}" for verb, kind, _ in self.writes]
 
     @property
     def first(self) -> Any:
-        return self.client.writes[0][2]
+        return self.writes[0][2]
 
 
-def at_claim(found: Json, of: Json | None = None, *nodes: Json, volumes: tuple[Json, ...] = (), **more: Any) -> Look:
-    return Look("claim:ns/c", [found], list(volumes), [of or storage_class()], *nodes, **more)
-
-
-def at_volume(found: Json) -> Look:
-    return Look(f"volume:{NAME}", [], [found], [])
+async def provision(found: Json, of: Json | None = None, *objects: Json, **more: Any) -> VolumeClient:
+    """Reconcile a claim of this class once."""
+    return await build(Provisioner, VolumeClient(), found, of or storage_class(), *objects, **more).reconcile(
+        "claim:ns/c"
+    )
 
 
 MADE = ["create PersistentVolume"]
 
 
-def test_a_claim_gets_the_volume_that_it_asks_for() -> None:
-    look = at_claim(claim())
-    assert (look.steps, look.told.reasons) == (MADE, ["Provisioning", "ProvisioningSucceeded"])
-    metadata, spec = look.first["metadata"], look.first["spec"]
+async def test_a_claim_gets_the_volume_that_it_asks_for() -> None:
+    client = await provision(claim())
+    assert (client.steps, client.reasons) == (MADE, ["Provisioning", "ProvisioningSucceeded"])
+    metadata, spec = client.first["metadata"], client.first["spec"]
     assert (metadata["name"], metadata["finalizers"], metadata["annotations"]) == (
         NAME, [FINALIZER], {PROVISIONED_BY: DRIVER},
     )  # fmt: skip
@@ -101,9 +80,11 @@ def test_a_claim_gets_the_volume_that_it_asks_for() -> None:
                      "uid": "u-c", "resourceVersion": "7"},
         "csi": {"driver": DRIVER, "volumeHandle": NAME},
     }  # fmt: skip
-    more = at_claim(
-        claim(volumeMode="Block", volumeAttributesClassName="gold"),
-        storage_class(reclaimPolicy="Retain", mountOptions=["ro"]),
+    more = (
+        await provision(
+            claim(volumeMode="Block", volumeAttributesClassName="gold"),
+            storage_class(reclaimPolicy="Retain", mountOptions=["ro"]),
+        )
     ).first
     assert "finalizers" not in more["metadata"]
     assert {name: more["spec"][name] for name in ("volumeMode", "mountOptions", "volumeAttributesClassName")} == {
@@ -121,16 +102,16 @@ def test_a_claim_gets_the_volume_that_it_asks_for() -> None:
         (claim(), storage_class(provisioner="other"), (), False),
         (claim(storageClassName="unknown"), None, (), False),
         (claim(volumeName="v"), None, (), False),
-        (claim(going=True), None, (), False),
+        (claim(deleted="x"), None, (), False),
         (claim(), storage_class(waits=True), (), False),
         (claim({**ASKED, SELECTED_NODE: "n"}), storage_class(waits=True), (), True),
         (claim(), None, (volume("Pending"),), False),
     ],
 )
-def test_a_volume_is_made_when_it_is_asked_for(
+async def test_a_volume_is_made_when_it_is_asked_for(
     found: Json, of: Json | None, volumes: tuple[Json, ...], made: bool
 ) -> None:
-    assert at_claim(found, of, volumes=volumes).steps == (MADE if made else [])
+    assert (await provision(found, of, *volumes)).steps == (MADE if made else [])
 
 
 def expression(key: str, *values: str) -> Json:
@@ -142,12 +123,17 @@ SELECTED = {**ASKED, SELECTED_NODE: "n"}
 ZONES = [{"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}]}, {"matchLabelExpressions": []}]
 
 
-def test_a_volume_can_be_used_where_its_class_says() -> None:
-    look = at_claim(claim(SELECTED), LOCAL, node(zone="z"))
-    assert look.first["spec"]["nodeAffinity"] == {"required": {"nodeSelectorTerms": [expression("zone", "z")]}}
-    allowed = at_claim(claim(), storage_class(allowedTopologies=ZONES)).first["spec"]["nodeAffinity"]
+async def test_a_volume_can_be_used_where_its_class_says() -> None:
+    client = await provision(claim(SELECTED), LOCAL, make_node("n", labels={"zone": "z"}))
+    assert client.first["spec"]["nodeAffinity"] == {"required": {"nodeSelectorTerms": [expression("zone", "z")]}}
+    allowed = (await provision(claim(), storage_class(allowedTopologies=ZONES))).first["spec"]["nodeAffinity"]
     assert allowed == {"required": {"nodeSelectorTerms": [expression("zone", "a", "b"), {"matchExpressions": []}]}}
-    assert "nodeAffinity" not in at_claim(claim(SELECTED), storage_class(waits=True), node(zone="z")).first["spec"]
+    assert (
+        "nodeAffinity"
+        not in (
+            await provision(claim(SELECTED), storage_class(waits=True), make_node("n", labels={"zone": "z"}))
+        ).first["spec"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -161,20 +147,20 @@ def test_a_volume_can_be_used_where_its_class_says() -> None:
         (claim(SELECTED), LOCAL, 'node "n" has no label "zone"', ["update PersistentVolumeClaim"]),
     ],
 )  # fmt: skip
-def test_a_volume_that_can_be_nowhere_sends_its_claim_back_to_the_scheduler(
+async def test_a_volume_that_can_be_nowhere_sends_its_claim_back_to_the_scheduler(
     found: Json, of: Json, why: str, steps: list[str]
 ) -> None:
-    look = at_claim(found, of, node())
+    client = await provision(found, of, make_node("n"))
     text = f'failed to provision volume with StorageClass "s": {why}'
-    assert (look.told.events, look.steps) == ([("Warning", "ProvisioningFailed", text)], steps)
+    assert (client.events, client.steps) == ([("Warning", "ProvisioningFailed", text)], steps)
     if steps:
-        assert look.first["metadata"]["annotations"] == ASKED
+        assert client.first["metadata"]["annotations"] == ASKED
 
 
-def test_a_volume_that_was_just_made_is_as_good() -> None:
-    assert at_claim(claim(), refuses={"create": (409, "AlreadyExists")}).told.reasons[-1] == "ProvisioningSucceeded"
-    with pytest.raises(StatusError):
-        at_claim(claim(), refuses={"create": (403, "Forbidden")})
+async def test_a_volume_that_was_just_made_is_as_good() -> None:
+    made = await provision(claim(), refuses={"create": (409, "AlreadyExists")})
+    assert made.reasons[-1] == "ProvisioningSucceeded"
+    assert (await provision(claim(), refuses={"create": (403, "Forbidden")})).error is not None
 
 
 # --- growing
@@ -194,50 +180,43 @@ DONE = {"pv.kubernetes.io/bind-completed": "yes"}
         ("6Gi", "5Gi", "5Gi", "other", [], []),
     ],
 )  # fmt: skip
-def test_a_bound_claim_grows_after_its_volume(
+async def test_a_bound_claim_grows_after_its_volume(
     wanted: str, size: str, said: str, by: str, steps: list[str], told: list[str]
 ) -> None:
     found = claim(DONE, has=said, size=wanted, volumeName=NAME)
     found["status"]["conditions"] = [{"type": "Resizing"}]
-    look = at_claim(found, volumes=(volume("Bound", size=size, by=by),))
-    assert (look.steps, look.told.reasons) == (steps, told)
+    client = await provision(found, None, volume("Bound", size=size, by=by))
+    assert (client.steps, client.reasons) == (steps, told)
     if steps:
-        assert look.client.writes[-1][2]["status"] == {"phase": "Bound", "capacity": {"storage": "6Gi"}}
+        assert client.writes[-1][2]["status"] == {"phase": "Bound", "capacity": {"storage": "6Gi"}}
     if len(steps) == 2:
-        assert look.first == (NAME, {"spec": {"capacity": {"storage": "6Gi"}}})
+        assert client.first == (NAME, {"spec": {"capacity": {"storage": "6Gi"}}})
 
 
-def test_a_claim_that_is_not_bound_or_has_lost_its_volume_does_not_grow() -> None:
+async def test_a_claim_that_is_not_bound_or_has_lost_its_volume_does_not_grow() -> None:
     found = claim(DONE, has="5Gi", size="6Gi", volumeName=NAME)
-    assert at_claim(found).steps == []
+    assert (await provision(found)).steps == []
     lost = {**found, "status": {**found["status"], "phase": "Lost"}}
-    assert at_claim(lost, volumes=(volume("Bound"),)).steps == []
+    assert (await provision(lost, None, volume("Bound"))).steps == []
 
 
 # --- what there is at the beginning
 
 
 @pytest.mark.parametrize(("reason", "raised"), [("", False), ("AlreadyExists", False), ("Forbidden", True)])
-def test_the_class_that_was_asked_for_is_made(reason: str, raised: bool) -> None:
-    client = RecordingClient()
-    client.refuses = {"create": (400, reason)} if reason else {}
-
-    async def scenario(name: str) -> None:
-        await Provisioner(client, make_informers(VOLUME_CLAIMS), Options(storage_class=name)).restart()  # type: ignore[arg-type]
-
-    run(lambda: scenario(""))
+async def test_the_configured_class_is_created(reason: str, raised: bool) -> None:
+    client = build(Provisioner, RecordingClient(), storage_class="")
+    await client.component.begin_anew()
     assert client.writes == []
-    if raised:
-        with pytest.raises(StatusError):
-            run(lambda: scenario("s"))
-    else:
-        run(lambda: scenario("s"))
+    client = build(Provisioner, client, storage_class="s", refuses={"create": (400, reason)} if reason else {})
+    with pytest.raises(StatusError) if raised else nullcontext():
+        await client.component.begin_anew()
     [(_, kind, made)] = client.writes
     assert (kind, made["metadata"]["name"], made["provisioner"]) == ("StorageClass", "s", DRIVER)
     assert (made["volumeBindingMode"], made["allowVolumeExpansion"]) == ("WaitForFirstConsumer", True)
 
 
-def test_a_volume_has_its_claim_looked_at_too() -> None:
+def test_a_volume_enqueues_its_claim_too() -> None:
     assert _keys_for_volume(volume()) == (f"volume:{NAME}",)
     bound = {**volume(), "spec": {"claimRef": {"namespace": "ns", "name": "c"}}}
     assert _keys_for_volume(bound) == (f"volume:{NAME}", "claim:ns/c")
@@ -253,20 +232,20 @@ def test_a_volume_has_its_claim_looked_at_too() -> None:
         (volume(by="other"), []),
         (volume(policy="Retain"), []),
         (volume("Bound"), []),
-        (volume("Bound", going=True), []),
-        (volume(going=True), ["update PersistentVolume"]),
-        (volume("Available", going=True), ["update PersistentVolume"]),
-        (volume(going=True, policy="Retain"), ["update PersistentVolume"]),
-        (volume(going=True, finalizers=("other",)), []),
+        (volume("Bound", deleted="x"), []),
+        (volume(deleted="x"), ["update PersistentVolume"]),
+        (volume("Available", deleted="x"), ["update PersistentVolume"]),
+        (volume(deleted="x", policy="Retain"), ["update PersistentVolume"]),
+        (volume(deleted="x", finalizers=("other",)), []),
     ],
 )
-def test_a_released_volume_goes_in_two_steps(found: Json, steps: list[str]) -> None:
-    look = at_volume(found)
-    assert look.steps == steps
+async def test_a_released_volume_goes_in_two_steps(found: Json, steps: list[str]) -> None:
+    client = await build(Provisioner, VolumeClient(), found).reconcile(f"volume:{NAME}")
+    assert client.steps == steps
     if steps == ["delete PersistentVolume"]:
-        assert look.first == (NAME, {"uid": "u-v"})
+        assert client.first == (NAME, {"uid": "u-v"})
     elif steps:
-        assert look.first["metadata"]["finalizers"] == ["other"]
+        assert client.first["metadata"]["finalizers"] == ["other"]
 
 
 def spec(by: str = "", policy: str = "Delete", **more: Any) -> Json:

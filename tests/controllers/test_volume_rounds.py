@@ -1,4 +1,4 @@
-"""What the binder of volumes does at one look at a claim or a volume, and what it says."""
+"""The binder of volumes in one pass over a claim or a volume: its writes and events."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ import pytest
 
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
-from controllers.options.options import Options
-from controllers.runtime.kinds import PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
-from controllers.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, PROVISIONED_BY, SELECTED_NODE, VolumeError
+from controllers.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, PROVISIONED_BY, SELECTED_NODE
 from controllers.volumes.binder import VolumeBinder
-from tests.support.recording import FakeRecorder, RecordingClient, make_informers
-from tests.support.virtual import run
+from tests.support.objects import make_metadata, make_pod
+from tests.support.recording import RecordingClient, build
 
 pytestmark = pytest.mark.integration
 
@@ -23,17 +21,12 @@ DONE, OURS = {BIND_COMPLETED: "yes"}, {BOUND_BY_CONTROLLER: "yes"}
 def claim(
     volume: str = "", *, storage: str | None = "s", phase: str = "Pending", notes: Json | None = None, **spec: Any
 ) -> Json:
-    metadata = {"name": "c", "namespace": "ns", "uid": "u-c", "resourceVersion": "1", "annotations": notes or {}}
+    """Build the claim `c`. `storage`: its class; `notes`: its annotations."""
     given = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "5Gi"}}, **spec}
     given |= {} if storage is None else {"storageClassName": storage}
     given |= {"volumeName": volume} if volume else {}
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": metadata,
-        "spec": given,
-        "status": {"phase": phase},
-    }
+    metadata = {**make_metadata("c", "ns", "u-c"), "resourceVersion": "1", "annotations": notes or {}}
+    return {"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": given, "status": {"phase": phase}}
 
 
 def volume(
@@ -45,64 +38,49 @@ def volume(
     notes: Json | None = None,
     **spec: Any,
 ) -> Json:
-    """`of`: the uid of the claim that it names."""
-    metadata = {"name": name, "uid": f"u-{name}", "resourceVersion": "1", "annotations": notes or {}}
+    """Build a volume. `of`: the uid of the claim that it names, "-" for none."""
     given = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": size}, "storageClassName": "s", **spec}
     if of:
         given["claimRef"] = {"namespace": "ns", "name": "c", **({} if of == "-" else {"uid": of})}
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": metadata,
-        "spec": given,
-        "status": {"phase": phase},
-    }
+    metadata = {**make_metadata(name), "resourceVersion": "1", "annotations": notes or {}}
+    return {"kind": "PersistentVolume", "metadata": metadata, "spec": given, "status": {"phase": phase}}
 
 
 def storage_class(
     name: str = "s", provisioner: str = "example.com/p", waits: bool = False, default: bool = False, made: str = "1"
 ) -> Json:
     notes = {"storageclass.kubernetes.io/is-default-class": "true"} if default else {}
-    metadata = {"name": name, "uid": name, "annotations": notes, "creationTimestamp": f"2026-01-0{made}T00:00:00Z"}
-    return {"metadata": metadata, "provisioner": provisioner,
-            "volumeBindingMode": "WaitForFirstConsumer" if waits else "Immediate"}  # fmt: skip
+    metadata = make_metadata(name, annotations=notes, creationTimestamp=f"2026-01-0{made}T00:00:00Z")
+    mode = "WaitForFirstConsumer" if waits else "Immediate"
+    return {"kind": "StorageClass", "metadata": metadata, "provisioner": provisioner, "volumeBindingMode": mode}
 
 
-class Look:
-    """One look at the claim, or at a volume, with these objects."""
-
-    def __init__(self, *known: Json, at: str = "claim:ns/c", **refuses: tuple[int, str]) -> None:
-        kinds = {"PersistentVolumeClaim": VOLUME_CLAIMS, "PersistentVolume": VOLUMES, "Pod": PODS}
-        informers = make_informers(VOLUMES)
-        for obj in known:
-            make_informers(kinds.get(obj.get("kind", ""), STORAGE_CLASSES), obj, informers=informers)
-        self.client, self.told = RecordingClient(), FakeRecorder()
-        self.client._answers = dict.fromkeys(("PersistentVolumeClaim", "PersistentVolume"), _newer)
-        self.client.refuses = refuses
-        self.error: Exception | None = None
-
-        async def scenario() -> None:
-            component = VolumeBinder(self.client, informers, Options())  # type: ignore[arg-type]
-            component._recorder = self.told  # type: ignore[assignment]
-            try:
-                await component.reconcile(at)
-            except (StatusError, VolumeError) as error:
-                self.error = error
-
-        run(scenario)
+class VolumeClient(RecordingClient):
+    """Records writes of volumes and claims, and answers with their next version."""
 
     @property
     def steps(self) -> list[str]:
-        """What was written, in short."""
+        """The writes in short."""
         found = []
-        for verb, kind, what in self.client.writes:
+        for verb, kind, what in self.writes:
             short = {"PersistentVolumeClaim": "claim", "PersistentVolume": "volume"}[kind]
             phase = f" {what['status']['phase']}" if verb == "update/status" else ""
             found.append(f"{verb.removeprefix('update/')} {short}{phase}")
         return found
 
     def last(self, kind: str) -> Json:
-        return [what for _, name, what in self.client.writes if name == kind][-1]  # type: ignore[no-any-return]
+        return [what for _, name, what in self.writes if name == kind][-1]  # type: ignore[no-any-return]
+
+
+async def reconcile(*known: Json, at: str = "claim:ns/c", **refuses: tuple[int, str]) -> VolumeClient:
+    """Reconcile the claim, or a volume, once."""
+    client = VolumeClient(dict.fromkeys(("PersistentVolumeClaim", "PersistentVolume"), _newer))
+    return await build(VolumeBinder, client, *known, refuses=refuses).reconcile(at)
+
+
+async def reconcile_volume(*known: Json, **more: Any) -> VolumeClient:
+    """Reconcile the volume `v` once."""
+    return await reconcile(*known, at="volume:v", **more)
 
 
 def _newer(obj: Any) -> Any:
@@ -112,10 +90,12 @@ def _newer(obj: Any) -> Any:
 FOUR = ["update volume", "status volume Bound", "update claim", "status claim Bound"]
 
 
-def test_a_claim_gets_the_smallest_volume_that_fits_in_four_writes() -> None:
-    look = Look(claim(), volume("big", "9Gi"), volume("fits", "6Gi"), volume("small", "4Gi"), storage_class())
-    assert look.steps == FOUR
-    bound, named = look.last("PersistentVolume"), look.last("PersistentVolumeClaim")
+async def test_a_claim_gets_the_smallest_volume_that_fits_in_four_writes() -> None:
+    client = await reconcile(
+        claim(), volume("big", "9Gi"), volume("fits", "6Gi"), volume("small", "4Gi"), storage_class()
+    )
+    assert client.steps == FOUR
+    bound, named = client.last("PersistentVolume"), client.last("PersistentVolumeClaim")
     assert bound["metadata"]["name"] == named["spec"]["volumeName"] == "fits"
     assert bound["spec"]["claimRef"]["uid"] == "u-c"
     assert bound["metadata"]["annotations"] == OURS
@@ -123,12 +103,14 @@ def test_a_claim_gets_the_smallest_volume_that_fits_in_four_writes() -> None:
     assert named["status"] == {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "6Gi"}}
 
 
-def test_volumes_with_fewer_access_modes_come_first() -> None:
+async def test_volumes_with_fewer_access_modes_come_first() -> None:
     both = ["ReadWriteOnce", "ReadOnlyMany"]
-    look = Look(claim(), volume("many", "5Gi", accessModes=both), volume("one", "9Gi"), storage_class())
-    assert look.last("PersistentVolumeClaim")["spec"]["volumeName"] == "one"
-    look = Look(claim(accessModes=both), volume("many", "5Gi", accessModes=both), volume("one", "5Gi"), storage_class())
-    assert look.last("PersistentVolumeClaim")["spec"]["volumeName"] == "many"
+    client = await reconcile(claim(), volume("many", "5Gi", accessModes=both), volume("one", "9Gi"), storage_class())
+    assert client.last("PersistentVolumeClaim")["spec"]["volumeName"] == "one"
+    client = await reconcile(
+        claim(accessModes=both), volume("many", "5Gi", accessModes=both), volume("one", "5Gi"), storage_class()
+    )
+    assert client.last("PersistentVolumeClaim")["spec"]["volumeName"] == "many"
 
 
 @pytest.mark.parametrize(
@@ -141,15 +123,15 @@ def test_volumes_with_fewer_access_modes_come_first() -> None:
         (volume(of="-"), claim(), FOUR),
     ],
 )
-def test_a_binding_goes_on_where_it_stopped(bound: Json, named: Json, left: list[str]) -> None:
-    assert Look(named, bound, storage_class()).steps == left
+async def test_a_binding_goes_on_where_it_stopped(bound: Json, named: Json, left: list[str]) -> None:
+    assert (await reconcile(named, bound, storage_class())).steps == left
 
 
-def test_what_is_bound_stays_as_it_is() -> None:
+async def test_what_is_bound_stays_as_it_is() -> None:
     status = {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}
     known = {**claim("v", notes=DONE), "status": status}
-    assert Look(known, volume(of="u-c", phase="Bound")).steps == []
-    assert Look(at="claim:ns/other").steps == Look(at="volume:other").steps == []
+    assert (await reconcile(known, volume(of="u-c", phase="Bound"))).steps == []
+    assert (await reconcile(at="claim:ns/other")).steps == (await reconcile(at="volume:other")).steps == []
 
 
 @pytest.mark.parametrize(
@@ -163,45 +145,45 @@ def test_what_is_bound_stays_as_it_is() -> None:
         ([storage_class(waits=True)], "s", {SELECTED_NODE: "n"}, "ExternalProvisioning", ["update claim"]),
     ],
 )
-def test_a_claim_without_a_volume_waits_or_asks_for_one(
+async def test_a_claim_without_a_volume_waits_or_asks_for_one(
     classes: list[Json], storage: str, notes: Json, reason: str, phase: list[str]
 ) -> None:
-    look = Look(claim(storage=storage, notes=notes), *classes)
-    assert (look.told.reasons, look.steps) == ([reason], phase)
+    client = await reconcile(claim(storage=storage, notes=notes), *classes)
+    assert (client.reasons, client.steps) == ([reason], phase)
     if reason == "ExternalProvisioning":
-        asked = look.last("PersistentVolumeClaim")["metadata"]["annotations"]
+        asked = client.last("PersistentVolumeClaim")["metadata"]["annotations"]
         names = ("volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner")
         assert {name: asked[name] for name in names} == dict.fromkeys(names, "example.com/p")
-        again = Look(claim(storage=storage, notes=asked), *classes)
-        assert (again.told.reasons, again.steps) == ([reason], [])
+        again = await reconcile(claim(storage=storage, notes=asked), *classes)
+        assert (again.reasons, again.steps) == ([reason], [])
 
 
-def test_a_class_that_waits_takes_a_volume_only_if_it_names_the_claim() -> None:
-    assert Look(claim(), volume(), storage_class(waits=True)).told.reasons == ["WaitForFirstConsumer"]
-    assert Look(claim(), volume(of="-"), storage_class(waits=True)).steps == FOUR
+async def test_a_class_that_waits_takes_a_volume_only_if_it_names_the_claim() -> None:
+    assert (await reconcile(claim(), volume(), storage_class(waits=True))).reasons == ["WaitForFirstConsumer"]
+    assert (await reconcile(claim(), volume(of="-"), storage_class(waits=True))).steps == FOUR
 
 
-def user(name: str, on: str = "", phase: str = "Pending") -> Json:
+def user(name: str, node: str = "", phase: str = "Pending") -> Json:
+    """Build a pod that uses the claim."""
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
-    return {"kind": "Pod", "metadata": {"name": name, "namespace": "ns", "uid": name},
-            "spec": {"volumes": volumes, "nodeName": on}, "status": {"phase": phase}}  # fmt: skip
+    return make_pod(name, volumes=volumes, node=node, status={"phase": phase})
 
 
-def test_who_is_waited_for_is_named() -> None:
+async def test_the_pods_that_a_claim_waits_for_are_named() -> None:
     waiting = storage_class(waits=True)
-    look = Look(claim(), waiting, user("p"), user("q"), user("r", on="n"), user("s", phase="Failed"))
-    assert look.told.events == [("Normal", "WaitForPodScheduled", "waiting for pods p,q to be scheduled")]
-    assert Look(claim(), waiting, user("p")).told.events[0][2] == "waiting for pod p to be scheduled"
+    client = await reconcile(claim(), waiting, user("p"), user("q"), user("r", node="n"), user("s", phase="Failed"))
+    assert client.events == [("Normal", "WaitForPodScheduled", "waiting for pods p,q to be scheduled")]
+    assert (await reconcile(claim(), waiting, user("p"))).events[0][2] == "waiting for pod p to be scheduled"
 
 
-def test_a_claim_that_names_no_class_gets_the_newest_default_one() -> None:
+async def test_a_claim_that_names_no_class_gets_the_newest_default_one() -> None:
     classes = [storage_class("a", default=True), storage_class("c", default=True, made="2"),
                storage_class("b", default=True, made="2"), storage_class("d", made="3")]  # fmt: skip
-    look = Look(claim(storage=None), *classes)
-    assert (look.steps, look.last("PersistentVolumeClaim")["spec"]["storageClassName"]) == (["update claim"], "b")
-    assert Look(claim(storage=None), storage_class("d")).told.reasons == ["FailedBinding"]
-    assert Look(claim(storage=""), *classes).told.reasons == ["FailedBinding"]
-    assert Look(claim(storage=None), *classes, update=(409, "Conflict")).error is not None
+    client = await reconcile(claim(storage=None), *classes)
+    assert (client.steps, client.last("PersistentVolumeClaim")["spec"]["storageClassName"]) == (["update claim"], "b")
+    assert (await reconcile(claim(storage=None), storage_class("d"))).reasons == ["FailedBinding"]
+    assert (await reconcile(claim(storage=""), *classes)).reasons == ["FailedBinding"]
+    assert (await reconcile(claim(storage=None), *classes, update=(409, "Conflict"))).error is not None
 
 
 @pytest.mark.parametrize(
@@ -219,29 +201,31 @@ def test_a_claim_that_names_no_class_gets_the_newest_default_one() -> None:
         ),
     ],
 )
-def test_a_claim_that_names_a_volume_gets_it_if_it_fits(named: Json, why: str) -> None:
-    look = Look(claim("v", phase=""), named, storage_class())
+async def test_a_claim_that_names_a_volume_gets_it_if_it_fits(named: Json, why: str) -> None:
+    client = await reconcile(claim("v", phase=""), named, storage_class())
     if why:
-        assert look.told.events == [("Warning", "VolumeMismatch", f'Cannot bind to requested volume "v": {why}')]
-        assert look.steps == ["status claim Pending"]
+        assert client.events == [("Warning", "VolumeMismatch", f'Cannot bind to requested volume "v": {why}')]
+        assert client.steps == ["status claim Pending"]
     else:
-        assert look.steps == FOUR
-        assert BOUND_BY_CONTROLLER not in look.last("PersistentVolumeClaim")["metadata"]["annotations"]
+        assert client.steps == FOUR
+        assert BOUND_BY_CONTROLLER not in client.last("PersistentVolumeClaim")["metadata"]["annotations"]
 
 
-def test_a_claim_that_names_the_volume_of_another_waits() -> None:
+async def test_a_claim_that_names_the_volume_of_another_waits() -> None:
     taken = volume(of="another", phase="Bound")
-    look = Look(claim("v", phase=""), taken, storage_class())
-    assert look.told.events == [("Warning", "FailedBinding", 'volume "v" already bound to a different claim.')]
-    assert look.steps == ["status claim Pending"]
-    ours = Look(claim("v", notes=OURS), taken, storage_class())
+    client = await reconcile(claim("v", phase=""), taken, storage_class())
+    assert client.events == [("Warning", "FailedBinding", 'volume "v" already bound to a different claim.')]
+    assert client.steps == ["status claim Pending"]
+    ours = await reconcile(claim("v", notes=OURS), taken, storage_class())
     assert str(ours.error) == 'invalid binding of claim "ns/c" to volume "v": volume already claimed by "ns/c"'
-    assert Look(claim("v", phase=""), storage_class()).steps == ["status claim Pending"]
+    assert (await reconcile(claim("v", phase=""), storage_class())).steps == ["status claim Pending"]
 
 
-def test_a_claim_with_attributes_says_which_its_volume_has() -> None:
-    look = Look(claim("v", volumeAttributesClassName="a"), volume(volumeAttributesClassName="a"), storage_class())
-    assert look.last("PersistentVolumeClaim")["status"]["currentVolumeAttributesClassName"] == "a"
+async def test_a_claim_with_attributes_says_which_its_volume_has() -> None:
+    client = await reconcile(
+        claim("v", volumeAttributesClassName="a"), volume(volumeAttributesClassName="a"), storage_class()
+    )
+    assert client.last("PersistentVolumeClaim")["status"]["currentVolumeAttributesClassName"] == "a"
 
 
 @pytest.mark.parametrize(
@@ -250,55 +234,51 @@ def test_a_claim_with_attributes_says_which_its_volume_has() -> None:
         ("v", [], "ClaimLost"), ("", [], "ClaimLost"), ("v", [volume(of="another")], "ClaimMisbound"),
     ],
 )  # fmt: skip
-def test_a_claim_whose_volume_is_gone_or_anothers_is_lost(named: str, known: list[Json], reason: str) -> None:
-    look = Look(claim(named, phase="Bound", notes=DONE), *known)
-    assert (look.steps, look.told.reasons) == (["status claim Lost"], [reason])
-    again = Look(claim(named, phase="Lost", notes=DONE), *known)
-    assert (again.steps, again.told.reasons) == ([], [])
+async def test_a_claim_whose_volume_is_gone_or_anothers_is_lost(named: str, known: list[Json], reason: str) -> None:
+    client = await reconcile(claim(named, phase="Bound", notes=DONE), *known)
+    assert (client.steps, client.reasons) == (["status claim Lost"], [reason])
+    again = await reconcile(claim(named, phase="Lost", notes=DONE), *known)
+    assert (again.steps, again.reasons) == ([], [])
     lost = "its PersistentVolume" if named else "reference to PersistentVolume"
     if reason == "ClaimLost":
-        assert look.told.events[0][2] == f"Bound claim has lost {lost}. Data on the volume is lost!"
+        assert client.events[0][2] == f"Bound claim has lost {lost}. Data on the volume is lost!"
 
 
 # --- volumes
 
 
-def at_volume(*known: Json, **more: Any) -> Look:
-    return Look(*known, at="volume:v", **more)
-
-
-def test_a_volume_that_nobody_has_is_available() -> None:
+async def test_a_volume_without_a_claim_is_available() -> None:
     for free in (volume(phase="Pending"), volume(of="-", phase="Pending")):
-        assert at_volume(free).steps == ["status volume Available"]
-    assert at_volume(volume()).steps == []
-    assert at_volume(volume(of="u-c"), claim("v")).steps == ["status volume Bound"]
+        assert (await reconcile_volume(free)).steps == ["status volume Available"]
+    assert (await reconcile_volume(volume())).steps == []
+    assert (await reconcile_volume(volume(of="u-c"), claim("v"))).steps == ["status volume Bound"]
 
 
-def test_whether_its_claim_is_gone_the_server_has_to_say() -> None:
+async def test_a_claim_is_gone_only_if_the_server_has_none() -> None:
     kept = volume(of="u-c", phase="Bound", persistentVolumeReclaimPolicy="Retain")
-    assert at_volume(kept).steps == ["status volume Released"]
-    assert isinstance(at_volume(kept, get=(500, "InternalError")).error, StatusError)
-    anew = claim("v")
-    anew["metadata"]["uid"] = "made anew"
-    assert at_volume(kept, anew).steps == ["status volume Released"]
+    assert (await reconcile_volume(kept)).steps == ["status volume Released"]
+    assert isinstance((await reconcile_volume(kept, get=(500, "InternalError"))).error, StatusError)
+    recreated = claim("v")
+    recreated["metadata"]["uid"] = "another"
+    assert (await reconcile_volume(kept, recreated)).steps == ["status volume Released"]
     released = volume(of="u-c", phase="Released", persistentVolumeReclaimPolicy="Retain")
-    assert at_volume(released).steps == []
+    assert (await reconcile_volume(released)).steps == []
 
 
-def test_a_volume_for_a_claim_that_took_another_is_free_again() -> None:
+async def test_a_volume_for_a_claim_that_took_another_is_free_again() -> None:
     other = claim("w")
-    ours = at_volume(volume(of="u-c", phase="Bound", notes=OURS), other)
+    ours = await reconcile_volume(volume(of="u-c", phase="Bound", notes=OURS), other)
     assert ours.steps == ["update volume", "status volume Available"]
     freed = ours.last("PersistentVolume")
     assert "claimRef" not in freed["spec"]
     assert freed["metadata"]["annotations"] == {}
-    theirs = at_volume(volume(of="u-c", phase="Bound"), other).last("PersistentVolume")
+    theirs = (await reconcile_volume(volume(of="u-c", phase="Bound"), other)).last("PersistentVolume")
     assert theirs["spec"]["claimRef"] == {"namespace": "ns", "name": "c"}
     made = volume(of="u-c", phase="Bound", notes={**OURS, PROVISIONED_BY: "p"}, persistentVolumeReclaimPolicy="Delete")
-    assert at_volume(made, other).steps[0] == "status volume Released"
+    assert (await reconcile_volume(made, other)).steps[0] == "status volume Released"
 
 
-def test_a_volume_of_another_mode_than_its_claim_is_told_on_both() -> None:
-    look = at_volume(volume(of="u-c", volumeMode="Block"), claim())
-    assert (look.steps, look.told.reasons) == ([], ["VolumeMismatch", "VolumeMismatch"])
-    assert at_volume(volume(of="u-c"), claim()).told.events == []
+async def test_a_volume_of_another_mode_than_its_claim_is_told_on_both() -> None:
+    client = await reconcile_volume(volume(of="u-c", volumeMode="Block"), claim())
+    assert (client.steps, client.reasons) == ([], ["VolumeMismatch", "VolumeMismatch"])
+    assert (await reconcile_volume(volume(of="u-c"), claim())).events == []

@@ -165,6 +165,14 @@ class RecordingClient:
         return self
 
 
+def make_informers(kind: Kind, *objects: Json, informers: Informers | None = None, **selectors: Any) -> Informers:
+    """Return informers whose store of a kind holds these objects."""
+    made = informers or Informers(Client(NoTransport()))
+    for obj in objects:
+        made.of(kind, **selectors).imagine(key_of(obj), obj)
+    return made
+
+
 C = TypeVar("C", bound=RecordingClient)
 Builder = Callable[[Any, Informers, Options], Any]
 
