@@ -22,7 +22,7 @@ from controllers.runtime import kinds
 from controllers.runtime.client import Client
 from controllers.runtime.controller import NotYetError
 from controllers.runtime.events import CoreEventRecorder
-from controllers.runtime.informer import Informers
+from controllers.runtime.informer import Informer, Informers
 from controllers.runtime.kinds import Kind, key_of
 from controllers.runtime.times import go_time
 from controllers.runtime.transport import NoTransport
@@ -50,6 +50,8 @@ class RecordingClient:
         self.given: list[Json] = []
         self.recorder = FakeRecorder()
         self.informers = Informers(Client(NoTransport()))
+        #: The field selectors of the component's informers, by kind.
+        self.selectors: dict[str, str] = {}
         self._answers = answers or {}
 
     def with_user_agent(self, _: str) -> RecordingClient:
@@ -125,18 +127,22 @@ class RecordingClient:
         self.there |= {(obj["kind"], obj["metadata"]["name"]): obj for obj in objects}
         return self
 
+    def informer(self, kind: str) -> Informer:
+        """Return the informer of a kind that the component uses."""
+        return self.informers.of(KINDS[kind], field_selector=self.selectors.get(kind, ""))
+
     def imagine(self, *objects: Json) -> Self:
         """Let the informers hold these objects."""
         with self._records_events():
             for obj in objects:
-                self.informers.of(KINDS[obj["kind"]]).imagine(key_of(obj), obj)
+                self.informer(obj["kind"]).imagine(key_of(obj), obj)
         return self
 
     def remove(self, *objects: Json) -> Self:
         """Remove objects from the informers."""
         with self._records_events():
             for obj in objects:
-                self.informers.of(KINDS[obj["kind"]]).imagine(key_of(obj), None)
+                self.informer(obj["kind"]).imagine(key_of(obj), None)
         return self
 
     def queued(self) -> list[str]:
@@ -183,6 +189,9 @@ def build(
     """Build a component over informers that hold these objects, and return its client.
 
     Args:
+        builder: the component's class or function.
+        client: records its writes.
+        given: the objects; None stands for an object that does not exist.
         live: objects of the server that informers do not hold, or hold in another version.
         refuses: the code and the reason with which a verb fails.
         options: fields of Options.
