@@ -139,14 +139,15 @@ async def test_a_group_stays_while_a_pod_of_it_may_run() -> None:
     def member(phase: str, group: str = "x") -> Json:
         return make_pod("p", schedulingGroup={"podGroupName": group}, status={"phase": phase})
 
-    for members, written in (
+    cases: list[tuple[list[Json], list[Any]]] = [
         ([], [[]]),
         ([member("Running")], []),
         ([member("Pending")], []),
         ([member("Succeeded")], [[]]),
         ([member("Failed")], [[]]),
         ([member("Running", "other")], [[]]),
-    ):
+    ]
+    for members, written in cases:
         ours = "scheduling.k8s.io/podgroup-protection"
         assert await protect(build, "PodGroup", ours, namespace="ns", others=members) == written
 

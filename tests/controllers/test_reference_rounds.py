@@ -1,6 +1,4 @@
-"""What refers to others is followed or let go, without a server: claims reserved for workloads, the scales of pods'
-owners, and the slices of a service that are written.
-"""
+"""References in one pass: claims reserved for workloads, scales of the owners of pods, and slices of a service."""
 
 from __future__ import annotations
 
@@ -13,25 +11,12 @@ from apiserver.api.objects import Json
 from apiserver.runtime.metrics import text
 from controllers.endpoints.slices import Plan
 from controllers.endpoints.slicewrites import SliceWriter
-from controllers.options.options import Options
 from controllers.resourceclaims.workload_references import GATE, build
-from controllers.runtime.client import Client
-from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import (
-    DEPLOYMENTS,
-    JOBS,
-    PODS,
-    REPLICA_SETS,
-    REPLICATION_CONTROLLERS,
-    RESOURCE_CLAIMS,
-    STATEFUL_SETS,
-    Kind,
-    key_of,
-)
-from controllers.runtime.transport import NoTransport
+from controllers.runtime.kinds import DEPLOYMENTS, JOBS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS, Kind
 from controllers.workloads.common.scales import Scale, ScaleError, Scales
-from tests.support.recording import RecordingClient, make_informers
-from tests.support.virtual import run
+from tests.support import recording
+from tests.support.objects import make_claim, make_metadata, make_pod
+from tests.support.recording import RecordingClient
 
 pytestmark = pytest.mark.integration
 
@@ -40,54 +25,23 @@ pytestmark = pytest.mark.integration
 
 def workload(kind: Kind, name: str = "w", uid: str = "w-uid", *conditions: tuple[str, str]) -> Json:
     status = {"conditions": [{"type": each, "status": status} for each, status in conditions]}
-    return {"kind": kind.kind, "metadata": {"name": name, "namespace": "ns", "uid": uid}, "status": status}
+    return {"kind": kind.kind, "metadata": make_metadata(name, "ns", uid), "status": status}
 
 
 def reference(kind: Kind, name: str = "w", uid: str = "w-uid") -> Json:
     return {"apiGroup": kind.group, "resource": kind.plural, "name": name, "uid": uid}
 
 
-def claim(*users: Json) -> Json:
-    status = {"allocation": {"devices": {}}, "reservedFor": list(users)}
-    return {"kind": "ResourceClaim", "metadata": {"name": "c", "namespace": "ns", "uid": "c"}, "status": status}
+def claim(*users: Json, name: str = "c") -> Json:
+    return make_claim(name, uid="c", allocation={"devices": {}}, reservedFor=list(users))
 
 
 def pod(phase: str = "Running", claim: str = "c") -> Json:
-    spec = {"nodeName": "n", "resourceClaims": [{"name": "x", "resourceClaimName": claim}]}
-    return {"metadata": {"name": "p", "namespace": "ns", "uid": "p"}, "spec": spec, "status": {"phase": phase}}
+    return make_pod("p", node="n", claims={"x": claim}, status={"phase": phase})
 
 
-class Looked:
-    """One look at the claim `c`, with what informers show and what the server alone has."""
-
-    def __init__(self, found: Json | None, shown: Any = (), live: Any = (), refuses: Any = None) -> None:
-        self.client = RecordingClient()
-        self.client.refuses = refuses or {}
-        self.queued: list[str] = []
-        for kind, obj in live:
-            self.client.there[kind.kind, obj["metadata"]["name"]] = obj
-
-        async def scenario() -> None:
-            informers = Informers(Client(NoTransport()))
-            part = build(self.client, informers, Options(gates={GATE: True}))  # type: ignore[arg-type]
-            for kind, obj in ([(RESOURCE_CLAIMS, found)] if found is not None else []) + list(shown):
-                part._controller.queue._order.clear()
-                part._controller.queue._dirty.clear()
-                informers.of(kind).set_object(key_of(obj), obj)
-            self.queued = list(part._controller.queue._order)
-            await part.reconcile("ns/c")
-
-        run(scenario)
-
-    @property
-    def left(self) -> list[Json] | None:
-        """The users that are written; None where nothing is."""
-        if not self.client.writes:
-            return None
-        [(verb, kind, body)] = self.client.writes
-        assert (verb, kind, "allocation" in body["status"]) == ("update/status", "ResourceClaim", True)
-        users: list[Json] = body["status"]["reservedFor"]
-        return users
+def build_references(*objects: Json | None, **more: Any) -> RecordingClient:
+    return recording.build(build, RecordingClient(), *objects, gates={GATE: True}, **more)
 
 
 J, D, S = (reference(kind) for kind in (JOBS, DEPLOYMENTS, STATEFUL_SETS))
@@ -95,7 +49,7 @@ OTHER = {"apiGroup": "example.com", "resource": "things", "name": "w", "uid": "o
 
 
 @pytest.mark.parametrize(
-    ("users", "shown", "live", "left"),
+    ("users", "known", "live", "left"),
     [
         ([J], [], [], []),
         ([D], [], [], []),
@@ -103,62 +57,69 @@ OTHER = {"apiGroup": "example.com", "resource": "things", "name": "w", "uid": "o
         ([OTHER], [], [], None),
         ([], [], [], None),
         ([OTHER, J], [], [], [OTHER]),
-        ([J, reference(DEPLOYMENTS, "d", "d")], [(DEPLOYMENTS, workload(DEPLOYMENTS, "d", "d"))], [],
+        ([J, reference(DEPLOYMENTS, "d", "d")], [workload(DEPLOYMENTS, "d", "d")], [],
          [reference(DEPLOYMENTS, "d", "d")]),
-        ([J], [(JOBS, workload(JOBS))], [], None),
-        ([J], [(JOBS, workload(JOBS, "w", "another"))], [], []),
-        ([J], [(JOBS, workload(JOBS, "w", "another"))], [(JOBS, workload(JOBS))], None),
-        ([J], [], [(JOBS, workload(JOBS))], None),
-        ([J], [], [(JOBS, workload(JOBS, "w", "another"))], []),
-        ([J], [(JOBS, workload(JOBS, "w", "w-uid", ("Complete", "True")))], [], []),
-        ([J], [(JOBS, workload(JOBS, "w", "w-uid", ("Suspended", "True"), ("Failed", "True")))], [], []),
-        ([J], [(JOBS, workload(JOBS, "w", "w-uid", ("Complete", "False"), ("Suspended", "True")))], [], None),
-        ([D], [(DEPLOYMENTS, workload(DEPLOYMENTS, "w", "w-uid", ("Failed", "True")))], [], None),
-        ([J], [(PODS, pod())], [], None),
-        ([J], [(PODS, pod("Succeeded"))], [], []),
-        ([J], [(PODS, pod(claim="other"))], [], []),
+        ([J], [workload(JOBS)], [], None),
+        ([J], [workload(JOBS, "w", "another")], [], []),
+        ([J], [workload(JOBS, "w", "another")], [workload(JOBS)], None),
+        ([J], [], [workload(JOBS)], None),
+        ([J], [], [workload(JOBS, "w", "another")], []),
+        ([J], [workload(JOBS, "w", "w-uid", ("Complete", "True"))], [], []),
+        ([J], [workload(JOBS, "w", "w-uid", ("Suspended", "True"), ("Failed", "True"))], [], []),
+        ([J], [workload(JOBS, "w", "w-uid", ("Complete", "False"), ("Suspended", "True"))], [], None),
+        ([D], [workload(DEPLOYMENTS, "w", "w-uid", ("Failed", "True"))], [], None),
+        ([J], [pod()], [], None),
+        ([J], [pod("Succeeded")], [], []),
+        ([J], [pod(claim="other")], [], []),
     ],
 )  # fmt: skip
-def test_a_claim_is_let_go_once_its_workload_makes_no_more_pods_and_none_is_left(
-    users: list[Json], shown: Any, live: Any, left: list[Json] | None
+async def test_a_claim_is_released_once_its_workload_makes_no_more_pods_and_none_is_left(
+    users: list[Json], known: list[Json], live: list[Json], left: list[Json] | None
 ) -> None:
-    assert Looked(claim(*users), shown, live).left == left
+    client = build_references(claim(*users), *known)
+    client.there = {}
+    writes = (await client.serve(*live).reconcile("ns/c")).writes
+    assert [
+        (verb, kind, "allocation" in body["status"], body["status"]["reservedFor"]) for verb, kind, body in writes
+    ] == [("update/status", "ResourceClaim", True, users) for users in ([] if left is None else [left])]
 
 
-def test_that_a_workload_is_gone_the_server_has_to_say() -> None:
-    assert Looked(None).left is None
-    with pytest.raises(StatusError):
-        Looked(claim(J), refuses={"get": (500, "InternalError")})
+async def test_a_workload_is_gone_only_if_the_server_has_none() -> None:
+    assert (await build_references(None).reconcile("ns/c")).writes == []
+    assert (
+        await build_references(claim(J), refuses={"get": (500, "InternalError")}).reconcile("ns/c")
+    ).error is not None
 
 
 @pytest.mark.parametrize(
     ("change", "queued"),
     [
-        ((RESOURCE_CLAIMS, claim(J)), ["ns/c"]),
-        ((RESOURCE_CLAIMS, claim(OTHER)), ["ns/c"]),
-        ((RESOURCE_CLAIMS, {**claim(OTHER), "metadata": {"name": "d", "namespace": "ns"}}), []),
-        ((JOBS, workload(JOBS)), ["ns/c"]),
-        ((JOBS, workload(JOBS, "v", "another")), []),
-        ((PODS, pod()), ["ns/c"]),
-        ((PODS, {"metadata": {"name": "q", "namespace": "ns", "uid": "q"}, "spec": {}}), []),
+        (claim(J), ["ns/c"]),
+        (claim(OTHER), ["ns/c"]),
+        (claim(OTHER, name="d"), []),
+        (workload(JOBS), ["ns/c"]),
+        (workload(JOBS, "v", "another"), []),
+        (pod(), ["ns/c"]),
+        (make_pod("q"), []),
     ],
 )
-def test_a_claim_is_looked_at_when_it_its_workload_or_its_pods_change(change: Any, queued: list[str]) -> None:
-    assert Looked(claim(J), [change]).queued == queued
+async def test_a_claim_is_queued_when_it_its_workload_or_its_pods_change(change: Json, queued: list[str]) -> None:
+    client = build_references().imagine(claim(J))
+    client.queued()
+    assert client.imagine(change).queued() == queued
 
 
 async def test_without_the_gate_nothing_is_followed() -> None:
-    informers = Informers(Client(NoTransport()))
-    part = build(RecordingClient(), informers, Options())  # type: ignore[arg-type]
-    assert not informers._informers
-    assert part.idle
+    client = recording.build(build, RecordingClient())
+    assert not client.informers._informers
+    assert client.component.idle
 
 
 # --- scales
 
 
-class Server(RecordingClient):
-    """Serves widgets, and answers what is asked of them; an int is the code of a refusal."""
+class ScaleClient(RecordingClient):
+    """Serves widgets and their scale; an int is the code of a refusal."""
 
     def __init__(self, scale: Json | int, subresources: tuple[str, ...] = ("widgets/scale",)) -> None:
         super().__init__()
@@ -176,129 +137,116 @@ class Server(RecordingClient):
             return self._scale
         raise StatusError(404, "NotFound", path)
 
+    async def scale_of(self, about: Json, *known: Json) -> Scale | None:
+        """Return the scale of an owner, with these objects in informers."""
+        informers = RecordingClient().imagine(*known).informers
+        return await Scales(self, informers).of(about, "ns")  # type: ignore[arg-type]
+
 
 def owner(kind: str, name: str, uid: str = "", api_version: str = "apps/v1") -> Json:
     return {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid or name, "controller": True}
 
 
-def scaled(name: str, replicas: int | None, *owners: Json, uid: str = "") -> Json:
-    metadata = {"name": name, "namespace": "ns", "uid": uid or name, "ownerReferences": list(owners)}
-    return {"metadata": metadata, "spec": {} if replicas is None else {"replicas": replicas}}
+def scaled(kind: Kind, name: str, replicas: int | None, *owners: Json, uid: str = "") -> Json:
+    metadata = make_metadata(name, "ns", uid or name, ownerReferences=owners)
+    return {"kind": kind.kind, "metadata": metadata, "spec": {} if replicas is None else {"replicas": replicas}}
 
 
-def asked(about: Json, server: Server, *shown: tuple[Kind, Json]) -> Scale | None:
-    async def scenario() -> Scale | None:
-        informers = Informers(Client(NoTransport()))
-        for kind, obj in shown:
-            make_informers(kind, obj, informers=informers)
-        return await Scales(server, informers).of(about, "ns")  # type: ignore[arg-type]
-
-    return run(scenario)
-
-
-def test_a_known_owner_says_how_many_it_wants_and_a_deployment_for_its_replica_sets() -> None:
-    nobody = Server(404)
+async def test_a_known_owner_has_its_replicas_and_a_replica_set_those_of_its_deployment() -> None:
+    client = ScaleClient(404)
     for kind, api_version in ((REPLICATION_CONTROLLERS, "v1"), (STATEFUL_SETS, "apps/v1"), (DEPLOYMENTS, "apps/v1"),
                               (REPLICA_SETS, "apps/v1")):  # fmt: skip
         about = owner(kind.kind, "a", api_version=api_version)
-        assert asked(about, nobody, (kind, scaled("a", 3))) == Scale("a", 3)
-        assert asked(about, nobody, (kind, scaled("a", None))) == Scale("a", 0)
+        assert await client.scale_of(about, scaled(kind, "a", 3)) == Scale("a", 3)
+        assert await client.scale_of(about, scaled(kind, "a", None)) == Scale("a", 0)
     rs = owner("ReplicaSet", "rs")
-    under = (REPLICA_SETS, scaled("rs", 1, owner("Deployment", "d")))
-    assert asked(rs, nobody, under, (DEPLOYMENTS, scaled("d", 5))) == Scale("d", 5)
-    other = (REPLICA_SETS, scaled("rs", 1, owner("Rollout", "d")))
-    assert asked(rs, nobody, other, (DEPLOYMENTS, scaled("d", 5))) == Scale("rs", 1)
-    deployment = (DEPLOYMENTS, scaled("d", 2, owner("Deployment", "above")))
-    assert asked(owner("Deployment", "d"), nobody, deployment) == Scale("d", 2)
-    assert nobody.paths == []
+    under = scaled(REPLICA_SETS, "rs", 1, owner("Deployment", "d"))
+    assert await client.scale_of(rs, under, scaled(DEPLOYMENTS, "d", 5)) == Scale("d", 5)
+    other = scaled(REPLICA_SETS, "rs", 1, owner("Rollout", "d"))
+    assert await client.scale_of(rs, other, scaled(DEPLOYMENTS, "d", 5)) == Scale("rs", 1)
+    deployment = scaled(DEPLOYMENTS, "d", 2, owner("Deployment", "above"))
+    assert await client.scale_of(owner("Deployment", "d"), deployment) == Scale("d", 2)
+    assert client.paths == []
 
 
-def test_what_is_not_known_is_asked_for_its_scale() -> None:
+async def test_the_scale_of_an_unknown_owner_is_requested() -> None:
     about = owner("Widget", "w", "u", "example.com/v1")
-    server = Server({"metadata": {"uid": "u"}, "spec": {"replicas": 4}})
-    assert asked(about, server) == Scale("u", 4)
-    assert server.paths == ["/apis/example.com/v1", "/apis/example.com/v1/namespaces/ns/widgets/w/scale"]
-    assert asked(about, Server({"metadata": {"uid": "u"}})) == Scale("u", 0)
-    assert asked(about, Server({"metadata": {"uid": "another"}, "spec": {"replicas": 4}})) is None
-    assert asked(about, Server({"metadata": {}, "spec": {"replicas": 4}})) is None
-    assert asked(about, Server(404)) is None, "it is gone"
+    client = ScaleClient({"metadata": {"uid": "u"}, "spec": {"replicas": 4}})
+    assert await client.scale_of(about) == Scale("u", 4)
+    assert client.paths == ["/apis/example.com/v1", "/apis/example.com/v1/namespaces/ns/widgets/w/scale"]
+    for answer, scale in (
+        ({"metadata": {"uid": "u"}}, Scale("u", 0)),
+        ({"metadata": {"uid": "another"}, "spec": {"replicas": 4}}, None),
+        ({"metadata": {}, "spec": {"replicas": 4}}, None),
+        (404, None),
+    ):
+        assert await ScaleClient(answer).scale_of(about) == scale
     with pytest.raises(ScaleError, match=r"widgets\.example\.com does not implement the scale subresource"):
-        asked(about, Server(404, ()))
+        await ScaleClient(404, ()).scale_of(about)
     with pytest.raises(StatusError):
-        asked(about, Server(403))
-    with pytest.raises(ScaleError, match=r'no matches for kind "Gadget" in version "example\.com/v1"'):
-        asked(owner("Gadget", "w", "u", "example.com/v1"), server)
-    with pytest.raises(ScaleError, match='no matches for kind "ReplicaSet" in version "extensions/v1"'):
-        asked(owner("ReplicaSet", "a", "", "extensions/v1"), server, (REPLICA_SETS, scaled("a", 3)))
-    for shown in ((), ((STATEFUL_SETS, scaled("a", 3, uid="another")),)):
-        with pytest.raises(ScaleError, match="no matches"):
-            asked(owner("StatefulSet", "a"), server, *shown)
+        await ScaleClient(403).scale_of(about)
+    another = scaled(STATEFUL_SETS, "a", 3, uid="another")
+    for about, known, message in (
+        (owner("Gadget", "w", "u", "example.com/v1"), (), r'no matches for kind "Gadget" in version "example\.com/v1"'),
+        (owner("ReplicaSet", "a", "", "extensions/v1"), (scaled(REPLICA_SETS, "a", 3),),
+         'no matches for kind "ReplicaSet" in version "extensions/v1"'),
+        (owner("StatefulSet", "a"), (), "no matches"),
+        (owner("StatefulSet", "a"), (another,), "no matches"),
+    ):  # fmt: skip
+        with pytest.raises(ScaleError, match=message):
+            await client.scale_of(about, *known)
 
 
 # --- slices
 
 
-def slice_named(name: str) -> Json:
-    return {"metadata": {"name": name, "namespace": "ns"}}
+class SliceWrites(RecordingClient):
+    """Records the writes of a plan: two new slices, a changed one and two that go."""
 
-
-class Written:
-    def __init__(self, refuses: Any = None, details: Json | None = None, **how: Any) -> None:
-        self.client, self.wrote = RecordingClient(), list[str]()
-        self.client.refuses = refuses or {}
-        self.error: StatusError | None = None
-        self.writer = SliceWriter(self.client, "sub")  # type: ignore[arg-type]
-        plan = Plan([slice_named("a"), slice_named("b")], [slice_named("c")], [slice_named("d"), slice_named("e")])
-        refuse = self.client._record
-
-        def note(verb: str, kind: Kind, what: Any) -> Any:
-            try:
-                return refuse(verb, kind, what)
-            except StatusError as error:
-                raise StatusError(error.code, error.reason, str(error), details) from None
-
-        self.client._record = note  # type: ignore[method-assign]
-
-        async def scenario() -> None:
-            try:
-                await self.writer.write(
-                    plan, "ns/service", lambda obj: self.wrote.append(obj["metadata"]["name"]), **how
-                )
-            except StatusError as error:
-                self.error = error
-
-        run(scenario)
+    async def write(self, **how: Any) -> SliceWrites:
+        a, b, c, d, e = ({"metadata": {"name": name, "namespace": "ns"}} for name in "abcde")
+        self.written: list[str] = []
+        self.writer = SliceWriter(self, "sub")  # type: ignore[arg-type]
+        record = lambda obj: self.written.append(obj["metadata"]["name"])  # noqa: E731
+        await self.run(self.writer.write(Plan([a, b], [c], [d, e]), "ns/service", record, **how))  # type: ignore[arg-type]
+        return self
 
     @property
     def counts(self) -> list[int]:
         return [self.writer.changes.value(how) for how in ("create", "update", "delete")]
 
 
-def test_slices_are_written_as_planned_told_and_counted() -> None:
-    done = Written()
-    assert done.client.verbs == ["create", "create", "update", "delete", "delete"]
-    assert [what[0] for verb, _, what in done.client.writes if verb == "delete"] == ["ns/d", "ns/e"]
-    assert (done.wrote, done.counts, done.error) == (["a", "b", "c"], [2, 1, 2], None)
+async def write(*, refuses: Any = None, **how: Any) -> SliceWrites:
+    client = SliceWrites()
+    client.refuses = refuses or {}
+    return await client.write(**how)
+
+
+async def test_slices_are_written_as_planned_reported_and_counted() -> None:
+    done = await write()
+    assert done.verbs == ["create", "create", "update", "delete", "delete"]
+    assert [name for name, _ in done.bodies("delete")] == ["ns/d", "ns/e"]
+    assert (done.written, done.counts, done.error) == (["a", "b", "c"], [2, 1, 2], None)
     assert 'sub_changes{operation="update"} 1\n' in text([done.writer.changes])
-    without = Written(create=False)
-    assert (without.wrote, without.counts) == (["c"], [0, 1, 2])
+    without = await write(create=False)
+    assert (without.written, without.counts) == (["c"], [0, 1, 2])
 
 
 @pytest.mark.parametrize(
-    ("verb", "said", "counts"),
+    ("verb", "message", "counts"),
     [("create", "failed to create EndpointSlice for ns/service: refused", [0, 0, 0]),
      ("update", "failed to update c EndpointSlice for ns/service: refused", [2, 0, 0]),
      ("delete", "failed to delete d EndpointSlice for ns/service: refused", [2, 1, 0])],
 )  # fmt: skip
-def test_a_write_that_fails_says_whose_slice_it_is(verb: str, said: str, counts: list[int]) -> None:
-    failed = Written({verb: (403, "Forbidden")}, {"kind": "x"})
-    assert failed.error is not None
-    assert (str(failed.error), failed.error.code, failed.error.reason) == (said, 403, "Forbidden")
+async def test_a_write_that_fails_names_the_service_of_the_slice(verb: str, message: str, counts: list[int]) -> None:
+    failed = await write(refuses={verb: (403, "Forbidden", {"kind": "x"})})
+    assert isinstance(failed.error, StatusError)
+    assert (str(failed.error), failed.error.code, failed.error.reason) == (message, 403, "Forbidden")
     assert (failed.error.details, failed.counts) == ({"kind": "x"}, counts)
 
 
-def test_slices_that_are_gone_need_no_deletion_and_a_namespace_that_ends_takes_none() -> None:
-    gone = Written({"delete": (404, "NotFound")})
+async def test_slices_that_are_gone_need_no_deletion_and_a_namespace_that_ends_takes_none() -> None:
+    gone = await write(refuses={"delete": (404, "NotFound")})
     assert (gone.error, gone.counts) == (None, [2, 1, 0])
-    ending = Written({"create": (403, "Forbidden")}, {"causes": [{"reason": "NamespaceTerminating"}]})
-    assert (ending.error, ending.client.verbs) == (None, ["create"])
+    ending = await write(refuses={"create": (403, "Forbidden", {"causes": [{"reason": "NamespaceTerminating"}]})})
+    assert (ending.error, ending.verbs) == (None, ["create"])
