@@ -1,15 +1,13 @@
-"""What a StatefulSet's controller does in one turn, by what its pods are: without a server."""
+"""One pass over a StatefulSet, by the state of its pods: without a server."""
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from controllers.workloads.statefulset.identity import (
     has_identity,
@@ -17,13 +15,12 @@ from controllers.workloads.statefulset.identity import (
     is_member,
     keeps_current,
     new_pod,
-    number_of,
     split_name,
     with_identity,
     with_storage,
 )
 from controllers.workloads.statefulset.reconcile import ReconcilePass
-from tests.support.recording import FakeRecorder, RecordingClient
+from tests.support.recording import RecordingClient
 
 pytestmark = pytest.mark.integration
 
@@ -51,20 +48,15 @@ def revision(name: str) -> Json:
     }
 
 
-def pod(
-    number: int, of: str = NEW, *, ready: bool = True, phase: str = "Running", going: bool = False, **spec: Any
-) -> Json:
+def pod(number: int, of: str = NEW, *, ready: bool = True, phase: str = "Running", going: bool = False) -> Json:
     made = new_pod(owner(), of, number)
-    gone = {"deletionTimestamp": "x"} if going else {}
-    status = {
-        "phase": phase,
-        "conditions": [{"type": "Ready", "status": str(ready), "lastTransitionTime": "2025-01-01T00:00:00Z"}],
-    }
-    return {**made, "metadata": {**made["metadata"], **gone}, "spec": {**made["spec"], **spec}, "status": status}
+    made["metadata"] |= {"deletionTimestamp": "x"} if going else {}
+    condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": "2025-01-01T00:00:00Z"}
+    return {**made, "status": {"phase": phase, "conditions": [condition]}}
 
 
 class NoClaims:
-    """Nothing to do for volumes; `stale` says that a pod's claim is."""
+    """Claims without work; `stale`: whether a pod's claim is stale."""
 
     def __init__(self, stale: bool = False) -> None:
         self.stale = stale
@@ -82,39 +74,32 @@ class NoClaims:
         pass
 
 
-class Taken:
-    """One turn."""
+class SetClient(RecordingClient):
+    """Records one pass over a set."""
 
-    def __init__(
-        self,
-        of: Json,
-        *pods: Json,
-        several: bool = False,
-        stale: bool = False,
-        old: str = OLD,
-        **refuses: tuple[int, str],
-    ) -> None:
-        self.client, self.told = RecordingClient(), FakeRecorder()
-        self.client._answers = {"Pod": lambda what: {} if isinstance(what, tuple) else what}
-        self.client.refuses = refuses
-        component = SimpleNamespace(client=self.client, recorder=self.told, record_write=lambda *_: None)
-        self.turn = ReconcilePass(
-            component, NoClaims(stale), of, (revision(old), revision(NEW)), pods, NOW, with_unavailable=several  # type: ignore[arg-type]
-        )  # fmt: skip
-        self.error: StatusError | None = None
-        try:
-            asyncio.run(self.turn.run())
-        except StatusError as error:
-            self.error = error
+    reconcile_pass: ReconcilePass
 
     @property
     def steps(self) -> list[str]:
-        """`+0` made, `-0` deleted, `~0` repaired."""
+        """The writes: `+0` created, `-0` deleted, `~0` repaired."""
         signs = {"create": "+", "delete": "-", "update": "~"}
         return [
-            f"{signs[verb]}{number_of({'metadata': {'name': what[0] if verb == 'delete' else what['metadata']['name']}})}"
-            for verb, _, what in self.client.writes
+            f"{signs[verb]}{split_name(what[0] if verb == 'delete' else what['metadata']['name'])[1]}"
+            for verb, _, what in self.writes
         ]
+
+
+async def reconcile(
+    of: Json, *pods: Json, several: bool = False, stale: bool = False, **refuses: tuple[int, str]
+) -> SetClient:
+    """Run one pass over a set with these pods."""
+    client = SetClient()
+    client.refuses = {**refuses}
+    component = SimpleNamespace(client=client, recorder=client.recorder, record_write=lambda *_: None)
+    client.reconcile_pass = ReconcilePass(
+        component, NoClaims(stale), of, (revision(OLD), revision(NEW)), pods, NOW, with_unavailable=several  # type: ignore[arg-type]
+    )  # fmt: skip
+    return await client.run(client.reconcile_pass.run())
 
 
 UP = [pod(0), pod(1), pod(2)]
@@ -141,8 +126,8 @@ UP = [pod(0), pod(1), pod(2)]
         (owner(2, ordinals={"start": 1}), [pod(0), pod(1), pod(2)], ["-0"]),
     ],
 )
-def test_pods_that_are_missing_come_in_order(of: Json, pods: list[Json], steps: list[str]) -> None:
-    assert Taken(of, *pods).steps == steps
+async def test_pods_that_are_missing_come_in_order(of: Json, pods: list[Json], steps: list[str]) -> None:
+    assert (await reconcile(of, *pods)).steps == steps
 
 
 @pytest.mark.parametrize(
@@ -159,8 +144,8 @@ def test_pods_that_are_missing_come_in_order(of: Json, pods: list[Json], steps: 
         (owner(0), UP, ["-2"]),
     ],
 )
-def test_pods_beyond_the_size_go_the_last_first(of: Json, pods: list[Json], steps: list[str]) -> None:
-    assert Taken(of, *pods).steps == steps
+async def test_pods_beyond_the_size_go_the_last_first(of: Json, pods: list[Json], steps: list[str]) -> None:
+    assert (await reconcile(of, *pods)).steps == steps
 
 
 @pytest.mark.parametrize(
@@ -178,10 +163,12 @@ def test_pods_beyond_the_size_go_the_last_first(of: Json, pods: list[Json], step
         (owner(parallel=True), [pod(0, OLD), pod(1, OLD), pod(2, OLD, going=True)], []),
     ],
 )
-def test_pods_of_an_old_template_go_one_by_one_from_the_last(of: Json, pods: list[Json], steps: list[str]) -> None:
-    taken = Taken(of, *pods)
-    assert taken.steps == steps
-    assert taken.turn.deleted_outdated == len(steps)
+async def test_pods_of_an_old_template_go_one_by_one_from_the_last(
+    of: Json, pods: list[Json], steps: list[str]
+) -> None:
+    client = await reconcile(of, *pods)
+    assert client.steps == steps
+    assert client.reconcile_pass.deleted_outdated == len(steps)
 
 
 @pytest.mark.parametrize(
@@ -195,51 +182,53 @@ def test_pods_of_an_old_template_go_one_by_one_from_the_last(of: Json, pods: lis
         (1, [pod(0, OLD), pod(1, OLD), pod(2, OLD), pod(3, ready=False)], []),
     ],
 )
-def test_several_may_be_updated_at_once_as_far_as_not_too_many_are_missing(
+async def test_several_may_be_updated_at_once_as_far_as_not_too_many_are_missing(
     most: Any, pods: list[Json], steps: list[str]
 ) -> None:
     of = owner(4, parallel=True, maxUnavailable=most)
-    assert Taken(of, *pods, several=True).steps == steps
-    assert Taken(owner(4, parallel=True, maxUnavailable=most, partition=4), *pods, several=True).steps == []
+    assert (await reconcile(of, *pods, several=True)).steps == steps
+    assert (await reconcile(owner(4, parallel=True, maxUnavailable=most, partition=4), *pods, several=True)).steps == []
 
 
-def test_a_set_that_is_being_deleted_does_nothing() -> None:
+async def test_a_set_that_is_being_deleted_does_nothing() -> None:
     going = owner()
     going["metadata"]["deletionTimestamp"] = "x"
-    assert Taken(going).steps == []
-    assert Taken(owner(), stale=True).steps == []
+    assert (await reconcile(going)).steps == []
+    assert (await reconcile(owner(), stale=True)).steps == []
 
 
-def test_a_pod_gets_back_what_it_is_known_by() -> None:
+async def test_a_pod_gets_back_what_it_is_known_by() -> None:
     nameless = pod(0)
     del nameless["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"]
-    taken = Taken(owner(1), nameless)
-    assert taken.steps == ["~0"]
-    assert taken.client.writes[0][2]["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "s-0"
-    assert taken.told.events == [("Normal", "SuccessfulUpdate", "Update Pod s-0 in StatefulSet s successful")]
-    assert Taken(owner(1), nameless, update=(500, "InternalError")).told.reasons == ["FailedUpdate"]
+    client = await reconcile(owner(1), nameless)
+    assert client.steps == ["~0"]
+    assert client.writes[0][2]["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "s-0"
+    assert client.events == [("Normal", "SuccessfulUpdate", "Update Pod s-0 in StatefulSet s successful")]
+    assert (await reconcile(owner(1), nameless, update=(500, "InternalError"))).reasons == ["FailedUpdate"]
 
 
-def test_what_becomes_of_a_pod_is_told() -> None:
-    assert Taken(owner()).told.events == [("Normal", "SuccessfulCreate", "Create Pod s-0 in StatefulSet s successful")]
-    failed = Taken(owner(), create=(500, "InternalError"))
-    assert failed.told.events == [("Warning", "FailedCreate", "Create Pod s-0 in StatefulSet s failed error: refused")]
+async def test_what_becomes_of_a_pod_is_told() -> None:
+    assert (await reconcile(owner())).events == [
+        ("Normal", "SuccessfulCreate", "Create Pod s-0 in StatefulSet s successful")
+    ]
+    failed = await reconcile(owner(), create=(500, "InternalError"))
+    assert failed.events == [("Warning", "FailedCreate", "Create Pod s-0 in StatefulSet s failed error: refused")]
     assert failed.error is not None
-    there = Taken(owner(), create=(409, "AlreadyExists"))
-    assert (there.error is not None, there.told.events) == (True, [])
-    gone = Taken(owner(0), pod(0), delete=(404, "NotFound"))
-    assert (gone.error, gone.told.reasons) == (None, ["SuccessfulDelete"])
-    stuck = Taken(owner(0), pod(0), delete=(500, "InternalError"))
-    assert (stuck.error is not None, stuck.told.reasons) == (True, ["FailedDelete"])
+    there = await reconcile(owner(), create=(409, "AlreadyExists"))
+    assert (there.error is not None, there.events) == (True, [])
+    gone = await reconcile(owner(0), pod(0), delete=(404, "NotFound"))
+    assert (gone.error, gone.reasons) == (None, ["SuccessfulDelete"])
+    stuck = await reconcile(owner(0), pod(0), delete=(500, "InternalError"))
+    assert (stuck.error is not None, stuck.reasons) == (True, ["FailedDelete"])
 
 
-def test_the_status_counts_pods_by_what_they_are() -> None:
+async def test_the_status_counts_pods_by_what_they_are() -> None:
     pods = [pod(0, OLD), pod(1, OLD, ready=False), pod(2, NEW, going=True), pod(3, NEW)]
-    turn = Taken(owner(4, kind="OnDelete", minReadySeconds=5), *pods).turn
+    turn = (await reconcile(owner(4, kind="OnDelete", minReadySeconds=5), *pods)).reconcile_pass
     assert turn.counts() == {
         "replicas": 4, "readyReplicas": 3, "availableReplicas": 3, "currentReplicas": 2, "updatedReplicas": 1,
     }  # fmt: skip
-    updated = Taken(owner(), *(pod(n, OLD) for n in range(3))).turn
+    updated = (await reconcile(owner(), *(pod(n, OLD) for n in range(3)))).reconcile_pass
     assert (updated.counts()["currentReplicas"], updated.counts()["updatedReplicas"]) == (2, 0)
 
 
@@ -291,7 +280,9 @@ def test_a_pod_is_made_of_its_number() -> None:
         (owner(partition=1, ordinals={"start": 4}), 1),
     ],
 )
-def test_a_missing_pod_below_the_partition_comes_back_as_it_was(of: Json, kept: int) -> None:
+async def test_a_missing_pod_below_the_partition_comes_back_as_it_was(of: Json, kept: int) -> None:
     start = (of["spec"].get("ordinals") or {}).get("start", 0)
     assert [keeps_current(of, start + number) for number in range(3)] == [number < kept for number in range(3)]
-    assert Taken(of).client.writes[0][2]["metadata"]["labels"]["controller-revision-hash"] == (OLD if kept else NEW)
+    assert (await reconcile(of)).writes[0][2]["metadata"]["labels"]["controller-revision-hash"] == (
+        OLD if kept else NEW
+    )

@@ -77,7 +77,7 @@ class RecordingClient:
         if verb in self.refuses:
             code, reason, *details = self.refuses[verb]
             raise StatusError(code, reason, "refused", *details)
-        return self._answers[kind.kind](what) if kind.kind in self._answers else what
+        return self._answers[kind.kind](what) if kind.kind in self._answers and verb != "delete" else what
 
     async def create(self, kind: Kind, body: Json, *_: Any, **__: Any) -> Any:
         made = self._record("create", kind, body)
@@ -94,7 +94,8 @@ class RecordingClient:
         return self._record("/".join(filter(None, ("patch", more.get("subresource", "")))), kind, (name, body))
 
     async def delete(self, kind: Kind, name: str, namespace: str = "", **more: Any) -> Any:
-        return self._record("delete", kind, (f"{namespace}/{name}" if namespace else name, more))
+        self._record("delete", kind, (f"{namespace}/{name}" if namespace else name, more))
+        return {}
 
     @property
     def verbs(self) -> list[str]:
