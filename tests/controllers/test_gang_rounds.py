@@ -1,4 +1,4 @@
-"""Whether the pods of a Job start together, and in which group: one look, without a server."""
+"""The group of a Job whose pods start together: one pass, without a server."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
-from controllers.runtime.client import Client
-from controllers.runtime.informer import Informers
-from controllers.runtime.kinds import POD_GROUPS, WORKLOADS, Kind, key_of
-from controllers.runtime.transport import NoTransport
+from controllers.runtime.kinds import POD_GROUPS, WORKLOADS, Kind
 from controllers.workloads.common.references import controller_of
 from controllers.workloads.jobs.gangs import Gangs, is_gang, new_group, new_workload
-from tests.support.recording import FakeRecorder, RecordingClient
-from tests.support.virtual import run
+from tests.support.objects import make_metadata
+from tests.support.recording import RecordingClient
 
 pytestmark = pytest.mark.integration
 
@@ -22,49 +19,50 @@ pytestmark = pytest.mark.integration
 def job(status: Json | None = None, uid: str = "u", **spec: Any) -> Json:
     template = {"metadata": {}, "spec": spec.pop("pod", {})}
     given = {"parallelism": 3, "completions": 3, "completionMode": "Indexed", "template": template, **spec}
-    return {"metadata": {"name": "j", "namespace": "ns", "uid": uid}, "spec": given, "status": status or {}}
+    return {"kind": "Job", "metadata": make_metadata("j", "ns", uid), "spec": given, "status": status or {}}
 
 
 def named(obj: Json, name: str, **metadata: Any) -> Json:
     return {**obj, "metadata": {**obj["metadata"], "name": name, "uid": name, **metadata}}
 
 
-WORKLOAD = named(new_workload(job()), "w")
-GROUP = named(new_group(job(), WORKLOAD), "g")
+WORKLOAD = named({"kind": "Workload", **new_workload(job())}, "w")
+GROUP = named({"kind": "PodGroup", **new_group(job(), WORKLOAD)}, "g")
 
 
-class Looked:
-    def __init__(self, found: Json, *there: tuple[Kind, Json], pods: int = 0, unserved: Kind | None = None) -> None:
-        self.client, self.told, self.wrote = RecordingClient({"Workload": self._made}), FakeRecorder(), list[str]()
+class GangClient(RecordingClient):
+    """Records how a Job gets its group. `written`: the kinds that informers must show first."""
 
-        async def scenario() -> Json | None:
-            informers = Informers(Client(NoTransport()))
-            gangs = Gangs(self.client, self.told, informers, self._wrote)  # type: ignore[arg-type]
-            for kind in (WORKLOADS, POD_GROUPS):
-                informers.of(kind)._answered.set()
-                if kind != unserved:
-                    informers.of(kind).mark_synced()
-            for kind, obj in there:
-                informers.of(kind).set_object(key_of(obj), obj)
-            return await gangs.group_of(found, [{}] * pods)
+    group: Json | None = None
 
-        self.group = run(scenario)
+    async def find(self, found: Json, *objects: Json, pods: int = 0, unserved: Kind | None = None) -> GangClient:
+        """Find or create the group of a Job with so many pods."""
+        self.written: list[str] = []
+        gangs = Gangs(self, self.recorder, self.informers, self._record_write)  # type: ignore[arg-type]
+        for kind in (WORKLOADS, POD_GROUPS):
+            self.informers.of(kind)._answered.set()
+            if kind != unserved:
+                self.informers.of(kind).settle()
+        self.imagine(*objects)
+        self.group = await gangs.group_of(found, [{}] * pods)
+        return self
 
-    @staticmethod
-    def _made(body: Json) -> Json:
-        return named(body, body["metadata"]["name"])
-
-    def _wrote(self, _: Json, kind: Kind, obj: Json) -> Json:
-        self.wrote.append(kind.kind)
+    def _record_write(self, _: Json, kind: Kind, obj: Json) -> Json:
+        self.written.append(kind.kind)
         return obj
 
 
-def test_a_job_that_begins_gets_a_workload_and_a_group() -> None:
-    new = Looked(job())
-    [(_, _, workload), (_, _, group)] = new.client.writes
-    assert (new.client.verbs, new.wrote, new.group) == (["create", "create"], ["Workload", "PodGroup"], group)
+async def find(found: Json, *objects: Json, **more: Any) -> GangClient:
+    return await GangClient().find(found, *objects, **more)
+
+
+async def test_a_job_that_begins_gets_a_workload_and_a_group() -> None:
+    new = await find(job())
+    [(_, _, workload), (_, _, group)] = new.writes
+    assert (new.verbs, new.written) == (["create", "create"], ["Workload", "PodGroup"])
+    assert (new.group or {})["spec"] == group["spec"]
     name = workload["metadata"]["name"]
-    assert new.told.events == [("Normal", "WorkloadCreated", f"Created Workload {name} for Job j")]
+    assert new.events == [("Normal", "WorkloadCreated", f"Created Workload {name} for Job j")]
     assert workload["spec"] == {
         "controllerRef": {"apiGroup": "batch", "kind": "Job", "name": "j"},
         "podGroupTemplates": [{"name": "j-pgt-0", "schedulingPolicy": {"gang": {"minCount": 3}}}],
@@ -95,38 +93,40 @@ def test_a_job_that_begins_gets_a_workload_and_a_group() -> None:
         (job(pod={"schedulingGroup": {"podGroupName": "mine"}}), 0, False),
     ],
 )
-def test_a_job_that_has_begun_or_does_not_run_all_at_once_has_no_group(found: Json, pods: int, grouped: bool) -> None:
-    looked = Looked(found, pods=pods)
-    assert (looked.group is not None, bool(looked.client.writes)) == (grouped, grouped)
+async def test_a_job_that_has_begun_or_does_not_run_all_at_once_has_no_group(
+    found: Json, pods: int, grouped: bool
+) -> None:
+    client = await find(found, pods=pods)
+    assert (client.group is not None, bool(client.writes)) == (grouped, grouped)
     assert not is_gang({"spec": {"completions": 1, "completionMode": "Indexed", "template": {"spec": {}}}})
 
 
-def test_what_is_there_is_taken_where_it_is_ours_alone() -> None:
+async def test_an_existing_workload_and_group_are_used_only_if_each_is_the_jobs_only_one() -> None:
     begun = job({"startTime": "x"})
-    both = ((WORKLOADS, WORKLOAD), (POD_GROUPS, GROUP))
-    assert (Looked(begun, *both).group, Looked(begun, *both).client.writes) == (GROUP, [])
-    assert Looked(begun, both[0]).client.verbs == ["create"], "only the group is missing"
+    client = await find(begun, WORKLOAD, GROUP)
+    assert (client.group, client.writes) == (GROUP, [])
+    assert (await find(begun, WORKLOAD)).verbs == ["create"], "only the group is missing"
     two = {**WORKLOAD["spec"], "podGroupTemplates": WORKLOAD["spec"]["podGroupTemplates"] * 2}
-    others: tuple[tuple[tuple[Kind, Json], ...], ...] = (
-        (*both, (WORKLOADS, named(WORKLOAD, "v"))),
-        (*both, (POD_GROUPS, named(GROUP, "h"))),
-        ((WORKLOADS, named(WORKLOAD, "w", ownerReferences=[])), both[1]),
-        (both[0], (POD_GROUPS, named(GROUP, "g", ownerReferences=[]))),
-        ((WORKLOADS, {**WORKLOAD, "spec": two}), both[1]),
-        ((WORKLOADS, {**WORKLOAD, "spec": {**WORKLOAD["spec"], "podGroupTemplates": []}}), both[1]),
+    others: tuple[tuple[Json, ...], ...] = (
+        (WORKLOAD, GROUP, named(WORKLOAD, "v")),
+        (WORKLOAD, GROUP, named(GROUP, "h")),
+        (named(WORKLOAD, "w", ownerReferences=[]), GROUP),
+        (WORKLOAD, named(GROUP, "g", ownerReferences=[])),
+        ({**WORKLOAD, "spec": two}, GROUP),
+        ({**WORKLOAD, "spec": {**WORKLOAD["spec"], "podGroupTemplates": []}}, GROUP),
     )
     for there in others:
-        looked = Looked(begun, *there)
-        assert (looked.group, looked.client.writes) == (None, [])
+        client = await find(begun, *there)
+        assert (client.group, client.writes) == (None, [])
     for reference in ({"apiGroup": "apps", "kind": "Job", "name": "j"}, {"apiGroup": "batch", "kind": "Job"},
                       {"apiGroup": "batch", "kind": "Job", "name": "k"}, None):  # fmt: skip
         about = {**WORKLOAD, "spec": {**WORKLOAD["spec"], "controllerRef": reference}}
-        assert len(Looked(job(), (WORKLOADS, about)).client.writes) == 2, "it is about something else"
+        assert len((await find(job(), about)).writes) == 2, "it is about something else"
     loose = {**GROUP, "spec": {}}
-    assert Looked(begun, both[0], (POD_GROUPS, loose)).client.verbs == ["create"]
+    assert (await find(begun, WORKLOAD, loose)).verbs == ["create"]
 
 
 @pytest.mark.parametrize("kind", [WORKLOADS, POD_GROUPS])
-def test_where_a_kind_is_not_served_pods_are_scheduled_one_by_one(kind: Kind) -> None:
-    looked = Looked(job(), unserved=kind)
-    assert (looked.group, looked.client.writes) == (None, [])
+async def test_where_a_kind_is_not_served_pods_are_scheduled_one_by_one(kind: Kind) -> None:
+    client = await find(job(), unserved=kind)
+    assert (client.group, client.writes) == (None, [])

@@ -1,4 +1,4 @@
-"""What is known of nodes, which taints follow from it, and when pods go for them: without a server."""
+"""The health of nodes, the taints that follow from it, and evictions for taints: without a server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from controllers.nodelifecycle.controller import NodeLifecycle
 from controllers.nodelifecycle.health import (
@@ -23,9 +22,8 @@ from controllers.nodelifecycle.health import (
 )
 from controllers.nodelifecycle.taint_eviction import TaintEviction, _toleration_time
 from controllers.nodelifecycle.taints import has_taint, required_taints, swap_taints
-from controllers.options.options import Options
-from controllers.runtime.kinds import NODES, PODS
-from tests.support.recording import FakeRecorder, RecordingClient, make_informers
+from tests.support.objects import make_metadata, make_pod
+from tests.support.recording import RecordingClient, build
 
 pytestmark = pytest.mark.integration
 
@@ -36,17 +34,16 @@ NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"
 def node(
     ready: str | None = None, heartbeat: str = NOW, *taints: Json, labels: Json | None = None, **conditions: str
 ) -> Json:
+    """Build the node `n` with these conditions."""
     found = [{"type": kind, "status": status} for kind, status in conditions.items()]
     if ready is not None:
         found.insert(0, {"type": "Ready", "status": ready, "lastHeartbeatTime": heartbeat})
     metadata = {
-        "name": "n",
-        "uid": "of-n",
+        **make_metadata("n", creationTimestamp="2025-12-31T23:00:00Z"),
         "resourceVersion": "7",
-        "creationTimestamp": "2025-12-31T23:00:00Z",
         "labels": labels or {},
     }
-    return {"metadata": metadata, "spec": {"taints": list(taints)}, "status": {"conditions": found}}
+    return {"kind": "Node", "metadata": metadata, "spec": {"taints": list(taints)}, "status": {"conditions": found}}
 
 
 def lease(renewed: str | None) -> Json:
@@ -172,7 +169,7 @@ READY, SILENT = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
         ({**node("True"), "spec": {"unschedulable": True}}, {"node.kubernetes.io/unschedulable"}),
     ],
 )
-def test_taints_follow_what_is_said_of_a_node(found: Json, keys: set[str]) -> None:
+def test_taints_follow_the_conditions_of_a_node(found: Json, keys: set[str]) -> None:
     assert required_taints(found) == keys
 
 
@@ -194,61 +191,52 @@ async def test_taints_of_one_effect_are_exchanged_and_others_stay() -> None:
     assert not has_taint({}, "a", "NoSchedule")
 
 
-def lifecycle(client: RecordingClient, found: Json, *pods: Json) -> NodeLifecycle:
-    informers = make_informers(NODES, found)
-    make_informers(PODS, *pods, informers=informers)
-    return NodeLifecycle(client, informers, Options())  # type: ignore[arg-type]
+def lifecycle(*objects: Json, **more: Any) -> RecordingClient:
+    return build(NodeLifecycle, RecordingClient(), *objects, **more)
 
 
-async def test_a_node_gets_its_taints_and_the_labels_that_older_clients_look_at() -> None:
+async def test_a_node_gets_its_taints_and_the_deprecated_labels() -> None:
     labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64", "beta.kubernetes.io/arch": "arm64"}
-    client = RecordingClient()
     tainted = node("False", NOW, taint(SILENT), taint(READY, "NoExecute"), taint("mine"), labels=labels)
-    component = lifecycle(client, tainted)
-    await component.reconcile("n")
-    await component.reconcile("another")
+    client = lifecycle(tainted)
+    await client.reconcile("n")
+    await client.reconcile("another")
     (_, _, (_, taints)), (_, _, (_, patch)) = client.writes
     assert [(each["key"], each["effect"]) for each in taints["spec"]["taints"]] == [
         (READY, "NoExecute"), ("mine", "NoSchedule"), (READY, "NoSchedule"),
     ]  # fmt: skip
     assert patch == {"metadata": {"labels": {"beta.kubernetes.io/os": "linux"}}}
-    quiet = RecordingClient()
-    await lifecycle(quiet, node("True")).reconcile("n")
-    assert quiet.writes == []
-    gone = RecordingClient()
-    gone.refuses["patch"] = (404, "NotFound")
-    await lifecycle(gone, tainted).reconcile("n")
-    gone.refuses["patch"] = (409, "Conflict")
-    with pytest.raises(StatusError):
-        await lifecycle(gone, tainted).reconcile("n")
+    assert (await lifecycle(node("True")).reconcile("n")).writes == []
+    for refusal, fails in (((404, "NotFound"), False), ((409, "Conflict"), True)):
+        client = await lifecycle(tainted, refuses={"patch": refusal}).reconcile("n")
+        assert (client.error is not None) is fails
 
 
-def pod(ready: str | None = "True", on: str = "n", **spec: Any) -> Json:
+def pod(ready: str | None = "True", **spec: Any) -> Json:
+    """Build a pod on the node `n`."""
     conditions = [{"type": "Ready", "status": ready}, {"type": "Other", "status": "True"}] if ready else []
-    metadata = {"name": "p", "namespace": "ns", "uid": "u", "generation": 3}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": on, **spec},
-            "status": {"phase": "Running", "conditions": conditions}}  # fmt: skip
+    made = make_pod("p", **{"uid": "u", "node": "n", "status": {"phase": "Running", "conditions": conditions}, **spec})
+    made["metadata"]["generation"] = 3
+    return made
 
 
 async def test_a_pod_on_a_node_that_is_not_ready_is_not_ready() -> None:
-    client = RecordingClient()
-    await lifecycle(client, node("False"), pod()).set_unready("ns/p")
-    [(verb, _, written)] = client.writes
+    async def set_unready(*objects: Json, **more: Any) -> RecordingClient:
+        client = lifecycle(*objects, **more)
+        return await client.run(client.component.set_unready("ns/p"))
+
+    [(verb, _, written)] = (await set_unready(node("False"), pod())).writes
     ready, other = written["status"]["conditions"]
     assert (verb, ready["status"], other) == ("update/status", "False", {"type": "Other", "status": "True"})
     assert ready["lastTransitionTime"]
     for found, each in (
         (node("True"), pod()), (node(), pod()), (node("False"), pod("False")), (node("False"), pod(None)),
-        (node("False"), pod(on="another")), (node("False"), pod(on="")),
+        (node("False"), pod(node="another")), (node("False"), pod(node="")),
     ):  # fmt: skip
-        quiet = RecordingClient()
-        await lifecycle(quiet, found, each).set_unready("ns/p")
-        assert quiet.writes == []
-    client.refuses["update/status"] = (404, "NotFound")
-    await lifecycle(client, node("Unknown"), pod()).set_unready("ns/p")
-    client.refuses["update/status"] = (409, "Conflict")
-    with pytest.raises(StatusError):
-        await lifecycle(client, node("Unknown"), pod()).set_unready("ns/p")
+        assert (await set_unready(found, each)).writes == []
+    for refusal, fails in (((404, "NotFound"), False), ((409, "Conflict"), True)):
+        client = await set_unready(node("Unknown"), pod(), refuses={"update/status": refusal})
+        assert (client.error is not None) is fails
 
 
 # --- evictions
@@ -282,73 +270,69 @@ def test_a_pod_stays_as_long_as_it_tolerates_all_taints(
     assert found == (None if seconds is None else timedelta(seconds=seconds))
 
 
-class Evicting:
-    """The component with one pod and its node, both of which may change."""
+class EvictionClient(RecordingClient):
+    """The client of the component over one pod and its node, both of which may change."""
 
-    def __init__(self, client: RecordingClient) -> None:
-        self.informers, self.client, self.told = make_informers(NODES), client, FakeRecorder()
-        self.component = TaintEviction(client, self.informers, Options())  # type: ignore[arg-type]
-        self.component._recorder = self.told  # type: ignore[assignment]
+    def __init__(self, **refuses: tuple[int, str]) -> None:
+        super().__init__()
+        build(TaintEviction, self, refuses=refuses)
 
-    async def look(self, found: Json | None, *taints: str) -> timedelta | None:
-        self.informers.of(NODES).set_object(
-            "n", node("True", NOW, *(taint(key, "NoExecute") for key in taints), taint("x"))
-        )
-        self.informers.of(PODS).set_object("ns/p", found)
-        if found is not None:
-            self.client.there["Pod", "p"] = found
-        return await self.component.reconcile("ns/p")
+    async def evict(self, found: Json | None, *taints: str) -> timedelta | None:
+        """Reconcile the pod, or its removal, on a node with these taints."""
+        self.imagine(node("True", NOW, *(taint(key, "NoExecute") for key in taints), taint("x")))
+        if found is None:
+            self.remove(pod())
+        else:
+            self.imagine(found).serve(found)
+        return (await self.reconcile("ns/p")).requeue_after
+
+
+PATIENT = pod(tolerations=[tolerates("a", 60)])
 
 
 async def test_a_pod_is_marked_and_deleted_once_when_its_time_is_over() -> None:
-    client = RecordingClient()
-    evicting, patient = Evicting(client), pod(tolerations=[tolerates("a", 60)])
-    assert await evicting.look(patient) is None
-    assert await evicting.look(patient, "a") == timedelta(seconds=60)
+    client = EvictionClient()
+    assert await client.evict(PATIENT) is None
+    assert await client.evict(PATIENT, "a") == timedelta(seconds=60)
     await asyncio.sleep(20)
-    assert await evicting.look(patient, "a") == timedelta(seconds=40)
+    assert await client.evict(PATIENT, "a") == timedelta(seconds=40)
     await asyncio.sleep(40)
-    assert await evicting.look(patient, "a") is None
+    assert await client.evict(PATIENT, "a") is None
     (verb, _, (_, body)), (last, _, (name, more)) = client.writes
     assert (verb, last, name, more["uid"]) == ("patch/status", "delete", "ns/p", "u")
     [condition] = [each for each in body["status"]["conditions"] if each["type"] == "DisruptionTarget"]
     assert condition["observedGeneration"] == 3
     assert condition["reason"] == "DeletionByTaintManager"
     assert body["metadata"] == {"uid": "u"}
-    await evicting.look(patient, "a", "b")
+    await client.evict(PATIENT, "a", "b")
     assert len(client.writes) == 2
-    assert [message for _, _, message in evicting.told.events] == ["Marking for deletion Pod ns/p"]
-    await evicting.look(None)
-    again = {**patient, "metadata": {**patient["metadata"], "uid": "v"}}
-    assert await evicting.look(again, "a") == timedelta(seconds=60)
+    assert [message for _, _, message in client.events] == ["Marking for deletion Pod ns/p"]
+    await client.evict(None)
+    again = {**PATIENT, "metadata": {**PATIENT["metadata"], "uid": "v"}}
+    assert await client.evict(again, "a") == timedelta(seconds=60)
 
 
-async def test_an_eviction_is_cancelled_when_nothing_asks_for_it_any_more() -> None:
-    evicting, patient = Evicting(RecordingClient()), pod(tolerations=[tolerates("a", 60)])
-    await evicting.look(patient, "a")
-    await evicting.look(patient)
-    assert [message for _, _, message in evicting.told.events] == ["Cancelling deletion of Pod ns/p"]
-    await evicting.look(patient)
-    assert len(evicting.told.events) == 1
-    await evicting.look(patient, "a")
-    await evicting.look(None)
-    assert len(evicting.told.events) == 2
-    await evicting.look(patient, "a")
-    assert await evicting.look(patient, "a", "b") is None
-    assert "delete" in evicting.client.verbs
+async def test_an_eviction_is_cancelled_when_no_taint_requires_it_any_more() -> None:
+    client = EvictionClient()
+    await client.evict(PATIENT, "a")
+    await client.evict(PATIENT)
+    assert [message for _, _, message in client.events] == ["Cancelling deletion of Pod ns/p"]
+    await client.evict(PATIENT)
+    assert len(client.events) == 1
+    await client.evict(PATIENT, "a")
+    await client.evict(None)
+    assert len(client.events) == 2
+    await client.evict(PATIENT, "a")
+    assert await client.evict(PATIENT, "a", "b") is None
+    assert "delete" in client.verbs
 
 
-@pytest.mark.parametrize(("refused", "raised"), [((404, "NotFound"), False), ((500, "InternalError"), True)])
-async def test_a_pod_that_is_gone_needs_no_eviction(refused: tuple[int, str], raised: bool) -> None:
-    client = RecordingClient()
-    client.refuses["delete"] = refused
-    evicting = Evicting(client)
-    if raised:
-        with pytest.raises(StatusError):
-            await evicting.look(pod(), "a")
-    else:
-        await evicting.look(pod(), "a")
+@pytest.mark.parametrize(("refused", "fails"), [((404, "NotFound"), False), ((500, "InternalError"), True)])
+async def test_a_pod_that_is_gone_needs_no_eviction(refused: tuple[int, str], fails: bool) -> None:
+    client = EvictionClient(delete=refused)
+    await client.evict(pod(), "a")
+    assert (client.error is not None) is fails
     client.writes.clear()
     client.refuses.clear()
-    await evicting.look(pod(), "a")
-    assert ("delete" in client.verbs) is raised
+    await client.evict(pod(), "a")
+    assert ("delete" in client.verbs) is fails
