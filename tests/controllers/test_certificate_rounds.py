@@ -1,9 +1,10 @@
-"""What becomes of a request for a certificate, one look at a time, and how a server's own is made known."""
+"""Requests for certificates, one pass at a time, and the publication of the server's own certificate."""
 
 from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import re
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -12,18 +13,17 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
-from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
-from apiserver.tls.self_signed import load_or_create_authority
-from controllers.certificates.approving import Approver
-from controllers.certificates.cleaning import Cleaner, _deletion_times
+from apiserver.tls.self_signed import own_authority
+from controllers.certificates.approving import build as approver
+from controllers.certificates.cleaning import _deletion_times
+from controllers.certificates.cleaning import build as cleaner
 from controllers.certificates.requests import condition, with_condition
 from controllers.certificates.signing import Signer
 from controllers.certificates.trustbundle import SIGNER, TrustBundle
-from controllers.cluster.root_ca import CONFIG_MAP, RootCertificates
-from controllers.options.options import Options
+from controllers.cluster.root_ca import CONFIG_MAP
+from controllers.cluster.root_ca import build as root_certificates
 from controllers.runtime.controller import NotYetError
-from controllers.runtime.kinds import CONFIG_MAPS, NAMESPACES, SIGNING_REQUESTS, TRUST_BUNDLES
 from controllers.signing.authority import Pair
 from controllers.signing.options import SigningOptions
 from controllers.signing.purposes import KUBELET_CLIENT
@@ -39,8 +39,8 @@ from tests.controllers.test_certificate_requests import (
     request,
 )
 from tests.controllers.test_signed_certificates import made_with
-from tests.support.recording import RecordingClient, make_informers
-from tests.support.virtual import run
+from tests.support.objects import make_metadata
+from tests.support.recording import RecordingClient, build, reconcile_once
 
 pytestmark = pytest.mark.integration
 
@@ -58,15 +58,16 @@ def known(*conditions: Json, asks: Any = None, certificate: str = "", signer: st
 # --- approving
 
 
-class Reviews(RecordingClient):
-    """Allows what is named, and notes what was asked."""
+class ReviewClient(RecordingClient):
+    """Allows the named subresources, and records the reviews."""
 
     def __init__(self, *allowed: str) -> None:
         super().__init__({"SubjectAccessReview": self._review})
-        self.allowed, self.asked = allowed, list[Json]()
+        self.allowed, self.reviews = allowed, list[Json]()
+        self.selectors["CertificateSigningRequest"] = f"spec.signerName={KUBELET_CLIENT}"
 
     def _review(self, review: Json) -> Json:
-        self.asked.append(review["spec"])
+        self.reviews.append(review["spec"])
         return {"status": {"allowed": review["spec"]["resourceAttributes"]["subresource"] in self.allowed}}
 
 
@@ -75,10 +76,10 @@ def node_request(*conditions: Json, username: str = "joiner", **more: Any) -> Js
     return known(*conditions, username=username, uid="7", groups=["g"], extra={"k": ["v"]}, **given)
 
 
-def approve(found: Json | None, client: RecordingClient) -> None:
-    selector = {"field_selector": f"spec.signerName={KUBELET_CLIENT}"}
-    informers = make_informers(SIGNING_REQUESTS, *([found] if found else []), **selector)
-    asyncio.run(Approver(client, informers).reconcile("r"))  # type: ignore[arg-type]
+async def approve(found: Json | None, *allowed: str, **refuses: tuple[int, str]) -> ReviewClient:
+    """Reconcile a request for a node's certificate once."""
+    refused = {f"update/{verb}": refusal for verb, refusal in refuses.items()}
+    return await build(approver, ReviewClient(*allowed), found, refuses=refused).reconcile("r")
 
 
 @pytest.mark.parametrize(
@@ -91,28 +92,23 @@ def approve(found: Json | None, client: RecordingClient) -> None:
         ("system:node:n", (), None, ["selfnodeclient", "nodeclient"]),
     ],
 )
-def test_a_request_for_a_node_is_approved_if_who_asks_may(
+async def test_a_request_for_a_node_is_approved_if_the_user_may(
     username: str, allowed: tuple[str, ...], word: str | None, tried: list[str]
 ) -> None:
-    client = Reviews(*allowed)
+    client = await approve(node_request(username=username), *allowed)
     if word is None:
-        names = " ".join(tried)
-        text = rf"^recognized csr as \[{names}\] but subject access review was not approved$"
-        with pytest.raises(NotYetError, match=text):
-            approve(node_request(username=username), client)
+        text = f"recognized csr as [{' '.join(tried)}] but subject access review was not approved"
+        assert (type(client.error), str(client.error)) == (NotYetError, text)
         assert "update/approval" not in client.verbs
     else:
-        approve(node_request(username=username), client)
-        [written] = [what for verb, _, what in client.writes if verb == "update/approval"]
+        [written] = client.bodies("update/approval")
         [added] = written["status"]["conditions"]
         assert added == {
-            "type": "Approved",
-            "status": "True",
-            "reason": "AutoApproved",
+            "type": "Approved", "status": "True", "reason": "AutoApproved",
             "message": f"Auto approving {word}kubelet client certificate after SubjectAccessReview.",
-        }
-    assert [spec["resourceAttributes"]["subresource"] for spec in client.asked] == tried
-    first = client.asked[0]
+        }  # fmt: skip
+    assert [spec["resourceAttributes"]["subresource"] for spec in client.reviews] == tried
+    first = client.reviews[0]
     assert (first["user"], first["uid"], first["groups"], first["extra"]) == (username, "7", ["g"], {"k": ["v"]})
     assert first["resourceAttributes"] | {"subresource": ""} == {
         "group": "certificates.k8s.io", "version": "*", "resource": "certificatesigningrequests", "verb": "create",
@@ -128,38 +124,31 @@ def test_a_request_for_a_node_is_approved_if_who_asks_may(
         node_request(DENIED),
         node_request(certificate="x"),
         node_request(usages=FOR_CLIENTS),
-        node_request(asks=asked("somebody")),
+        node_request(asks=asked("another")),
     ],
 )
-def test_what_is_decided_already_or_not_for_a_node_is_left_alone(found: Json | None) -> None:
-    client = Reviews("nodeclient")
-    approve(found, client)
-    assert client.writes == []
+async def test_a_decided_request_or_one_not_for_a_node_is_left_alone(found: Json | None) -> None:
+    assert (await approve(found, "nodeclient")).writes == []
 
 
-def test_a_condition_that_does_not_hold_decides_nothing() -> None:
-    for kind in ("Approved", "Denied"):
-        client = Reviews("nodeclient")
-        approve(node_request({"type": kind, "status": "False"}), client)
-        assert "update/approval" in client.verbs
+@pytest.mark.parametrize("kind", ["Approved", "Denied"])
+async def test_a_condition_that_does_not_hold_decides_nothing(kind: str) -> None:
+    client = await approve(node_request({"type": kind, "status": "False"}), "nodeclient")
+    assert "update/approval" in client.verbs
 
 
-@pytest.mark.parametrize(("reason", "raised"), [("NotFound", False), ("Conflict", True)])
-def test_a_request_that_is_gone_needs_no_decision(reason: str, raised: bool) -> None:
-    client = Reviews("nodeclient")
-    client.refuses["update/approval"] = (404, reason)
-    if raised:
-        with pytest.raises(StatusError):
-            approve(node_request(), client)
-    else:
-        approve(node_request(), client)
+@pytest.mark.parametrize(("reason", "fails"), [("NotFound", False), ("Conflict", True)])
+async def test_a_request_that_is_gone_needs_no_decision(reason: str, fails: bool) -> None:
+    client = await approve(node_request(), "nodeclient", approval=(404, reason))
+    assert (client.error is not None) is fails
 
 
-def test_what_cannot_be_read_is_tried_again() -> None:
+async def test_a_request_that_cannot_be_parsed_is_tried_again() -> None:
     found = node_request()
     found["spec"]["request"] = "bm8="
-    with pytest.raises(NotYetError, match=r"^unable to parse csr: "):
-        approve(found, Reviews())
+    client = await approve(found)
+    assert isinstance(client.error, NotYetError)
+    assert str(client.error).startswith("unable to parse csr: ")
 
 
 # --- signing
@@ -170,24 +159,16 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     return Pair(*load_or_create_authority(tmp_path_factory.mktemp("authority")))
 
 
-def sign(found: Json, signing: SigningOptions, client: RecordingClient | None = None) -> Json | None:
-    """The status that is written; None for none."""
-    client = client or RecordingClient()
-
-    async def scenario() -> None:
-        component = Signer(client, make_informers(SIGNING_REQUESTS, found), Options(signing=signing))  # type: ignore[arg-type]
-        await component.reconcile("r")
-        await component.reconcile("another")
-
-    run(scenario)
-    written = [what["status"] for verb, _, what in client.writes if verb == "update/status"]
-    return written[0] if written else None
+async def sign(found: Json, signing: SigningOptions, **more: Any) -> RecordingClient:
+    """Reconcile a request once, and a missing one."""
+    client = build(Signer, RecordingClient(), found, signing=signing, **more)
+    assert (await client.reconcile("another")).error is None
+    return await client.reconcile("r")
 
 
-def test_an_approved_request_is_signed_once(pair: Pair) -> None:
+async def test_an_approved_request_is_signed_once(pair: Pair) -> None:
     signing = SigningOptions({CLIENT: pair})
-    status = sign(known(APPROVED), signing)
-    assert status is not None
+    [status] = (await sign(known(APPROVED), signing)).statuses
     assert status["conditions"] == [APPROVED]
     assert status["certificate"]
     for found in (
@@ -200,50 +181,36 @@ def test_an_approved_request_is_signed_once(pair: Pair) -> None:
         known(APPROVED, signer=SERVING),
         known({"type": "Approved", "status": "False"}),
     ):
-        assert sign(found, signing) is None
-    assert sign(known(APPROVED), SigningOptions(own=lambda: (pair.certificate, pair.key))) is not None
+        assert (await sign(found, signing)).statuses == []
+    own = SigningOptions(own=lambda: (pair.certificate, pair.key))
+    assert len((await sign(known(APPROVED), own)).statuses) == 1
 
 
-def test_a_request_that_its_signer_refuses_fails(pair: Pair) -> None:
-    status = sign(known(APPROVED, usages=["digital signature"]), SigningOptions({CLIENT: pair}))
-    assert status is not None
+async def test_a_request_that_its_signer_refuses_fails(pair: Pair) -> None:
+    [status] = (await sign(known(APPROVED, usages=["digital signature"]), SigningOptions({CLIENT: pair}))).statuses
     assert "certificate" not in status
-    assert status["conditions"] == [
-        APPROVED,
-        {
-            "type": "Failed",
-            "status": "True",
-            "reason": "SignerValidationFailure",
-            "message": "missing required usage for client certificate: client auth",
-        },
-    ]
+    message = "missing required usage for client certificate: client auth"
+    failed = {"type": "Failed", "status": "True", "reason": "SignerValidationFailure", "message": message}
+    assert status["conditions"] == [APPROVED, failed]
 
 
-def test_files_that_cannot_be_read_are_tried_again_and_a_request_that_is_gone_is_not(
-    pair: Pair, tmp_path: Path
-) -> None:
-    missing = SigningOptions({CLIENT: Pair(tmp_path / "none", pair.key)})
-    with pytest.raises(NotYetError, match=r"^error auto signing csr: .*not a certificate in PEM"):
-        sign(known(APPROVED), missing)
-    client = RecordingClient()
-    client.refuses["update/status"] = (404, "NotFound")
-    sign(known(APPROVED), SigningOptions({CLIENT: pair}), client)
-    client.refuses["update/status"] = (409, "Conflict")
-    with pytest.raises(StatusError):
-        sign(known(APPROVED), SigningOptions({CLIENT: pair}), client)
+async def test_unreadable_files_are_tried_again_and_a_request_that_is_gone_is_not(pair: Pair, tmp_path: Path) -> None:
+    client = await sign(known(APPROVED), SigningOptions({CLIENT: Pair(tmp_path / "none", pair.key)}))
+    assert isinstance(client.error, NotYetError)
+    assert re.match("error auto signing csr: .*not a certificate in PEM", str(client.error))
+    for refusal, fails in (((404, "NotFound"), False), ((409, "Conflict"), True)):
+        signing = SigningOptions({CLIENT: pair})
+        client = await sign(known(APPROVED), signing, refuses={"update/status": refusal})
+        assert (client.error is not None) is fails
 
 
 @pytest.mark.parametrize(
     ("seconds", "minutes"), [(None, 120), (60, 10), (600, 10), (3600, 60), (7200, 120), (9000, 120)]
 )
-def test_a_certificate_is_valid_for_as_long_as_asked_between_ten_minutes_and_the_longest(
+def test_a_certificate_is_valid_for_as_long_as_requested_between_ten_minutes_and_the_longest(
     seconds: int | None, minutes: int, pair: Pair
 ) -> None:
-    signing = Signer(
-        RecordingClient(),
-        make_informers(SIGNING_REQUESTS),
-        Options(signing=SigningOptions({}, None, dt.timedelta(hours=2))),
-    )  # type: ignore[arg-type]
+    signing = build(Signer, RecordingClient(), signing=SigningOptions({}, None, dt.timedelta(hours=2))).component
     assert signing._lifetime({} if seconds is None else {"expirationSeconds": seconds}) == dt.timedelta(minutes=minutes)
 
 
@@ -282,26 +249,20 @@ def test_a_request_may_go_when_a_reason_says_so(found: Json, hours: list[int]) -
 
 
 async def test_a_request_goes_when_its_time_has_come() -> None:
-    client = RecordingClient()
-    cleaning = Cleaner(client, make_informers(SIGNING_REQUESTS, known(DENIED)))  # type: ignore[arg-type]
-    assert await cleaning.reconcile("r") == dt.timedelta(hours=1)
+    client = build(cleaner, RecordingClient(), known(DENIED))
+    assert (await client.reconcile("r")).requeue_after == dt.timedelta(hours=1)
     assert client.writes == []
     await asyncio.sleep(3600)
-    assert await cleaning.reconcile("r") is None
+    assert (await client.reconcile("r")).requeue_after is None
     assert client.writes == [("delete", "CertificateSigningRequest", ("r", {"uid": "u"}))]
-    for reason in ("NotFound", "Conflict"):
-        client.refuses["delete"] = (404, reason)
-        await cleaning.reconcile("r")
-    client.refuses["delete"] = (500, "InternalError")
-    with pytest.raises(StatusError):
-        await cleaning.reconcile("r")
-    going, endless = known(DENIED), known({"type": "Strange", **HOLDS})
-    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    for found in (going, endless):
-        quiet = RecordingClient()
-        assert await Cleaner(quiet, make_informers(SIGNING_REQUESTS, found)).reconcile("r") is None  # type: ignore[arg-type]
-        assert quiet.writes == []
-    assert await cleaning.reconcile("another") is None
+    for code, reason, fails in ((404, "NotFound", False), (404, "Conflict", False), (500, "InternalError", True)):
+        client.refuses["delete"] = (code, reason)
+        assert ((await client.reconcile("r")).error is not None) is fails
+    deleted, endless = known(DENIED), known({"type": "Strange", **HOLDS})
+    deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    for found in (deleted, endless, None):
+        client = await reconcile_once(cleaner, "r", found)
+        assert (client.requeue_after, client.error, client.writes) == (None, None, [])
 
 
 def test_conditions_are_added_behind_those_that_there_are() -> None:
@@ -313,72 +274,57 @@ def test_conditions_are_added_behind_those_that_there_are() -> None:
     assert again["status"]["certificate"] == "x"
 
 
-# --- what clients trust
+# --- trust bundles
 
 
 def bundle(name: str, text: str) -> Json:
-    return {"metadata": {"name": name}, "spec": {"signerName": SIGNER, "trustBundle": text}}
+    return {
+        "kind": "ClusterTrustBundle",
+        "metadata": {"name": name},
+        "spec": {"signerName": SIGNER, "trustBundle": text},
+    }
 
 
-def test_there_is_one_bundle_with_the_servers_certificate() -> None:
-    options = Options(root_ca="PEM", gates={"ClusterTrustBundle": True})
-    selector = {"field_selector": f"spec.signerName={SIGNER}"}
+async def test_there_is_one_bundle_with_the_certificate_of_the_server() -> None:
+    async def publish(*bundles: Json, **refuses: tuple[int, str]) -> RecordingClient:
+        client = RecordingClient()
+        client.selectors["ClusterTrustBundle"] = f"spec.signerName={SIGNER}"
+        gates = {"ClusterTrustBundle": True}
+        return await build(TrustBundle, client, *bundles, refuses=refuses, root_ca="PEM", gates=gates).reconcile(
+            "bundle"
+        )
 
-    def look(client: RecordingClient, *known: Json) -> list[tuple[str, str]]:
-        informers = make_informers(TRUST_BUNDLES, *known, **selector)
-
-        async def scenario() -> None:
-            await TrustBundle(client, informers, options).reconcile("bundle")  # type: ignore[arg-type]
-
-        run(scenario)
-        return [(verb, what[0] if verb == "delete" else what["spec"]["trustBundle"]) for verb, _, what in client.writes]
-
-    first = RecordingClient()
-    assert look(first) == [("create", "PEM")]
-    made = first.writes[0][2]
+    [made] = (await publish()).bodies("create")
+    assert made["spec"]["trustBundle"] == "PEM"
     assert made["metadata"]["name"].startswith("kubernetes.io:kube-apiserver-serving:")
-    assert look(RecordingClient(), made) == []
-    assert look(RecordingClient(), {**made, "spec": {**made["spec"], "trustBundle": "old"}}, bundle("old", "x")) == [
-        ("update", "PEM"), ("delete", "old"),
-    ]  # fmt: skip
-    there = RecordingClient()
-    there.refuses = {"create": (409, "AlreadyExists"), "delete": (404, "NotFound")}
-    assert look(there, bundle("old", "x")) == [("create", "PEM"), ("delete", "old")]
+    assert (await publish(made)).writes == []
+    client = await publish({**made, "spec": {**made["spec"], "trustBundle": "old"}}, bundle("old", "x"))
+    assert client.verbs == ["update", "delete"]
+    assert client.bodies("update")[0]["spec"]["trustBundle"] == "PEM"
+    assert client.bodies("delete")[0][0] == "old"
+    client = await publish(bundle("old", "x"), create=(409, "AlreadyExists"), delete=(404, "NotFound"))
+    assert (client.verbs, client.error) == (["create", "delete"], None)
     for verb in ("create", "delete"):
-        broken = RecordingClient()
-        broken.refuses = {verb: (500, "InternalError")}
-        with pytest.raises(StatusError):
-            look(broken, bundle("old", "x"))
+        assert (await publish(bundle("old", "x"), **{verb: (500, "InternalError")})).error is not None
 
 
-def test_each_namespace_has_the_servers_certificate() -> None:
-    def look(client: RecordingClient, namespace: Json | None, config: Json | None) -> Any:
-        informers = make_informers(NAMESPACES, *([namespace] if namespace else []))
-        selector = {"field_selector": f"metadata.name={CONFIG_MAP}"}
-        make_informers(CONFIG_MAPS, *([config] if config else []), informers=informers, **selector)
+async def test_each_namespace_has_the_certificate_of_the_server() -> None:
+    async def publish(*objects: Json | None, **refuses: tuple[int, str]) -> RecordingClient:
+        client = RecordingClient()
+        client.selectors["ConfigMap"] = f"metadata.name={CONFIG_MAP}"
+        return await build(root_certificates, client, *objects, refuses=refuses, root_ca="PEM").reconcile("ns")
 
-        async def scenario() -> None:
-            await RootCertificates(client, informers, "PEM").reconcile("ns")  # type: ignore[arg-type]
-
-        run(scenario)
-        return client.writes
-
-    namespace = {"metadata": {"name": "ns"}}
-    [(verb, _, made)] = look(RecordingClient(), namespace, None)
+    namespace = {"kind": "Namespace", "metadata": make_metadata("ns")}
+    deleted = {"kind": "Namespace", "metadata": make_metadata("ns", deletionTimestamp="x")}
+    [(verb, _, made)] = (await publish(namespace)).writes
     assert (verb, made["data"], made["metadata"]["namespace"]) == ("create", {"ca.crt": "PEM"}, "ns")
-    assert look(RecordingClient(), namespace, made) == []
-    [(verb, _, again)] = look(RecordingClient(), namespace, {**made, "data": {"ca.crt": "old"}})
+    assert (await publish(namespace, made)).writes == []
+    [(verb, _, again)] = (await publish(namespace, {**made, "data": {"ca.crt": "old"}})).writes
     assert (verb, again["data"]) == ("update", {"ca.crt": "PEM"})
     bare = {**made, "metadata": {"name": CONFIG_MAP, "namespace": "ns", "annotations": {"mine": "x"}}}
-    [(verb, _, again)] = look(RecordingClient(), namespace, bare)
+    [(verb, _, again)] = (await publish(namespace, bare)).writes
     assert again["metadata"]["annotations"] == {"mine": "x", **made["metadata"]["annotations"]}
-    assert look(RecordingClient(), {"metadata": {"name": "ns", "deletionTimestamp": "x"}}, None) == []
-    assert look(RecordingClient(), None, None) == []
-    for reason, raised in (("AlreadyExists", False), ("NotFound", False), ("Forbidden", False), ("Invalid", True)):
-        client = RecordingClient()
-        client.refuses["create"] = (400, reason)
-        if raised:
-            with pytest.raises(StatusError):
-                look(client, namespace, None)
-        else:
-            look(client, namespace, None)
+    for missing in (deleted, None):
+        assert (await publish(missing)).writes == []
+    for reason, fails in (("AlreadyExists", False), ("NotFound", False), ("Forbidden", False), ("Invalid", True)):
+        assert ((await publish(namespace, create=(400, reason))).error is not None) is fails
