@@ -19,7 +19,7 @@ ALLOCATED: dict[str, Any] = {"allocation": {"devices": {"results": []}}}
 
 
 class ClaimClient(RecordingClient):
-    """The client of the resource claim controller over imagined pods, claims, templates and groups."""
+    """The client of the resource claim controller over given pods, claims, templates and groups."""
 
     def __init__(self, release: tuple[int, int] = (1, 36), **gates: bool) -> None:
         super().__init__({"ResourceClaim": _answer})
@@ -27,16 +27,16 @@ class ClaimClient(RecordingClient):
 
     def has(self, *objects: Json) -> ClaimClient:
         """Let informers hold these objects, without a queued key."""
-        self.imagine(*objects).queued()
+        self.set_objects(*objects).queued()
         return self
 
     def put(self, obj: Json) -> list[str]:
         """Add or change an object, and return the keys that are queued for it."""
-        return self.imagine(obj).queued()
+        return self.set_objects(obj).queued()
 
     def drop(self, obj: Json) -> list[str]:
         """Remove an object, and return the keys that are queued for it."""
-        return self.remove(obj).queued()
+        return self.remove_objects(obj).queued()
 
     async def writes_of(self, key: str) -> list[tuple[str, str, Any]]:
         """Reconcile a key and return the writes."""

@@ -62,9 +62,9 @@ def conditions(job: Json) -> list[tuple[str, str, str]]:
     return [(c["type"], c["status"], c.get("reason", "")) for c in job["status"].get("conditions", ())]
 
 
-def numbers(job: Json) -> tuple[int, int, int]:
-    """Active, succeeded, failed."""
-    return tuple(job["status"].get(name, 0) for name in ("active", "succeeded", "failed"))  # type: ignore[return-value]
+def numbers(job: Json) -> tuple[int, ...]:
+    """Return the numbers of active, succeeded and failed pods."""
+    return tuple(job["status"].get(name, 0) for name in ("active", "succeeded", "failed"))
 
 
 async def reasons(world: World) -> set[str]:

@@ -202,7 +202,7 @@ async def test_pods_are_those_of_one_autoscaler() -> None:
         "SuccessfulRescale"
     ]
     gone = await build(scaler(resource()), pod("a", "200m"), other).reconcile("ns/other")
-    gone.remove(other)
+    gone.remove_objects(other)
     assert gone.counted("desired_replicas") != []
     assert (await gone.reconcile("ns/other")).requeue_after is None
     assert (await gone.reconcile("ns/web")).reasons == ["SuccessfulRescale"] * 2
@@ -275,11 +275,11 @@ async def test_an_autoscaler_is_queued_when_it_comes_changes_or_goes_and_not_for
         {**of, "spec": {}},
         scaler(resource(), said={"load.cpu": "1"}),
     ):
-        client.imagine(of)
+        client.set_objects(of)
         queue.clear()
-        client.imagine(changed)
+        client.set_objects(changed)
         assert len(queue) == (0 if "desiredReplicas" in changed["status"] else 1)
-    client.imagine(scaler(name="other")).remove(scaler(name="other"))
+    client.set_objects(scaler(name="other")).remove_objects(scaler(name="other"))
     assert queue[1:] == ["ns/other"] * 2
 
 

@@ -14,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
 from apiserver.api.objects import Json
-from apiserver.tls.self_signed import own_authority
+from apiserver.tls.self_signed import load_or_create_authority
 from controllers.certificates.approving import build as approver
 from controllers.certificates.cleaning import _deletion_times
 from controllers.certificates.cleaning import build as cleaner
@@ -64,7 +64,7 @@ class ReviewClient(RecordingClient):
     def __init__(self, *allowed: str) -> None:
         super().__init__({"SubjectAccessReview": self._review})
         self.allowed, self.reviews = allowed, list[Json]()
-        self.selectors["CertificateSigningRequest"] = f"spec.signerName={KUBELET_CLIENT}"
+        self.field_selectors["CertificateSigningRequest"] = f"spec.signerName={KUBELET_CLIENT}"
 
     def _review(self, review: Json) -> Json:
         self.reviews.append(review["spec"])
@@ -288,7 +288,7 @@ def bundle(name: str, text: str) -> Json:
 async def test_there_is_one_bundle_with_the_certificate_of_the_server() -> None:
     async def publish(*bundles: Json, **refuses: tuple[int, str]) -> RecordingClient:
         client = RecordingClient()
-        client.selectors["ClusterTrustBundle"] = f"spec.signerName={SIGNER}"
+        client.field_selectors["ClusterTrustBundle"] = f"spec.signerName={SIGNER}"
         gates = {"ClusterTrustBundle": True}
         return await build(TrustBundle, client, *bundles, refuses=refuses, root_ca="PEM", gates=gates).reconcile(
             "bundle"
@@ -311,7 +311,7 @@ async def test_there_is_one_bundle_with_the_certificate_of_the_server() -> None:
 async def test_each_namespace_has_the_certificate_of_the_server() -> None:
     async def publish(*objects: Json | None, **refuses: tuple[int, str]) -> RecordingClient:
         client = RecordingClient()
-        client.selectors["ConfigMap"] = f"metadata.name={CONFIG_MAP}"
+        client.field_selectors["ConfigMap"] = f"metadata.name={CONFIG_MAP}"
         return await build(root_certificates, client, *objects, refuses=refuses, root_ca="PEM").reconcile("ns")
 
     namespace = {"kind": "Namespace", "metadata": make_metadata("ns")}

@@ -10,7 +10,7 @@ import pytest
 from apiserver.api.objects import Json
 from controllers.runtime.times import go_time
 from controllers.workloads.cronjob.cronjob import CronJobs, final_condition, job_for
-from controllers.workloads.cronjob.times import Due, find_due, format_time, is_too_late, next_delay, schedule_of
+from controllers.workloads.cronjob.times import DueTime, find_due, format_time, is_too_late, next_delay, schedule_of
 from tests.support.objects import make_metadata, make_owner
 from tests.support.recording import RecordingClient, build
 

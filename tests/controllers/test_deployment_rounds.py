@@ -46,7 +46,7 @@ async def test_a_long_name_leaves_room_for_the_hash() -> None:
     of = deployment()
     of["metadata"]["name"] = "d" * 253
     client = build(of)
-    client.component.owners.imagine("ns/d", of)
+    client.component.owners.set_object("ns/d", of)
     [made] = (await client.reconcile("ns/d")).made
     code = made["metadata"]["labels"][HASH_LABEL]
     assert made["metadata"]["name"] == f"{'d' * (252 - len(code))}-{code}"
@@ -170,7 +170,7 @@ def test_the_last_pod_that_goes_wakes_a_deployment_that_is_made_anew() -> None:
     def woken(of: Json, known: Json) -> list[str]:
         client, queue = build(of, held("old", 0, 1), known), list[str]()
         client.component.queue = queue.append
-        client.informers.of(PODS).imagine("ns/" + known["metadata"]["name"], None)
+        client.informers.of(PODS).set_object("ns/" + known["metadata"]["name"], None)
         return queue
 
     assert woken(deployment(**RECREATE), make_pod_of("old")) == ["ns/d"]

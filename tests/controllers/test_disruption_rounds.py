@@ -105,7 +105,7 @@ async def test_pods_of_others_do_not_count() -> None:
     other = pod("o", labels={"a": "y"})
     client = await reconcile(budget(minAvailable=0), pod("a"), other, pod("e", namespace="far"))
     assert client.numbers == (1, 1, 0, 1)
-    gone = build(budget(minAvailable=0), pod("a")).remove(budget())
+    gone = build(budget(minAvailable=0), pod("a")).remove_objects(budget())
     assert (await gone.reconcile("ns/b")).writes == []
 
 
@@ -176,13 +176,13 @@ async def test_of_a_pods_budgets_one_is_counted_again() -> None:
     client, queue = build(budget(minAvailable=0)), list[str]()
     client.component._budget_controller.queue.add = queue.append
     odd = budget(name="odd", selector={"matchExpressions": [{"key": "a", "operator": "Near"}]})
-    client.imagine(odd, budget(name="other", selector={"matchLabels": {"a": "y"}}))
+    client.set_objects(odd, budget(name="other", selector={"matchLabels": {"a": "y"}}))
     queue.clear()
-    client.imagine(pod("a"), pod("a", "False")).remove(pod("a"))
+    client.set_objects(pod("a"), pod("a", "False")).remove_objects(pod("a"))
     assert (queue, client.events) == (["ns/b"] * 3, [])
-    client.imagine(budget(name="z"))
+    client.set_objects(budget(name="z"))
     queue.clear()
-    client.imagine(pod("a"))
+    client.set_objects(pod("a"))
     text = 'Pod "ns"/"a" matches multiple PodDisruptionBudgets.  Chose "b" arbitrarily.'
     assert (queue, client.events) == (["ns/b"], [("Warning", "MultiplePodDisruptionBudgets", text)])
 

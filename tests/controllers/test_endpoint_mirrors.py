@@ -283,7 +283,7 @@ async def test_endpoints_are_queued_when_their_service_or_their_slices_change() 
 
     def changed(kind: str, name: str, **labels: str) -> list[str]:
         obj = {"kind": kind, "metadata": make_metadata(name, "ns", labels=labels), "spec": {}}
-        return client.imagine(obj).queued()
+        return client.set_objects(obj).queued()
 
     ours = {"kubernetes.io/service-name": "left", "endpointslice.kubernetes.io/managed-by": mirroring.MANAGER}
     assert changed("Endpoints", "web") == ["ns/web"]

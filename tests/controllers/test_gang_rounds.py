@@ -42,8 +42,8 @@ class GangClient(RecordingClient):
         for kind in (WORKLOADS, POD_GROUPS):
             self.informers.of(kind)._answered.set()
             if kind != unserved:
-                self.informers.of(kind).settle()
-        self.imagine(*objects)
+                self.informers.of(kind).mark_synced()
+        self.set_objects(*objects)
         self.group = await gangs.group_of(found, [{}] * pods)
         return self
 

@@ -40,7 +40,7 @@ class Collector(RecordingClient):
         build(GarbageCollector, self)
         for kind in (CONFIG_MAPS, NODES, PODS):
             self.component._follow(kind)
-        self.imagine(*objects)
+        self.set_objects(*objects)
 
     def queued(self) -> list[str]:
         """Return the names of the objects that were queued since the last call."""
@@ -73,7 +73,7 @@ async def test_an_object_goes_when_none_of_its_owners_is_there() -> None:
     assert (
         await collector.collect("free") == await collector.collect("owner") == await collector.collect("unknown") == []
     )
-    collector.imagine(obj("c", ref("owner")))
+    collector.set_objects(obj("c", ref("owner")))
     assert await collector.collect("c") == []
 
 
@@ -97,8 +97,8 @@ async def test_an_owner_counts_by_kind_place_and_name() -> None:
     assert await collector.collect("a") == deleted("a")
     assert await collector.collect("b") == deleted("b")
     elsewhere = obj("c", ref("far"))
-    collector.imagine(obj("far", namespace="other"))
-    collector.imagine(elsewhere)
+    collector.set_objects(obj("far", namespace="other"))
+    collector.set_objects(elsewhere)
     assert await collector.collect("c") == deleted("c")
     [(kind, reason, text)] = collector.events
     assert (kind, reason) == ("Warning", "OwnerRefInvalidNamespace")
@@ -109,9 +109,9 @@ async def test_owners_of_no_namespace_and_of_unknown_kinds() -> None:
     collector = Collector(obj("a", ref("node", NODES)), obj("b", {**ref("x"), "apiVersion": "example.com/v1"}))
     assert await collector.collect("a") == deleted("a")
     assert await collector.collect("b") == []
-    collector.imagine(obj("node", namespace="", kind=NODES))
+    collector.set_objects(obj("node", namespace="", kind=NODES))
     assert await collector.collect("a") == []
-    collector.imagine(obj("high", ref("low"), namespace="", kind=NODES))
+    collector.set_objects(obj("high", ref("low"), namespace="", kind=NODES))
     assert await collector.collect("high") == []
 
 
@@ -159,7 +159,7 @@ async def test_a_circle_of_owners_that_wait_for_each_other_is_opened() -> None:
 async def test_an_owner_goes_when_nothing_blocks_it_any_more() -> None:
     collector = Collector(EMPTYING, obj("a", ref("owner", blockOwnerDeletion=True)), obj("b", ref("owner")))
     assert await collector.collect("owner") == []
-    collector.remove(obj("a"))
+    collector.remove_objects(obj("a"))
     assert await collector.collect("owner") == [patched("owner", finalizers=None)]
     kept = Collector(obj("owner", deleted=True, finalizers=["mine", FOREGROUND]))
     assert await kept.collect("owner") == [patched("owner", finalizers=["mine"])]
@@ -187,20 +187,20 @@ def test_the_graph_drops_unnamed_objects() -> None:
     collector = Collector(obj("owner"), obj("a", ref("owner"), ref("unseen")))
     graph = collector.component._graph
     assert set(graph) == {"u-owner", "u-a", "u-unseen"}
-    collector.remove(obj("owner"))
+    collector.remove_objects(obj("owner"))
     assert set(graph) == {"u-owner", "u-a", "u-unseen"}
-    collector.imagine(obj("a", ref("unseen")))
+    collector.set_objects(obj("a", ref("unseen")))
     assert set(graph) == {"u-a", "u-unseen"}
-    collector.imagine(obj("a", uid="u-new"))
+    collector.set_objects(obj("a", uid="u-new"))
     assert set(graph) == {"u-new"}
-    collector.remove(obj("a"))
+    collector.remove_objects(obj("a"))
     assert not graph
 
 
 async def test_the_objects_of_a_kind_that_is_no_longer_served_remain_owners() -> None:
     collector = Collector(obj("owner", namespace=""), obj("a", ref("owner", NODES)))
-    collector.imagine(obj("node", namespace="", kind=NODES))
-    collector.imagine(obj("b", ref("node", NODES)))
+    collector.set_objects(obj("node", namespace="", kind=NODES))
+    collector.set_objects(obj("b", ref("node", NODES)))
     collector.component._unfollow(NODES)
     assert await collector.collect("b") == []
     assert "u-node" in collector.component._graph
@@ -210,9 +210,9 @@ async def test_the_objects_of_a_kind_that_is_no_longer_served_remain_owners() ->
 def test_an_object_with_owners_is_queued_when_it_comes_and_when_one_of_them_goes() -> None:
     collector = Collector(obj("owner"), obj("free"), obj("a", ref("owner")), obj("b", ref("owner")))
     assert collector.queued() == ["a", "b"]
-    collector.imagine({**obj("a", ref("owner")), "data": {"x": "y"}})
+    collector.set_objects({**obj("a", ref("owner")), "data": {"x": "y"}})
     assert collector.queued() == []
-    collector.remove(obj("owner"))
+    collector.remove_objects(obj("owner"))
     assert collector.queued() == ["a", "b"]
 
 
@@ -220,15 +220,15 @@ def test_an_owner_that_waits_is_queued_when_a_dependent_goes_or_lets_it_go() -> 
     blocking = obj("a", ref("owner", blockOwnerDeletion=True))
     collector = Collector(obj("owner"), blocking, obj("b", ref("owner")), obj("c", ref("owner")))
     collector.queued()
-    collector.imagine(EMPTYING)
+    collector.set_objects(EMPTYING)
     assert collector.queued() == ["a", "b", "c", "owner"]
-    collector.imagine(obj("a", ref("owner")))
+    collector.set_objects(obj("a", ref("owner")))
     assert collector.queued() == ["owner"]
-    collector.imagine(obj("b"))
+    collector.set_objects(obj("b"))
     assert collector.queued() == ["owner"]
-    collector.remove(obj("c"))
+    collector.remove_objects(obj("c"))
     assert collector.queued() == ["owner"]
     quiet = Collector(obj("owner"), obj("b", ref("owner")))
     quiet.queued()
-    quiet.remove(obj("b"))
+    quiet.remove_objects(obj("b"))
     assert quiet.queued() == []

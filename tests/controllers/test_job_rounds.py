@@ -314,7 +314,7 @@ async def test_a_pod_of_an_index_is_named_and_told_which_it_is() -> None:
     containers = [{"name": "c"}, {"name": "d", "env": [{"name": "JOB_COMPLETION_INDEX", "value": "mine"}]}]
     of["spec"]["template"] = {**of["spec"]["template"], "spec": {"containers": containers}}
     client = build(job())
-    client.component.owners.imagine("ns/j", of)
+    client.component.owners.set_object("ns/j", of)
     [made] = (await client.reconcile("ns/j")).bodies("create", "Pod")
     assert made["metadata"]["generateName"] == f"{'j' * 55}-0-"
     assert (made["metadata"]["labels"], made["spec"]["hostname"]) == ({"j": "j", ANNOTATION: "0"}, f"{'j' * 63}-0")
@@ -370,7 +370,7 @@ async def test_pods_that_end_with_our_finalizer_are_counted_as_they_come_and_go(
     client = build(job())
     running, failed = pod("a"), pod("a", "Failed")
     for changed in (running, failed, pod("a", "Failed", held=False), failed, None):
-        client.informers.of(PODS).imagine("ns/a", changed)
+        client.informers.of(PODS).set_object("ns/a", changed)
     held = "terminated_pods_tracking_finalizer_total"
     assert client.counted(held) == [f'{held}{{event="add"}} 2', f'{held}{{event="delete"}} 2']
 

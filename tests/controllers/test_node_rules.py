@@ -279,11 +279,11 @@ class EvictionClient(RecordingClient):
 
     async def evict(self, found: Json | None, *taints: str) -> timedelta | None:
         """Reconcile the pod, or its removal, on a node with these taints."""
-        self.imagine(node("True", NOW, *(taint(key, "NoExecute") for key in taints), taint("x")))
+        self.set_objects(node("True", NOW, *(taint(key, "NoExecute") for key in taints), taint("x")))
         if found is None:
-            self.remove(pod())
+            self.remove_objects(pod())
         else:
-            self.imagine(found).serve(found)
+            self.set_objects(found).serve(found)
         return (await self.reconcile("ns/p")).requeue_after
 
 

@@ -94,7 +94,7 @@ async def test_an_incomplete_pool_is_waited_for_a_few_times() -> None:
     waits = [timedelta(milliseconds=5 * 2**number) for number in range(ATTEMPTS)]
     assert [(await client.reconcile("q")).requeue_after for _ in range(ATTEMPTS + 2)] == [*waits, None, waits[0]]
     assert client.writes == []
-    assert (await client.imagine(pool("a", count=2, part=1)).reconcile("q")).requeue_after is None
+    assert (await client.set_objects(pool("a", count=2, part=1)).reconcile("q")).requeue_after is None
     assert (len(client.writes), client.component._attempts) == (1, {})
     other = await answer(request(spec={"poolName": "b"}), pool("a", count=2), pool("b"))
     assert other.requeue_after is None, "only the requested pools count"

@@ -11,7 +11,7 @@ from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from controllers.volumes import PROVISIONED_BY, SELECTED_NODE
 from controllers.volumes.provisioner import DRIVER, FINALIZER, Provisioner, _keys_for_volume
-from controllers.volumes.reclaiming import Fate, fate
+from controllers.volumes.reclaiming import ReclaimDecision, decide_reclaim
 from tests.support.objects import make_metadata, make_node
 from tests.support.recording import RecordingClient, build
 
@@ -206,11 +206,11 @@ async def test_a_claim_that_is_not_bound_or_has_lost_its_volume_does_not_grow() 
 @pytest.mark.parametrize(("reason", "raised"), [("", False), ("AlreadyExists", False), ("Forbidden", True)])
 async def test_the_configured_class_is_created(reason: str, raised: bool) -> None:
     client = build(Provisioner, RecordingClient(), storage_class="")
-    await client.component.begin_anew()
+    await client.component.restart()
     assert client.writes == []
     client = build(Provisioner, client, storage_class="s", refuses={"create": (400, reason)} if reason else {})
     with pytest.raises(StatusError) if raised else nullcontext():
-        await client.component.begin_anew()
+        await client.component.restart()
     [(_, kind, made)] = client.writes
     assert (kind, made["metadata"]["name"], made["provisioner"]) == ("StorageClass", "s", DRIVER)
     assert (made["volumeBindingMode"], made["allowVolumeExpansion"]) == ("WaitForFirstConsumer", True)

@@ -207,4 +207,4 @@ async def test_a_removed_claim_enqueues_its_pod() -> None:
     for change, keys in (({}, ["ns/p"]), ({"controller": False}, []), ({"kind": "Node"}, [])):
         reference = {**CLAIM["metadata"]["ownerReferences"][0], **change}
         found = {**CLAIM, "metadata": {**CLAIM["metadata"], "ownerReferences": [reference]}}
-        assert build(EphemeralVolumes, RecordingClient(), found).remove(found).queued() == keys
+        assert build(EphemeralVolumes, RecordingClient(), found).remove_objects(found).queued() == keys

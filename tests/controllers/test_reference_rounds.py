@@ -104,9 +104,9 @@ async def test_a_workload_is_gone_only_if_the_server_has_none() -> None:
     ],
 )
 async def test_a_claim_is_queued_when_it_its_workload_or_its_pods_change(change: Json, queued: list[str]) -> None:
-    client = build_references().imagine(claim(J))
+    client = build_references().set_objects(claim(J))
     client.queued()
-    assert client.imagine(change).queued() == queued
+    assert client.set_objects(change).queued() == queued
 
 
 async def test_without_the_gate_nothing_is_followed() -> None:
@@ -139,7 +139,7 @@ class ScaleClient(RecordingClient):
 
     async def scale_of(self, about: Json, *known: Json) -> Scale | None:
         """Return the scale of an owner, with these objects in informers."""
-        informers = RecordingClient().imagine(*known).informers
+        informers = RecordingClient().set_objects(*known).informers
         return await Scales(self, informers).of(about, "ns")  # type: ignore[arg-type]
 
 
@@ -208,7 +208,7 @@ class SliceWrites(RecordingClient):
         self.written: list[str] = []
         self.writer = SliceWriter(self, "sub")  # type: ignore[arg-type]
         record = lambda obj: self.written.append(obj["metadata"]["name"])  # noqa: E731
-        await self.run(self.writer.write(Plan([a, b], [c], [d, e]), "ns/service", record, **how))  # type: ignore[arg-type]
+        await self.run(self.writer.write(Plan([a, b], [c], [d, e]), "ns/service", record, **how))
         return self
 
     @property

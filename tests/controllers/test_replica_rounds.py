@@ -15,7 +15,8 @@ from controllers.options.options import Options
 from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import REPLICA_SETS, REPLICATION_CONTROLLERS, Kind
 from controllers.runtime.times import go_time
-from controllers.workloads.replicaset.replicaset import BURST, NAME, ReplicaSets
+from controllers.workloads.common.pod_control import BURST
+from controllers.workloads.replicaset.replicaset import NAME, ReplicaSets
 from tests.support.objects import make_metadata, make_pod
 from tests.support.recording import RecordingClient, build
 

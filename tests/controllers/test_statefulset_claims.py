@@ -57,7 +57,7 @@ class ClaimClient(RecordingClient):
     def __init__(self, *claims: Json, **refuses: tuple[int, str]) -> None:
         super().__init__()
         self.refuses, self.written = {**refuses}, list[str]()
-        self.imagine(*claims)
+        self.set_objects(*claims)
         self.claims = Claims(
             self,  # type: ignore[arg-type]
             self.informer("PersistentVolumeClaim"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -29,8 +30,8 @@ class RuleEviction(Eviction):
     """An eviction because of the rule `r`."""
 
     @property
-    def rules(self) -> tuple[tuple[str, str], ...]:
-        return (("r", "r-uid"),)
+    def rules(self) -> Iterator[tuple[str, str]]:
+        yield "r", "r-uid"
 
 
 def pod(name: str = "p", namespace: str = "ns", **more: Any) -> Json:
@@ -139,9 +140,9 @@ class StatusClient(EvictionClient):
 
     def __init__(self, found: Json | None, *names: str, evicted: int = 0) -> None:
         super().__init__()
-        self.imagine(pod("a"), pod("b"), pod("c", "other"), pod("going", deleted="x"), pod("free"))
+        self.set_objects(pod("a"), pod("b"), pod("c", "other"), pod("going", deleted="x"), pod("free"))
         if found:
-            self.imagine(found)
+            self.set_objects(found)
         rules, pods = self.informer("DeviceTaintRule"), self.informer("Pod")
         self.statuses_of_rules = RuleStatuses(self, DEVICE_TAINT_RULES, FakeEvictions(*names), rules, pods)  # type: ignore[arg-type]
         for _ in range(evicted):

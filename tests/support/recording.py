@@ -51,7 +51,7 @@ class RecordingClient:
         self.recorder = FakeRecorder()
         self.informers = Informers(Client(NoTransport()))
         #: The field selectors of the component's informers, by kind.
-        self.selectors: dict[str, str] = {}
+        self.field_selectors: dict[str, str] = {}
         self._answers = answers or {}
 
     def with_user_agent(self, _: str) -> RecordingClient:
@@ -130,20 +130,20 @@ class RecordingClient:
 
     def informer(self, kind: str) -> Informer:
         """Return the informer of a kind that the component uses."""
-        return self.informers.of(KINDS[kind], field_selector=self.selectors.get(kind, ""))
+        return self.informers.of(KINDS[kind], field_selector=self.field_selectors.get(kind, ""))
 
-    def imagine(self, *objects: Json) -> Self:
+    def set_objects(self, *objects: Json) -> Self:
         """Let the informers hold these objects."""
         with self._records_events():
             for obj in objects:
-                self.informer(obj["kind"]).imagine(key_of(obj), obj)
+                self.informer(obj["kind"]).set_object(key_of(obj), obj)
         return self
 
-    def remove(self, *objects: Json) -> Self:
+    def remove_objects(self, *objects: Json) -> Self:
         """Remove objects from the informers."""
         with self._records_events():
             for obj in objects:
-                self.informer(obj["kind"]).imagine(key_of(obj), None)
+                self.informer(obj["kind"]).set_object(key_of(obj), None)
         return self
 
     def queued(self) -> list[str]:
@@ -176,7 +176,7 @@ def make_informers(kind: Kind, *objects: Json, informers: Informers | None = Non
     """Return informers whose store of a kind holds these objects."""
     made = informers or Informers(Client(NoTransport()))
     for obj in objects:
-        made.of(kind, **selectors).imagine(key_of(obj), obj)
+        made.of(kind, **selectors).set_object(key_of(obj), obj)
     return made
 
 
@@ -201,7 +201,7 @@ def build(
     client.serve(*objects, *live)
     client.given += objects
     client.refuses |= refuses or {}
-    client.component = builder(client, client.imagine(*objects).informers, Options(**options))
+    client.component = builder(client, client.set_objects(*objects).informers, Options(**options))
     return client
 
 
