@@ -15,40 +15,30 @@ from controllers.explain.__main__ import main, table
 from controllers.explain.claim_details import NotThereError, explain
 from controllers.explain.world import World
 from controllers.options.options import Options
-from controllers.runtime.kinds import (
-    CSI_DRIVERS,
-    CSI_NODES,
-    DEVICE_CLASSES,
-    DISRUPTION_BUDGETS,
-    NODES,
-    POD_GROUPS,
-    PODS,
-    RESOURCE_CLAIMS,
-    RESOURCE_SLICES,
-    STORAGE_CLASSES,
-    VOLUME_CLAIMS,
-    VOLUMES,
-    Kind,
-    key_of,
-)
+from controllers.runtime.kinds import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, key_of
 from kubedra import ControlPlane
+from tests.support.objects import (
+    make_claim,
+    make_device_class,
+    make_metadata,
+    make_node,
+    make_pod,
+    make_request,
+    make_slice,
+)
+from tests.support.recording import KINDS
 
 pytestmark = pytest.mark.integration
 
 
-def node(name: str, **spec: Any) -> Json:
-    amounts = {"cpu": "4", "memory": "8Gi", "pods": "110"}
-    status = {"allocatable": amounts, "capacity": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
-    return {"metadata": meta(name), "spec": spec, "status": status}
+def node(name: str, **more: Any) -> Json:
+    made = make_node(name, **more)
+    made["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    return made
 
 
-def meta(name: str, namespace: str = "") -> Json:
-    return {"name": name, "uid": name, "resourceVersion": "1", **({"namespace": namespace} if namespace else {})}
-
-
-def slice_(on: str, devices: list[Json]) -> Json:
-    pool = {"name": on, "generation": 1, "resourceSliceCount": 1}
-    return {"metadata": meta(on), "spec": {"driver": "d", "nodeName": on, "pool": pool, "devices": devices}}
+def slice_(node: str, devices: list[Json]) -> Json:
+    return make_slice(node, devices, "d")
 
 
 def gpus(count: int, **more: Any) -> list[Json]:
@@ -59,39 +49,24 @@ def gpus(count: int, **more: Any) -> list[Json]:
 
 
 def claim(name: str, count: int = 1, held: list[tuple[str, str]] | None = None, **request: Any) -> Json:
-    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count, **request}
-    made: Json = {
-        "metadata": meta(name, "ns"),
-        "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
-    }
+    """Build a claim. `held`: pools and names of its allocated devices."""
+    status: Json = {}
     if held is not None:
         results = [{"request": "r", "driver": "d", "pool": pool, "device": device} for pool, device in held]
         users = [{"resource": "pods", "name": f"user-of-{name}", "uid": "u"}]
-        made["status"] = {"allocation": {"devices": {"results": results}}, "reservedFor": users}
-    return made
+        status = {"allocation": {"devices": {"results": results}}, "reservedFor": users}
+    return make_claim(name, requests=[make_request(count=count, **request)], **status)
 
 
 def pod(name: str = "p", claims: tuple[str, ...] = ("wanted",), cpu: str = "1", **spec: Any) -> Json:
-    entries = [{"name": each, "resourceClaimName": each} for each in claims]
-    containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]
-    return {
-        "metadata": meta(name, "ns"),
-        "spec": {"containers": containers, "resourceClaims": entries, "schedulerName": "default-scheduler", **spec},
-        "status": {"phase": "Pending"},
-    }
+    return make_pod(name, requests={"cpu": cpu}, claims={each: each for each in claims}, **spec)
 
 
-def world(gates: Mapping[str, bool] | None = None, **objects: list[Json]) -> World:
+def world(*objects: Json, gates: Mapping[str, bool] | None = None) -> World:
+    """Return a world of these objects, and the class `gpu`."""
     made = World.empty(Options(seed=0, gates=gates or {}))
-    kinds: dict[str, Kind] = {
-        "classes": DEVICE_CLASSES, "nodes": NODES, "slices": RESOURCE_SLICES, "claims": RESOURCE_CLAIMS, "pods": PODS,
-        "storage_classes": STORAGE_CLASSES, "volumes": VOLUMES, "volume_claims": VOLUME_CLAIMS, "csi_nodes": CSI_NODES,
-        "csi_drivers": CSI_DRIVERS, "budgets": DISRUPTION_BUDGETS, "groups": POD_GROUPS,
-    }  # fmt: skip
-    objects = {"classes": [{"metadata": meta("gpu"), "spec": {}}], **objects}
-    for name, kind in kinds.items():
-        for obj in objects.get(name, ()):
-            made.set(kind, key_of(obj), obj)
+    for obj in (make_device_class("gpu"), *objects):
+        made.set(KINDS[obj["kind"]], key_of(obj), obj)
     return made
 
 
@@ -111,14 +86,7 @@ def test_every_device_is_counted_once_under_the_reason_that_rules_it_out() -> No
         {"name": "bad", "attributes": {"model": {"string": "A1"}}, "taints": [{"key": "k", "effect": "NoSchedule"}]},
     ]
     wanted = claim("wanted", selectors=[{"cel": {"expression": 'device.attributes["d"].model == "A1"'}}])
-    found = of_pod(
-        world(
-            nodes=[node("n")],
-            slices=[slice_("n", devices)],
-            claims=[wanted, claim("c", held=[("n", "held")])],
-            pods=[pod()],
-        )
-    )
+    found = of_pod(world(node("n"), slice_("n", devices), wanted, claim("c", held=[("n", "held")]), pod()))
     assert (found["verdict"], found["text"]) == (
         "unschedulable",
         "0/1 nodes are available: 1 cannot allocate all claims.",
@@ -143,9 +111,7 @@ def test_every_device_is_counted_once_under_the_reason_that_rules_it_out() -> No
 
 
 def test_nodes_with_the_same_verdict_form_one_group() -> None:
-    found = of_pod(
-        world(nodes=[node("a"), node("b"), node("c", unschedulable=True)], claims=[claim("wanted")], pods=[pod()])
-    )
+    found = of_pod(world(node("a"), node("b"), node("c", unschedulable=True), claim("wanted"), pod()))
     assert [(group["plugin"], group["nodes"]) for group in found["nodes"]] == [
         ("DynamicResources", ["a", "b"]),
         ("NodeUnschedulable", ["c"]),
@@ -155,11 +121,11 @@ def test_nodes_with_the_same_verdict_form_one_group() -> None:
 
 def test_only_helpful_changes_are_reported() -> None:
     held = [claim("one", held=[("n", "gpu-0")]), claim("two", held=[("n", "gpu-1")])]
-    base = {"nodes": [node("n")], "slices": [slice_("n", gpus(2))], "pods": [pod()]}
-    found = of_pod(world(**base, claims=[claim("wanted"), *held]))
+    base = [node("n"), slice_("n", gpus(2)), pod()]
+    found = of_pod(world(*base, claim("wanted"), *held))
     assert changes(found)[:2] == ["free claim ns/one (used by user-of-one)", "free claim ns/two (used by user-of-two)"]
     # A request for two devices needs both claims freed, or two more devices.
-    found = of_pod(world(**base, claims=[claim("wanted", 2), *held]))
+    found = of_pod(world(*base, claim("wanted", 2), *held))
     assert changes(found) == [
         "free claim ns/one (used by user-of-one) and free claim ns/two (used by user-of-two)",
         "add 2 more devices like gpu-0 (model=A1) of driver d to node n",
@@ -173,7 +139,11 @@ def partitions(on: str, devices: list[Json]) -> list[Json]:
     pool = {"name": on, "generation": 1, "resourceSliceCount": 2}
     specs = ({"devices": [{**each, "consumesCounters": consumes} for each in devices]}, {"sharedCounters": sets})
     return [
-        {"metadata": meta(f"{on}-{number}"), "spec": {"driver": "d", "nodeName": on, "pool": pool, **spec}}
+        {
+            "kind": "ResourceSlice",
+            "metadata": make_metadata(f"{on}-{number}"),
+            "spec": {"driver": "d", "nodeName": on, "pool": pool, **spec},
+        }
         for number, spec in enumerate(specs)
     ]
 
@@ -184,10 +154,14 @@ def test_no_more_claims_are_freed_than_necessary() -> None:
     large = claim("large", 2, held=[("m", "gpu-0"), ("m", "gpu-1")])
     found = of_pod(
         world(
-            nodes=[node("n"), node("m")],
-            slices=[*partitions("n", gpus(4)), *partitions("m", gpus(2))],
-            claims=[claim("wanted", 4), large, *held],
-            pods=[pod()],
+            node("n"),
+            node("m"),
+            *partitions("n", gpus(4)),
+            *partitions("m", gpus(2)),
+            claim("wanted", 4),
+            large,
+            *held,
+            pod(),
         )
     )
     assert [(each["changes"], each["node"]) for each in found["changes"]] == [
@@ -204,12 +178,12 @@ def test_no_more_claims_are_freed_than_necessary() -> None:
     ],
 )  # fmt: skip
 def test_rejections_of_other_plugins_have_remedies(nodes: list[Json], waiting: Json, text: str) -> None:
-    assert changes(of_pod(world(nodes=nodes, pods=[waiting]))) == [text]
+    assert changes(of_pod(world(*nodes, waiting))) == [text]
 
 
 def test_pods_to_delete_are_listed_by_priority() -> None:
     running = [pod(f"r{n}", claims=(), cpu="3", nodeName="n", priority=2 - n) for n in range(1)]
-    found = of_pod(world(nodes=[node("n")], pods=[pod(claims=(), cpu="2"), *running]))
+    found = of_pod(world(node("n"), pod(claims=(), cpu="2"), *running))
     assert changes(found) == [
         "delete pod ns/r0 on node n",
         "request at most 1 cpu",
@@ -221,7 +195,7 @@ def test_pods_to_delete_are_listed_by_priority() -> None:
 
 def test_an_unknown_attribute_is_reported_with_the_most_similar_one() -> None:
     wanted = claim("wanted", selectors=[{"cel": {"expression": 'device.attributes["d"].Model == "A1"'}}])
-    found = of_pod(world(nodes=[node("n")], slices=[slice_("n", gpus(3))], claims=[wanted], pods=[pod()]))
+    found = of_pod(world(node("n"), slice_("n", gpus(3)), wanted, pod()))
     assert "no such key: Model" in found["text"]
     assert found["absent"] == [
         'no device has attributes d/Model (device.attributes["d"].Model == "A1"); did you mean model (3 devices)?'
@@ -230,10 +204,10 @@ def test_an_unknown_attribute_is_reported_with_the_most_similar_one() -> None:
 
 
 def test_a_gated_pod_is_reported_with_its_gate_and_requeue_events() -> None:
-    missing = of_pod(world(nodes=[node("n")], pods=[pod()]))
+    missing = of_pod(world(node("n"), pod()))
     assert (missing["verdict"], missing["text"]) == ("gated", 'could not find ResourceClaim "ns/wanted"')
     assert "its claim is created" in missing["wakes"]
-    gated = of_pod(world(nodes=[node("n")], pods=[pod(claims=(), schedulingGates=[{"name": "example.com/wait"}])]))
+    gated = of_pod(world(node("n"), pod(claims=(), schedulingGates=[{"name": "example.com/wait"}])))
     assert (gated["verdict"], gated["text"]) == ("gated", "scheduling gates: example.com/wait")
     assert gated["wakes"] == ["its scheduling gates are removed"]
 
@@ -244,30 +218,25 @@ def test_pods_not_waiting_for_this_scheduler_are_reported_as_such() -> None:
         pod("other", claims=(), schedulerName="mine"),
         pod("free", claims=()),
     ]
-    made = world(nodes=[node("n"), node("idle")], pods=pods)
+    made = world(node("n"), node("idle"), *pods)
     assert of_pod(made, "bound")["text"] == "on node n, Pending"
     assert of_pod(made, "other")["text"] == "waits for scheduler mine"
     assert (of_pod(made, "free")["verdict"], of_pod(made, "free")["text"]) == ("fits", "best on idle")
-    with pytest.raises(NotThereError, match='pods "nobody" not found in namespace "ns"'):
-        of_pod(made, "nobody")
+    with pytest.raises(NotThereError, match='pods "missing" not found in namespace "ns"'):
+        of_pod(made, "missing")
 
 
 def test_a_pod_being_bound_is_reported_with_its_nominated_node() -> None:
     chosen = pod(claims=())
     chosen["status"]["nominatedNodeName"] = "n"
-    found = of_pod(world(nodes=[node("n")], pods=[chosen, pod("other", claims=())]))
+    found = of_pod(world(node("n"), chosen, pod("other", claims=())))
     assert (found["verdict"], found["nominated"]) == ("fits", "n")
     assert "node n is nominated: the pod waits for volumes, devices or evicted pods to terminate" in found["report"]
-    assert "nominated" not in of_pod(world(nodes=[node("n")], pods=[pod(claims=())]))["report"]
+    assert "nominated" not in of_pod(world(node("n"), pod(claims=())))["report"]
 
 
 def test_explaining_does_not_change_the_world() -> None:
-    made = world(
-        nodes=[node("n")],
-        slices=[slice_("n", gpus(2))],
-        claims=[claim("wanted", 2), claim("c", held=[("n", "gpu-0")])],
-        pods=[pod()],
-    )
+    made = world(node("n"), slice_("n", gpus(2)), claim("wanted", 2), claim("c", held=[("n", "gpu-0")]), pod())
     before = {kind: deepcopy(made.objects(kind)) for kind in (NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES)}
     first = of_pod(made)
     assert first["changes"]
@@ -279,12 +248,7 @@ def test_a_node_lists_the_claims_that_hold_its_devices() -> None:
     devices = [*gpus(2), {"name": "bad", "taints": [{"key": "k", "effect": "NoSchedule"}]}]
     running = pod("r", claims=(), cpu="500m", nodeName="n")
     running["spec"]["containers"][0]["resources"]["requests"]["memory"] = "1536Mi"
-    made = world(
-        nodes=[node("n")],
-        slices=[slice_("n", devices)],
-        claims=[claim("c", held=[("n", "gpu-0")])],
-        pods=[running],
-    )
+    made = world(node("n"), slice_("n", devices), claim("c", held=[("n", "gpu-0")]), running)
     found = explain(made, "node", "", "n").as_json()
     assert (found["devices"], found["free"], found["tainted"], found["held"]) == (3, 2, 1, {"ns/c": 1})
     assert found["pools"] == {"d/n": "usable"}
@@ -297,7 +261,7 @@ def test_a_node_lists_the_claims_that_hold_its_devices() -> None:
 
 
 def test_unreadable_collections_are_reported() -> None:
-    made = world(nodes=[node("n")], claims=[claim("wanted")])
+    made = world(node("n"), claim("wanted"))
     made.unread = {"pods": "pods is forbidden"}
     with pytest.raises(NotThereError, match=r"^pods cannot be read: pods is forbidden$"):
         of_pod(made)
@@ -308,8 +272,8 @@ def test_unreadable_collections_are_reported() -> None:
 
 
 def test_a_claim_explains_why_its_pods_wait() -> None:
-    namesake = {**pod("namesake"), "metadata": meta("namesake", "elsewhere")}
-    made = world(nodes=[node("n")], claims=[claim("wanted")], pods=[pod(), pod("other", claims=()), namesake])
+    namesake = pod("namesake", namespace="elsewhere")
+    made = world(node("n"), claim("wanted"), pod(), pod("other", claims=()), namesake)
     found = explain(made, "claim", "ns", "wanted").as_json()
     assert (found["claim"]["state"], found["pods"]) == ("pending", ["p"])
     assert found["waiting"][0]["text"] == "0/1 nodes are available: 1 cannot allocate all claims."
@@ -331,7 +295,7 @@ TEMPLATE = {
 
 
 def with_gpus(name: str) -> Json:
-    container = {"name": "c", "image": "i", "resources": {"claims": [{"name": "g"}]}}
+    container = {"name": "c", "image": "i", "resources": [{"name": "g"}]}
     entry = {"name": "g", "resourceClaimTemplateName": "gpus"}
     return {
         "apiVersion": "v1",
@@ -371,16 +335,18 @@ def test_explaining_a_cluster_only_reads_it(capsys: pytest.CaptureFixture[str]) 
         assert {request["verb"] for request in client.requests()} == {"get", "list"}
         assert main(["pod/waits", "--kubeconfig", str(plane.kubeconfig)]) == 0
         assert "1 node(s) were unschedulable" in capsys.readouterr().out
-        assert main(["pod", "nobody", "--server", plane.url]) == 2
-        assert capsys.readouterr().err.endswith(': pods "nobody" not found in namespace "default"\n')
+        assert main(["pod", "missing", "--server", plane.url]) == 2
+        assert capsys.readouterr().err.endswith(': pods "missing" not found in namespace "default"\n')
 
 
 def test_a_table_has_one_line_per_request() -> None:
     made = world(
-        nodes=[node("n"), node("c", unschedulable=True)],
-        slices=[slice_("n", gpus(2))],
-        claims=[claim("wanted", 3), claim("c", held=[("n", "gpu-0")])],
-        pods=[pod()],
+        node("n"),
+        node("c", unschedulable=True),
+        slice_("n", gpus(2)),
+        claim("wanted", 3),
+        claim("c", held=[("n", "gpu-0")]),
+        pod(),
     )
     assert [line.split() for line in table(of_pod(made)).splitlines()] == [
         ["POD", "NODES", "FIRST", "CLAIM", "REQUEST", "DEVICES", "USABLE", "RULED", "OUT"],

@@ -12,9 +12,10 @@ from controllers.explain.__main__ import main, table
 from controllers.explain.claim_details import NotThereError, explain
 from controllers.explain.world import World
 from kubedra import ControlPlane
-from tests.controllers.test_explain import changes, claim, gpus, meta, slice_, world
+from tests.controllers.test_explain import changes, claim, gpus, slice_, world
 from tests.controllers.test_explain import node as make_node
 from tests.controllers.test_explain_reasons import bare
+from tests.support.objects import make_metadata
 
 pytestmark = pytest.mark.integration
 
@@ -24,15 +25,14 @@ RACK = "example.com/rack"
 
 
 def node(name: str, rack: str) -> Json:
-    made = make_node(name)
-    labels = {"kubernetes.io/hostname": name, RACK: rack}
-    return {**made, "metadata": {**made["metadata"], "labels": labels}}
+    return make_node(name, labels={RACK: rack})
 
 
 def group(count: int, rack: bool = False, **spec: Any) -> Json:
     if rack:
         spec["schedulingConstraints"] = {"topology": [{"key": RACK}]}
-    return {"metadata": meta("g", "ns"), "spec": {"schedulingPolicy": {"gang": {"minCount": count}}, **spec}}
+    spec = {"schedulingPolicy": {"gang": {"minCount": count}}, **spec}
+    return {"kind": "PodGroup", "metadata": make_metadata("g", "ns"), "spec": spec}
 
 
 def members(count: int, cpu: str = "3", **spec: Any) -> list[Json]:
@@ -45,7 +45,7 @@ def of_group(made: World) -> Json:
 
 
 def test_an_incomplete_gang_is_reported_with_the_number_of_missing_pods() -> None:
-    made = world(GATES, nodes=[node("n", "a")], groups=[group(3)], pods=members(1))
+    made = world(node("n", "a"), group(3), *members(1), gates=GATES)
     found = of_group(made)
     assert (found["verdict"], found["text"], found["missing"]) == ("gated", "waits for 2 more pods", 2)
     assert found["members"] == {"m0": ""}
@@ -53,7 +53,7 @@ def test_an_incomplete_gang_is_reported_with_the_number_of_missing_pods() -> Non
 
 def test_each_placement_is_reported_with_its_placed_pods_and_the_first_blocked_one() -> None:
     nodes = [node("n1", "a"), node("n2", "a"), node("n3", "b")]
-    made = world(GATES, nodes=nodes, groups=[group(3, rack=True)], pods=members(3))
+    made = world(*nodes, group(3, rack=True), *members(3), gates=GATES)
     found = of_group(made)
     assert found["verdict"] == "unschedulable"
     assert [(each["name"], each["nodes"], each["placed"], each["fits"]) for each in found["placements"]] == [
@@ -73,7 +73,7 @@ def test_each_placement_is_reported_with_its_placed_pods_and_the_first_blocked_o
 
 def test_remedies_of_a_group_are_tried_on_the_whole_group() -> None:
     nodes = [node("n1", "a"), node("n2", "a"), node("n3", "b")]
-    found = of_group(world(GATES, nodes=nodes, groups=[group(3, rack=True)], pods=members(3)))
+    found = of_group(world(*nodes, group(3, rack=True), *members(3), gates=GATES))
     assert changes(found) == [
         "lower minCount from 3 to 2",
         f"remove the topology constraint on {RACK}",
@@ -85,7 +85,7 @@ def test_remedies_of_a_group_are_tried_on_the_whole_group() -> None:
 def test_the_fewest_pods_are_deleted_for_a_group() -> None:
     running = [bare(f"r{n}", cpu="2", nodeName=f"n{n}", priority=n) for n in (1, 2)]
     nodes = [node("n1", "a"), node("n2", "a")]
-    made = world(PREEMPTION, nodes=nodes, groups=[group(1)], pods=[*members(1), *running])
+    made = world(*nodes, group(1), *members(1), *running, gates=PREEMPTION)
     found = of_group(made)
     assert found["preemption"]["text"] == "No preemption victims found for incoming preemptor"
     # The pod of lowest priority is deleted although the group has no higher priority; a higher one is proposed, too.
@@ -93,7 +93,7 @@ def test_the_fewest_pods_are_deleted_for_a_group() -> None:
         "delete pod ns/r1",
         "use a priority class above 1 that may preempt: it evicts them",
     ]
-    urgent = of_group(world(PREEMPTION, nodes=nodes, groups=[group(1, priority=9)], pods=[*members(1), *running]))
+    urgent = of_group(world(*nodes, group(1, priority=9), *members(1), *running, gates=PREEMPTION))
     assert urgent["preemption"]["victims"] == ["ns/r1"]
     assert "preemption would evict 1 pod: ns/r1" in urgent["report"]
 
@@ -103,9 +103,7 @@ def test_devices_of_a_member_are_counted_after_those_of_earlier_members() -> Non
     pods = members(2, cpu="1")
     for number, each in enumerate(pods):
         each["spec"]["resourceClaims"] = [{"name": "d", "resourceClaimName": f"c{number}"}]
-    made = world(
-        GATES, nodes=[node("n", "a")], slices=[slice_("n", gpus(1))], claims=claims, groups=[group(2)], pods=pods
-    )
+    made = world(node("n", "a"), slice_("n", gpus(1)), *claims, group(2), *pods, gates=GATES)
     (placement,) = of_group(made)["placements"]
     (request,) = placement["details"][0]["requests"]
     assert (placement["placed"], request["usable"], request["reasons"][0]["kind"]) == (1, 0, "allocated")
@@ -122,7 +120,7 @@ def test_a_kubedra_server_reports_a_missing_group_itself(capsys: pytest.CaptureF
 
 
 def test_a_pod_that_waits_for_its_group_is_reported_as_such() -> None:
-    made = world(GATES, nodes=[node("n", "a")], groups=[group(2)], pods=members(2))
+    made = world(node("n", "a"), group(2), *members(2), gates=GATES)
     found = explain(made, "pod", "ns", "m0").as_json()
     assert found["verdict"] == "unschedulable"
     assert found["text"].startswith("its group waits: ")
@@ -130,15 +128,15 @@ def test_a_pod_that_waits_for_its_group_is_reported_as_such() -> None:
 
 
 def test_a_fitting_or_scheduled_group_is_reported_as_such() -> None:
-    made = world(GATES, nodes=[node("n", "a")], groups=[group(2)], pods=members(2, cpu="1"))
+    made = world(node("n", "a"), group(2), *members(2, cpu="1"), gates=GATES)
     assert of_group(made)["verdict"] == "fits"
-    placed = world(GATES, nodes=[node("n", "a")], groups=[group(2)], pods=members(2, cpu="1", nodeName="n"))
+    placed = world(node("n", "a"), group(2), *members(2, cpu="1", nodeName="n"), gates=GATES)
     assert (of_group(placed)["verdict"], of_group(placed)["members"]) == ("scheduled", {"m0": "n", "m1": "n"})
 
 
 def test_a_group_is_explained_in_a_running_loop_and_in_a_thread() -> None:
     async def inside() -> list[Json]:
-        made = world(GATES, nodes=[node("n", "a")], groups=[group(2)], pods=members(2))
+        made = world(node("n", "a"), group(2), *members(2), gates=GATES)
         return [of_group(made), await asyncio.to_thread(of_group, made)]
 
     one, other = asyncio.run(inside())
@@ -149,4 +147,4 @@ def test_without_the_gate_there_are_no_groups() -> None:
     with pytest.raises(
         NotThereError, match=r'podgroups "g" not found in namespace "ns" \(the feature gate GenericWorkload is off\)'
     ):
-        of_group(world(groups=[group(1)]))
+        of_group(world(group(1)))

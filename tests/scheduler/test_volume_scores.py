@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from apiserver.api.objects import Json
-from controllers.runtime.kinds import STORAGE_CAPACITIES, key_of
 from controllers.scheduler.config.arguments import read_arguments
 from controllers.scheduler.config.configuration import ProfileSettings
 from controllers.scheduler.config.fields import ConfigurationError
 from controllers.scheduler.framework.scores import on_line
-from tests.controllers.test_explain import meta, of_pod, world
-from tests.controllers.test_explain_reasons import mounting, node, storage_class, volume, volume_claim
+from tests.controllers.test_explain import of_pod, world
+from tests.controllers.test_explain_reasons import CSI_DRIVER, mounting, node, storage_class, volume, volume_claim
+from tests.support.objects import make_metadata
 
 GATE = {"StorageCapacityScoring": True}
 
@@ -25,22 +25,15 @@ def test_a_score_is_interpolated_and_rounded_towards_zero(used: int, score: int)
 
 def capacity(on: str, room: str) -> Json:
     topology = {"matchLabels": {"kubernetes.io/hostname": on}}
-    return {"metadata": meta(on, "ns"), "storageClassName": "local", "nodeTopology": topology, "capacity": room}
+    made = {"kind": "CSIStorageCapacity", "metadata": make_metadata(on, "ns"), "storageClassName": "local"}
+    return {**made, "nodeTopology": topology, "capacity": room}
 
 
-def best(gates: dict[str, bool], small: str, large: str, **objects: list[Json]) -> str:
-    """Return the node of a pod with a waiting claim for 10Gi."""
-    given: dict[str, list[Json]] = {"volume_claims": [volume_claim()], "pods": [mounting()], **objects}
-    made = world(
-        gates,
-        nodes=[node(small, "a"), node(large, "b")],
-        storage_classes=[storage_class(provisioner="csi")],
-        csi_drivers=[{"metadata": meta("csi"), "spec": {"storageCapacity": True}}],
-        **given,
-    )
-    for on, room in ((small, "11Gi"), (large, "100Gi")):
-        made.set(STORAGE_CAPACITIES, key_of(capacity(on, room)), capacity(on, room))
-    text: str = of_pod(made)["text"]
+def best(gates: dict[str, bool], small: str, large: str, *objects: Json) -> str:
+    """Return the node of a pod whose claim on 10Gi waits."""
+    nodes = node(small, "a"), capacity(small, "11Gi"), node(large, "b"), capacity(large, "100Gi")
+    given = storage_class(provisioner="csi"), CSI_DRIVER, volume_claim(), mounting()
+    text: str = of_pod(world(*nodes, *given, *objects, gates=gates))["text"]
     return text.removeprefix("best on ")
 
 
@@ -53,7 +46,7 @@ def test_with_the_gate_a_node_with_more_capacity_is_better(small: str, large: st
 @pytest.mark.parametrize(("small", "large"), [("n1", "n2"), ("n2", "n1")])
 def test_a_node_with_a_larger_existing_volume_is_better(small: str, large: str) -> None:
     volumes = [volume("s", "10Gi", zone="a"), volume("l", "90Gi", zone="b")]
-    assert best(GATE, small, large, volumes=volumes) == large
+    assert best(GATE, small, large, *volumes) == large
 
 
 def test_volumes_to_be_provisioned_do_not_count_beside_existing_ones() -> None:
@@ -61,8 +54,8 @@ def test_volumes_to_be_provisioned_do_not_count_beside_existing_ones() -> None:
     both["spec"]["volumes"].append({"name": "w", "persistentVolumeClaim": {"claimName": "other"}})
     volumes = [volume("s", "25Gi", zone="a"), volume("l", "20Gi", zone="b")]
     claims = [volume_claim(), volume_claim("other")]
-    # The larger volume is on the node with less capacity.
-    assert best(GATE, "n1", "n2", volumes=volumes, volume_claims=claims, pods=[both]) == "n1"
+    # The larger volume is where less room is.
+    assert best(GATE, "n1", "n2", *volumes, *claims, both) == "n1"
 
 
 def test_the_shape_is_an_argument_where_the_gate_is_on() -> None:
