@@ -295,7 +295,7 @@ TEMPLATE = {
 
 
 def with_gpus(name: str) -> Json:
-    container = {"name": "c", "image": "i", "resources": [{"name": "g"}]}
+    container = {"name": "c", "image": "i", "resources": {"claims": [{"name": "g"}]}}
     entry = {"name": "g", "resourceClaimTemplateName": "gpus"}
     return {
         "apiVersion": "v1",
