@@ -123,15 +123,15 @@ def _node(write: Writer) -> None:
             tolerations[0]["tolerationSeconds"] = choice.choice((0, 1, 1000))
         spec = {"containers": [container()], "nodeName": name, "tolerations": tolerations}
         write.create(PODS, f"p{number}", {"spec": spec})
-        status = {"phase": choice.choice(("Running", "Pending", "Succeeded")),
-                  "conditions": [{"type": "Ready", "status": "True"}]}  # fmt: skip
+        status: Json = {"phase": choice.choice(("Running", "Pending", "Succeeded")),
+                        "conditions": [{"type": "Ready", "status": "True"}]}  # fmt: skip
         write.act("status", PODS, f"p{number}", {"status": status})
     for _ in range(3):
         write.step()
         match choice.randint(0, 6):
             case 0:
-                status = choice.choice(("False", "Unknown", "True"))
-                write.act("status", NODES, "node", {"status": {"conditions": [{**ready, "status": status}]}})
+                changed = {**ready, "status": choice.choice(("False", "Unknown", "True"))}
+                write.act("status", NODES, "node", {"status": {"conditions": [changed]}})
             case 1:
                 pressure = {"type": choice.choice(("MemoryPressure", "DiskPressure", "PIDPressure")), "status": "True"}
                 write.act("status", NODES, "node", {"status": {"conditions": [ready, pressure]}})
@@ -147,7 +147,7 @@ def _node(write: Writer) -> None:
 
 
 def _owners(write: Writer) -> None:
-    """Uids are those of what was made under that name: `uid` is put in by whoever plays the life."""
+    """Write owners and dependents. An owner's uid is a placeholder, which the player replaces."""
     choice = write.choice
     names = [f"o{number}" for number in range(4)]
     write.create(CONFIG_MAPS, names[0])
@@ -155,7 +155,7 @@ def _owners(write: Writer) -> None:
         write.step()
         owners = []
         for owner in choice.sample(names[:number], choice.randint(1, min(2, number))):
-            ref = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": f"uid of {owner}"}
+            ref: Json = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": f"uid of {owner}"}
             if write.maybe(0.5):
                 ref["blockOwnerDeletion"] = True
             match choice.randint(0, 9):

@@ -9,6 +9,7 @@ from apiserver.runtime.clock import now
 from controllers.runtime.kinds import CORE_EVENTS, JOBS, PODS
 from controllers.runtime.times import go_time
 from tests.scheduler.world import World
+from tests.support.objects import make_manifest
 from tests.support.virtual import passes
 
 COMPONENT = "job-controller"
@@ -18,10 +19,7 @@ FINALIZER = "batch.kubernetes.io/job-tracking"
 def a_job(name: str = "j", **spec: Any) -> Json:
     restart = spec.pop("restartPolicy", "Never")
     template = {"spec": {"restartPolicy": restart, "containers": [{"name": "c", "image": "i"}]}}
-    return {
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "ns"},
-        "spec": {"template": template, **spec},
-    }  # fmt: skip
+    return make_manifest(JOBS, name, {"template": template, **spec}, namespace="ns")
 
 
 async def the_job(world: World, name: str = "j") -> Json:

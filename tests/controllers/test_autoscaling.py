@@ -24,6 +24,7 @@ from controllers.workloads.autoscaling.limits import ScalingHistory, limit
 from controllers.workloads.autoscaling.usage import MetricError
 from kubedra.pytest_plugin import Kube
 from tests.scheduler.world import World
+from tests.support.objects import make_manifest
 from tests.support.virtual import passes
 
 pytestmark = pytest.mark.integration
@@ -43,11 +44,12 @@ def autoscaler(load: str = "", name: str = "web", **spec: Any) -> Json:
     metrics = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
     reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
     annotations = {"kubedra.dev/load.cpu": load} if load else {}
-    return {
-        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
-        "metadata": {"name": name, "annotations": annotations},
-        "spec": {"scaleTargetRef": reference, "minReplicas": 2, "maxReplicas": 12, "metrics": metrics, **spec},
-    }  # fmt: skip
+    return make_manifest(
+        AUTOSCALERS,
+        name,
+        {"scaleTargetRef": reference, "minReplicas": 2, "maxReplicas": 12, "metrics": metrics, **spec},
+        annotations=annotations,
+    )
 
 
 def replicas(kube: Any) -> int:

@@ -82,7 +82,7 @@ def test_a_pod_requests_what_it_says_as_a_whole_or_what_its_containers_and_sidec
         return {"name": name, "resources": {"requests": {"cpu": cpu}}, **more}
 
     inits = [container("setup", "1"), container("side", "50m", restartPolicy="Always")]
-    one = {"metadata": {"name": "p"}, "spec": {"containers": [container("c", "100m")], "initContainers": inits}}
+    one: Json = {"metadata": {"name": "p"}, "spec": {"containers": [container("c", "100m")], "initContainers": inits}}
     assert requests_of([one], "cpu", "") == {"p": 150}
     assert requests_of([one], "cpu", "side") == {"p": 50}
     with pytest.raises(MetricError, match="container setup not found in Pod p"):

@@ -22,8 +22,10 @@ from apiserver.api.objects import Json
 from apiserver.tls.self_signed import load_or_create_authority
 from controllers.manager.flags import read
 from controllers.options.command_line import FlagError
+from controllers.runtime.kinds import POD_CERTIFICATE_REQUESTS, SIGNING_REQUESTS
 from controllers.signing.authority import AuthorityError, Pair
 from controllers.signing.purposes import SIGNERS
+from tests.support.objects import make_manifest
 from tests.support.patience import wait_until
 from tests.support.wire import Child, Wire
 
@@ -53,12 +55,7 @@ def asked(name: str, *organizations: str, names: tuple[x509.GeneralName, ...] = 
 
 def request(name: str, signer: str, usages: list[str], asks: x509.CertificateSigningRequest, **more: Any) -> Json:
     encoded = b64encode(asks.public_bytes(serialization.Encoding.PEM)).decode()
-    return {
-        "apiVersion": "certificates.k8s.io/v1",
-        "kind": "CertificateSigningRequest",
-        "metadata": {"name": name},
-        "spec": {"request": encoded, "signerName": signer, "usages": usages, **more},
-    }
+    return make_manifest(SIGNING_REQUESTS, name, {"request": encoded, "signerName": signer, "usages": usages, **more})
 
 
 class Plane:
@@ -204,12 +201,9 @@ def test_requests_go_an_hour_after_their_end_and_a_day_without_one(kube: Any) ->
 def test_requests_of_pods_go_a_quarter_of_an_hour_after_they_were_made(kube: Any) -> None:
     stub = b64encode(asked("pod").public_bytes(serialization.Encoding.DER)).decode()
     named = {f"{what}{part}": "x" for what in ("pod", "serviceAccount", "node") for part in ("Name", "UID")}
-    body = {
-        "apiVersion": "certificates.k8s.io/v1beta1",
-        "kind": "PodCertificateRequest",
-        "metadata": {"name": "a"},
-        "spec": {"signerName": "example.com/signer", "stubPKCS10Request": stub, **named},
-    }
+    body = make_manifest(
+        POD_CERTIFICATE_REQUESTS, "a", {"signerName": "example.com/signer", "stubPKCS10Request": stub, **named}
+    )
     kube.apply([body])
     client = kube.client()
     kube.advance(minutes=14)

@@ -58,9 +58,9 @@ async def test_work_begins_once_all_are_read_that_were_asked_for() -> None:
     assert controller._informers == [informers.of(PODS), informers.of(NODES)]
     controller.queue.add("k")
     running = asyncio.create_task(controller.run())
-    for kind, expected in ((None, []), (PODS, []), (NODES, ["k"])):
-        if kind is not None:
-            informers.of(kind).mark_synced()
+    for synced, expected in ((None, []), (PODS, []), (NODES, ["k"])):
+        if synced is not None:
+            informers.of(synced).mark_synced()
         await asyncio.sleep(1)
         assert done == expected
     running.cancel()

@@ -12,7 +12,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from apiserver.api.objects import Json
+from controllers.runtime.kinds import CRON_JOBS
 from kubedra.pytest_plugin import Kube
+from tests.support.objects import make_manifest
 
 pytestmark = [pytest.mark.integration, pytest.mark.kube(clock="virtual")]
 
@@ -20,10 +22,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.kube(clock="virtual")]
 def cron(name: str, schedule: str = "* * * * *", **spec: Any) -> Json:
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
     job = {"metadata": {"labels": {"cron": name}}, "spec": {"suspend": True, "template": template}}
-    return {
-        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": name},
-        "spec": {"schedule": schedule, "jobTemplate": job, **spec},
-    }  # fmt: skip
+    return make_manifest(CRON_JOBS, name, {"schedule": schedule, "jobTemplate": job, **spec})
 
 
 def jobs(kube: Any) -> list[Json]:

@@ -45,7 +45,8 @@ def a_rule(name: str = "rule", effect: str = "NoExecute", *, version: str = "v1b
 
 
 def with_taints(node: str, devices: int, *taints: Json) -> Json:
-    return make_slice(node, devices, **({"taints": list(taints)} if taints else {}))
+    more: Json = {"taints": list(taints)} if taints else {}
+    return make_slice(node, devices, **more)
 
 
 async def pods(

@@ -5,27 +5,26 @@ from pathlib import Path
 import httpx
 import pytest
 
+from apiserver.api.objects import Json
+from controllers.runtime.kinds import DEVICE_CLASSES, DEVICE_TAINT_RULES
 from kubedra.pytest_plugin import Kube
+from tests.support.objects import make_manifest
 from tests.support.patience import wait_until
 
 pytestmark = pytest.mark.integration
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-CLASS = {
-    "apiVersion": "resource.k8s.io/v1",
-    "kind": "DeviceClass",
-    "metadata": {"name": "gpu"},
-    "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]},
-}
-RULE = {
-    "apiVersion": "resource.k8s.io/v1beta2",
-    "kind": "DeviceTaintRule",
-    "metadata": {"name": "out-of-order"},
-    "spec": {"deviceSelector": {"driver": "gpu.example.com"}, "taint": {"key": "broken", "effect": "NoSchedule"}},
-}
+CLASS = make_manifest(
+    DEVICE_CLASSES, "gpu", {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]}
+)
+RULE = make_manifest(
+    DEVICE_TAINT_RULES,
+    "out-of-order",
+    {"deviceSelector": {"driver": "gpu.example.com"}, "taint": {"key": "broken", "effect": "NoSchedule"}},
+)
 
 
-def pod(name: str, *tolerations: dict) -> list[dict]:
+def pod(name: str, *tolerations: Json) -> list[Json]:
     exactly = {"deviceClassName": "gpu", "tolerations": list(tolerations)}
     claim = {"metadata": {"name": name}, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
     spec = {"containers": [{"name": "c", "image": "i"}], "resourceClaims": [{"name": "gpu", "resourceClaimName": name}]}

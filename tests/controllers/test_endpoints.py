@@ -125,7 +125,7 @@ async def test_a_service_may_want_traffic_to_stay_near_and_addresses_that_are_no
         assert one["endpoints"][0]["conditions"] == {"ready": True, "serving": False, "terminating": False}
         assert "service.kubernetes.io/headless" in one["metadata"]["labels"]
         # Hints by the processors of zones would be others; with few endpoints there are none.
-        modes = (
+        modes: tuple[Json, ...] = (
             {"mode": "Auto"},
             {"mode": "Disabled"},
             {"mode": None, "aware-hints": "auto"},

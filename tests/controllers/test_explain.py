@@ -15,11 +15,12 @@ from controllers.explain.__main__ import main, table
 from controllers.explain.claim_details import NotThereError, explain
 from controllers.explain.world import World
 from controllers.options.options import Options
-from controllers.runtime.kinds import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, key_of
+from controllers.runtime.kinds import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES, key_of
 from kubedra import ControlPlane
 from tests.support.objects import (
     make_claim,
     make_device_class,
+    make_manifest,
     make_metadata,
     make_node,
     make_pod,
@@ -80,7 +81,7 @@ def changes(found: Json) -> list[str]:
 
 
 def test_every_device_is_counted_once_under_the_reason_that_rules_it_out() -> None:
-    devices = [
+    devices: list[Json] = [
         {"name": "held", "attributes": {"model": {"string": "A1"}}},
         {"name": "other", "attributes": {"model": {"string": "B2"}}},
         {"name": "bad", "attributes": {"model": {"string": "A1"}}, "taints": [{"key": "k", "effect": "NoSchedule"}]},
@@ -282,27 +283,17 @@ def test_a_claim_explains_why_its_pods_wait() -> None:
 # On a server
 
 DEVICE_CLASS = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu.example.com"}}
-TEMPLATE = {
-    "apiVersion": "resource.k8s.io/v1",
-    "kind": "ResourceClaimTemplate",
-    "metadata": {"name": "gpus"},
-    "spec": {
-        "spec": {
-            "devices": {"requests": [{"name": "g", "exactly": {"deviceClassName": "gpu.example.com", "count": 2}}]}
-        }
-    },
-}
+TEMPLATE = make_manifest(
+    RESOURCE_CLAIM_TEMPLATES,
+    "gpus",
+    {"spec": {"devices": {"requests": [{"name": "g", "exactly": {"deviceClassName": "gpu.example.com", "count": 2}}]}}},
+)
 
 
 def with_gpus(name: str) -> Json:
     container = {"name": "c", "image": "i", "resources": {"claims": [{"name": "g"}]}}
     entry = {"name": "g", "resourceClaimTemplateName": "gpus"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [container], "resourceClaims": [entry]},
-    }
+    return make_manifest(PODS, name, {"containers": [container], "resourceClaims": [entry]})
 
 
 def test_a_reported_remedy_helps(kube: Any) -> None:

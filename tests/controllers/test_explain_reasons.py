@@ -113,9 +113,9 @@ def volume(name: str = "v", size: str = "5Gi", zone: str = "", labels: Json | No
 
 def volume_claim(name: str = "data", bound_to: str = "", mode: str = "ReadWriteOnce", **spec: Any) -> Json:
     asked = {"accessModes": [mode], "storageClassName": "local", "resources": {"requests": {"storage": "10Gi"}}}
-    done = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}} if bound_to else {}
+    done = {"pv.kubernetes.io/bind-completed": "yes"} if bound_to else {}
     named = {"volumeName": bound_to} if bound_to else {}
-    metadata = make_metadata(name, "ns", **done)
+    metadata = make_metadata(name, "ns", annotations=done)
     return {"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": {**asked, **named, **spec}}
 
 

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.cleanup.garbage_collector import PATIENCE
 from controllers.manager.manager import Manager
 from controllers.options.options import Options
@@ -11,6 +12,7 @@ from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import CONFIG_MAPS, Kind
 from kubedra.pytest_plugin import Kube
 from tests.scheduler.world import World
+from tests.support.objects import make_manifest
 from tests.support.virtual import passes, run
 
 pytestmark = pytest.mark.integration
@@ -18,12 +20,12 @@ pytestmark = pytest.mark.integration
 DEFINITIONS = Kind("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False)
 
 
-def config_map(name: str, *owners: dict, finalizers: tuple[str, ...] = ()) -> dict:
+def config_map(name: str, *owners: Json, finalizers: tuple[str, ...] = ()) -> Json:
     meta = {"name": name, "ownerReferences": list(owners), "finalizers": list(finalizers)}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
 
 
-def owner(obj: dict, *, blocks: bool = False) -> dict:
+def owner(obj: Json, *, blocks: bool = False) -> Json:
     meta = obj["metadata"]
     return {
         "apiVersion": obj["apiVersion"],
@@ -64,7 +66,7 @@ def test_with_one_owner_left_only_the_reference_to_the_other_goes(kube: Kube) ->
 
 
 @pytest.mark.parametrize("wrong", [{"kind": "Secret"}, {"name": "other"}])
-def test_an_owner_of_another_kind_or_name_is_none_whatever_its_uid(kube: Kube, wrong) -> None:
+def test_an_owner_of_another_kind_or_name_is_none_whatever_its_uid(kube: Kube, wrong: Json) -> None:
     (parent,) = kube.apply(config_map("parent"))
     kube.apply(config_map("child", {**owner(parent), **wrong}))
     kube.wait("configmap/child", "delete")
@@ -132,29 +134,23 @@ def test_an_owner_goes_when_nothing_blocks_it_any_more(kube: Kube) -> None:
 
 
 @pytest.fixture
-def team(kube: Kube):
+def team(kube: Kube) -> Kube:
     kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
     return kube
 
 
-def conditions(namespace: dict) -> dict[str, str]:
+def conditions(namespace: Json) -> dict[str, str]:
     return {one["type"]: one["status"] for one in namespace["status"].get("conditions") or ()}
 
 
-def test_a_namespace_goes_with_everything_in_it(team) -> None:
+def test_a_namespace_goes_with_everything_in_it(team: Kube) -> None:
     team.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "team"}})
     team.delete("namespace/team")
     team.wait("namespace/team", "delete")
 
 
-def test_a_namespace_waits_for_what_a_finalizer_holds(team) -> None:
-    team.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "a", "namespace": "team", "finalizers": ["example.com/hold"]},
-        }
-    )
+def test_a_namespace_waits_for_what_a_finalizer_holds(team: Kube) -> None:
+    team.apply(make_manifest(CONFIG_MAPS, "a", namespace="team", finalizers=["example.com/hold"]))
     team.delete("namespace/team")
     team.wait("configmap/a", lambda obj: "deletionTimestamp" in obj["metadata"], namespace="team")
     said = team.wait("namespace/team", lambda obj: conditions(obj).get("NamespaceFinalizersRemaining") == "True")
@@ -174,7 +170,7 @@ def test_a_namespace_waits_for_what_a_finalizer_holds(team) -> None:
     team.wait("namespace/team", "delete")
 
 
-def test_every_namespace_has_a_default_service_account_that_comes_back(team) -> None:
+def test_every_namespace_has_a_default_service_account_that_comes_back(team: Kube) -> None:
     team.wait("serviceaccount/default", "create", namespace="team")
     uid = team.get("serviceaccount/default", namespace="team")["metadata"]["uid"]
     team.delete("serviceaccount/default", namespace="team")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.runtime.kinds import JOBS
 from controllers.workloads.jobs.indexes import first_pending, format_indexes, parse_indexes
 from tests.controllers.jobobjects import COMPONENT, a_job, conditions, end, index, numbers, set_phase, the_job, the_pods
@@ -33,7 +34,7 @@ async def test_indexed_pods_have_an_index_each_and_the_job_lists_those_that_succ
 
 async def test_an_index_that_failed_too_often_fails_alone() -> None:
     async with World(COMPONENT) as world:
-        spec = {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 1}
+        spec: Json = {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 1}
         await world.create(JOBS, a_job(**spec))
         await end(world, "Failed")
         await passes(12)
@@ -53,7 +54,7 @@ async def test_an_index_that_failed_too_often_fails_alone() -> None:
 async def test_a_success_policy_ends_the_job_before_all_have_succeeded() -> None:
     async with World(COMPONENT) as world:
         rules = [{"succeededIndexes": "2"}, {"succeededIndexes": "0-1", "succeededCount": 1}]
-        policy = {"successPolicy": {"rules": rules}, "completionMode": "Indexed"}
+        policy: Json = {"successPolicy": {"rules": rules}, "completionMode": "Indexed"}
         await world.create(JOBS, a_job(completions=3, parallelism=3, **policy))
         await end(world, "Succeeded")
         job = await the_job(world)

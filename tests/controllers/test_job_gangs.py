@@ -13,6 +13,7 @@ from controllers.runtime.informer import Informers
 from controllers.runtime.kinds import JOBS, POD_GROUPS, PODS, WORKLOADS
 from controllers.workloads.jobs.gangs import Gangs, group_name, is_gang, workload_name
 from tests.scheduler.world import World
+from tests.support.objects import make_manifest
 from tests.support.virtual import passes
 
 pytestmark = pytest.mark.integration
@@ -21,10 +22,7 @@ pytestmark = pytest.mark.integration
 def a_job(name: str = "train", **spec: Any) -> Json:
     pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}], **spec.pop("pod", {})}
     together = {"parallelism": 3, "completions": 3, "completionMode": "Indexed"}
-    return {
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "ns"},
-        "spec": {"template": {"spec": pod}, **together, **spec},
-    }  # fmt: skip
+    return make_manifest(JOBS, name, {"template": {"spec": pod}, **together, **spec}, namespace="ns")
 
 
 def a_world() -> World:

@@ -133,7 +133,7 @@ def test_failures_since_the_last_success_count() -> None:
 
 
 NOT_READY = {"type": "Ready", "status": "False", "lastTransitionTime": at(7)}
-GOING = {"deletionTimestamp": at(30), "deletionGracePeriodSeconds": 20}
+GOING: Json = {"deletionTimestamp": at(30), "deletionGracePeriodSeconds": 20}
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from controllers.runtime.election import Election, ElectionError, LeaderElector,
 from controllers.runtime.kinds import LEASES
 from controllers.runtime.times import micro_time
 from controllers.runtime.transport import TransportError
+from tests.support.objects import make_manifest
 from tests.support.virtual import passes, run
 
 pytestmark = pytest.mark.integration
@@ -259,11 +260,7 @@ def test_a_deleted_or_relabelled_lease_is_no_reason_to_end() -> None:
 
 def test_a_lease_that_somebody_made_empty_is_taken() -> None:
     async def scenario(town: Town) -> None:
-        body = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": "lease", "namespace": "kube-system"},
-        }
+        body = make_manifest(LEASES, "lease", namespace="kube-system")
         await town.client.create(LEASES, body)
         first = town.candidate("first")
         await town.passes()

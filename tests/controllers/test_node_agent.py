@@ -1,29 +1,29 @@
 """Emulated nodes and their pods, on a running control plane."""
 
+from typing import Any
+
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.kubelet.emulation.addresses import Pool
 from controllers.kubelet.emulation.annotations import devices_of
+from controllers.runtime.kinds import PODS
 from kubedra.pytest_plugin import Kube
+from tests.support.objects import make_manifest
 
 pytestmark = pytest.mark.integration
 
 
-def pod(name: str = "p", *, annotations: dict | None = None, init: list | None = None, **spec) -> dict:
+def pod(name: str = "p", *, annotations: Json | None = None, init: list[Json] | None = None, **spec: Any) -> Json:
     body = {
         "containers": [{"name": "c", "image": "registry.example.com/i:1"}],
         **({"initContainers": init} if init else {}),
         **spec,
     }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "annotations": annotations or {}},
-        "spec": body,
-    }
+    return make_manifest(PODS, name, body, annotations=annotations or {})
 
 
-def conditions(obj: dict) -> dict[str, str]:
+def conditions(obj: Json) -> dict[str, str]:
     return {c["type"]: c["status"] for c in obj["status"]["conditions"]}
 
 
@@ -112,7 +112,7 @@ def test_pods_have_addresses_of_their_own(kube: Kube) -> None:
 
 
 @pytest.mark.parametrize(("code", "phase"), [("0", "Succeeded"), ("3", "Failed")])
-def test_a_pod_ends_as_its_annotations_say(kube: Kube, code, phase) -> None:
+def test_a_pod_ends_as_its_annotations_say(kube: Kube, code: str, phase: str) -> None:
     kube.add_node("worker")
     kube.apply(
         pod(annotations={"kubedra.dev/exit-after": "0.05", "kubedra.dev/exit-code": code}, restartPolicy="Never")
@@ -154,7 +154,7 @@ def test_a_pod_is_ready_when_its_readiness_gates_are(kube: Kube) -> None:
         ({"nodeSelector": {"kubernetes.io/os": "windows"}}, "PodOSSelectorNodeLabelDoesNotMatch"),
     ],
 )
-def test_a_pod_of_another_system_is_rejected(kube: Kube, spec, reason) -> None:
+def test_a_pod_of_another_system_is_rejected(kube: Kube, spec: Json, reason: str) -> None:
     kube.add_node("worker")
     kube.wait("node/worker", lambda n: "kubernetes.io/os" in n["metadata"].get("labels", {}))
     kube.apply(pod(nodeName="worker", **spec))
@@ -213,7 +213,7 @@ def test_addresses_are_given_once_and_again_after_their_owner_is_gone() -> None:
     ("value", "wanted"),
     [("8", ("gpu.example.com", 8)), ("net.example.com=2", ("net.example.com", 2)), ("0", None), ("many", None)],
 )
-def test_a_nodes_devices_are_read_from_its_annotation(value, wanted) -> None:
+def test_a_nodes_devices_are_read_from_its_annotation(value: str, wanted: tuple[str, int] | None) -> None:
     assert devices_of({"metadata": {"annotations": {"kubedra.dev/devices": value}}}) == wanted
 
 
@@ -237,7 +237,7 @@ def test_a_pod_waits_for_its_image_as_long_as_its_node_says_that_it_is_missing(k
     kube.client().patch("node/worker", {"metadata": {"annotations": {"kubedra.dev/missing-images": "web:2, web:3"}}})
     kube.apply(pod(nodeName="worker", containers=[{"name": "c", "image": "web:3"}]))
 
-    def waiting(obj):
+    def waiting(obj: Json) -> bool:
         states = [status["state"].get("waiting") or {} for status in obj["status"].get("containerStatuses") or ()]
         return any(state.get("reason") == "ImagePullBackOff" for state in states)
 

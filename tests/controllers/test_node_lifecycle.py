@@ -13,7 +13,7 @@ from controllers.nodelifecycle.controller import NodeLifecycle
 from controllers.runtime.kinds import CORE_EVENTS, LEASES, NODES, PODS
 from controllers.runtime.times import go_time, micro_time
 from tests.scheduler.world import World
-from tests.support.objects import make_pod
+from tests.support.objects import make_manifest, make_pod
 from tests.support.virtual import passes
 
 pytestmark = pytest.mark.integration
@@ -40,11 +40,7 @@ async def alive(world: World, seconds: int, *names: str) -> None:
     """Time passes, and these nodes renew their leases."""
     for _ in range(0, seconds, 10):
         for name in names:
-            lease = {
-                "apiVersion": "coordination.k8s.io/v1",
-                "kind": "Lease",
-                "metadata": {"name": name, "namespace": "kube-node-lease"},
-            }
+            lease = make_manifest(LEASES, name, namespace="kube-node-lease")
             spec = {"spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": micro_time(now())}}
             await world.client.patch(
                 LEASES, name, {**lease, **spec}, "kube-node-lease", type="apply", field_manager="t", force=True

@@ -1,8 +1,13 @@
 """The components do their work on older releases, through the versions that these serve."""
 
+from typing import Any
+
 import pytest
 
+from apiserver.api.objects import Json
+from controllers.runtime.kinds import PODS
 from kubedra.pytest_plugin import Kube
+from tests.support.objects import make_manifest
 
 pytestmark = pytest.mark.integration
 
@@ -19,13 +24,8 @@ TEMPLATE = {
 }
 
 
-def pod(name: str, **spec: object) -> dict:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
-    }
+def pod(name: str, **spec: Any) -> Json:
+    return make_manifest(PODS, name, {"containers": [{"name": "c", "image": "i"}], **spec})
 
 
 @pytest.mark.kube(own=True, emulated_version="1.33")

@@ -10,17 +10,14 @@ from apiserver.api.objects import Json
 from controllers.runtime.kinds import PODS
 from kubedra.pytest_plugin import Kube
 from tests.scheduler.world import World
-from tests.support.objects import make_pod
+from tests.support.objects import make_manifest, make_pod
 from tests.support.virtual import passes
 
 pytestmark = [pytest.mark.integration, pytest.mark.kube(clock="virtual")]
 
 
 def pod(name: str, **spec: Any) -> Json:
-    return {
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
-        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
-    }  # fmt: skip
+    return make_manifest(PODS, name, {"containers": [{"name": "c", "image": "i"}], **spec})
 
 
 def names(kube: Any) -> list[str]:

@@ -1,10 +1,14 @@
 """Groups of pods on a running control plane: they stay while a pod belongs to them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from apiserver.api.objects import Json
+from controllers.runtime.kinds import DEVICE_CLASSES, PODS, RESOURCE_CLAIM_TEMPLATES
 from kubedra.pytest_plugin import Kube
+from tests.support.objects import make_manifest
 
 pytestmark = pytest.mark.integration
 
@@ -14,24 +18,19 @@ ON = pytest.mark.kube(own=True, feature_gates=GATES, runtime_config="scheduling.
 ONCE = {"kubedra.dev/exit-after": "0.05"}
 
 
-def group(name: str, **spec) -> dict:
+def group(name: str, **spec: Any) -> Json:
     body = {"schedulingPolicy": {"basic": {}}, **spec}
     return {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": {"name": name}, "spec": body}
 
 
-def member(name: str, of: str, *, annotations: dict | None = None, **spec) -> dict:
+def member(name: str, of: str, *, annotations: Json | None = None, **spec: Any) -> Json:
     body = {
         "schedulingGroup": {"podGroupName": of},
         "containers": [{"name": "c", "image": "i"}],
         "restartPolicy": "Never",
         **spec,
     }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "annotations": annotations or {}},
-        "spec": body,
-    }
+    return make_manifest(PODS, name, body, annotations=annotations or {})
 
 
 @ON
@@ -71,19 +70,13 @@ CLAIMS_ON = pytest.mark.kube(
 DEVICES = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}
 ENTRY = {"name": "shared", "resourceClaimTemplateName": "one"}
 OWN = {"name": "own", "resourceClaimTemplateName": "one"}
-CLASS = {
-    "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"},
-    "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]},
-}  # fmt: skip
-TEMPLATE = {
-    "apiVersion": "resource.k8s.io/v1",
-    "kind": "ResourceClaimTemplate",
-    "metadata": {"name": "one"},
-    "spec": {"spec": DEVICES},
-}
+CLASS = make_manifest(
+    DEVICE_CLASSES, "gpu", {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]}
+)
+TEMPLATE = make_manifest(RESOURCE_CLAIM_TEMPLATES, "one", {"spec": DEVICES})
 
 
-def names(obj: dict) -> dict[str, str]:
+def names(obj: Json) -> dict[str, str]:
     return {entry["name"]: entry["resourceClaimName"] for entry in obj["status"].get("resourceClaimStatuses") or ()}
 
 
@@ -189,12 +182,12 @@ def test_the_claim_of_the_example_is_reserved_for_the_group_once_and_given_up_wi
     kube.wait(f"resourceclaim/{claim}", "delete")
 
 
-def scheduled(kube: Kube, name: str) -> dict:
+def scheduled(kube: Kube, name: str) -> Json:
     found = kube.get(f"podgroup/{name}").get("status", {}).get("conditions", ())
     return next((condition for condition in found if condition["type"] == "PodGroupScheduled"), {})
 
 
-def asking(name: str, of: str, count: str) -> dict:
+def asking(name: str, of: str, count: str) -> Json:
     needs = {"resources": {"requests": {"cpu": count}}}
     return member(name, of, containers=[{"name": "c", "image": "i", **needs}])
 

@@ -4,23 +4,24 @@ from typing import Any
 
 import pytest
 
+from controllers.runtime.kinds import VALIDATING_ADMISSION_POLICIES
 from kubedra.pytest_plugin import Kube
+from tests.support.objects import make_manifest
 
 pytestmark = [pytest.mark.integration, pytest.mark.kube(clock="virtual")]
 
 
 def policy(name: str, resources: list[str], *expressions: str, **spec: Any) -> dict[str, Any]:
     rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["*"], "resources": resources}
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name},
-        "spec": {
+    return make_manifest(
+        VALIDATING_ADMISSION_POLICIES,
+        name,
+        {
             "matchConstraints": {"resourceRules": [rule]},
             "validations": [{"expression": expression} for expression in expressions],
             **spec,
         },
-    }
+    )
 
 
 def found(kube: Any, name: str) -> tuple[int, list[tuple[str, str]]]:

@@ -1,12 +1,16 @@
 """A question about pools is answered once, with the figures of their highest generation."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import httpx
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.resourceclaims.pool_status_requests import count_allocated, is_old, pools_of
+from controllers.runtime.kinds import RESOURCE_POOL_STATUS_REQUESTS
 from kubedra.pytest_plugin import Kube
+from tests.support.objects import make_manifest
 from tests.support.patience import wait_until
 
 pytestmark = pytest.mark.integration
@@ -26,27 +30,23 @@ def slice_of(
     count: int = 1,
     node: str | None = "n",
     driver: str = DRIVER,
-) -> dict:
+) -> Json:
     where = {"nodeName": node} if node else {"allNodes": True}
     spec = {"driver": driver, "pool": {"name": pool, "generation": generation, "resourceSliceCount": count}, **where}
     spec["devices"] = [{"name": f"{name}-{index}"} for index in range(devices)]
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
 
 
-def request(name: str, **spec) -> dict:
-    return {
-        "apiVersion": "resource.k8s.io/v1alpha3",
-        "kind": "ResourcePoolStatusRequest",
-        "metadata": {"name": name},
-        "spec": {"driver": DRIVER, **spec},
-    }
+def request(name: str, **spec: Any) -> Json:
+    return make_manifest(RESOURCE_POOL_STATUS_REQUESTS, name, {"driver": DRIVER, **spec})
 
 
-def answer_to(kube: Kube, name: str) -> dict:
+def answer_to(kube: Kube, name: str) -> Json:
     client = kube.client()
     path = client.path("resource.k8s.io/v1alpha3", "ResourcePoolStatusRequest", None, name)
     wait_until(lambda: client.request("GET", path).get("status") is not None, f"{name} is answered")
-    return client.request("GET", path)["status"]
+    status: Json = client.request("GET", path)["status"]
+    return status
 
 
 def test_only_the_highest_generation_of_a_pool_counts() -> None:

@@ -3,64 +3,53 @@
 import httpx
 import pytest
 
+from apiserver.api.objects import Json
 from controllers.resourceclaims.generated_claims import base_name, generated_claim
-from controllers.runtime.kinds import PODS
+from controllers.runtime.kinds import DEVICE_CLASSES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from kubedra.pytest_plugin import Kube
+from tests.support.objects import make_manifest
 from tests.support.patience import wait_until
 
 pytestmark = pytest.mark.integration
 
-CLASS = {
-    "apiVersion": "resource.k8s.io/v1",
-    "kind": "DeviceClass",
-    "metadata": {"name": "gpu"},
-    "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]},
-}
+CLASS = make_manifest(
+    DEVICE_CLASSES, "gpu", {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]}
+)
 FINALIZER = "resource.kubernetes.io/delete-protection"
 
 
-def spec(count: int = 1) -> dict:
+def spec(count: int = 1) -> Json:
     return {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu", "count": count}}]}}
 
 
-def template(name: str = "one", count: int = 1) -> dict:
+def template(name: str = "one", count: int = 1) -> Json:
     body = {"metadata": {"labels": {"from": "template"}}, "spec": spec(count)}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": {"name": name},
-        "spec": body,
-    }
+    return make_manifest(RESOURCE_CLAIM_TEMPLATES, name, body)
 
 
-def pod(name: str, *, annotations: dict | None = None, node: str | None = None, **entry: str) -> dict:
+def pod(name: str, *, annotations: Json | None = None, node: str | None = None, **entry: str) -> Json:
     body = {
         "containers": [{"name": "c", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}],
         "resourceClaims": [{"name": "gpu", **(entry or {"resourceClaimTemplateName": "one"})}],
         "restartPolicy": "Never",
         **({"nodeName": node} if node else {}),
     }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "annotations": annotations or {}},
-        "spec": body,
-    }
+    return make_manifest(PODS, name, body, annotations=annotations or {})
 
 
-def claim_of(kube: Kube, name: str) -> dict:
+def claim_of(kube: Kube, name: str) -> Json:
     statuses = kube.get(f"pod/{name}")["status"]["resourceClaimStatuses"]
     return kube.get(f"resourceclaim/{statuses[0]['resourceClaimName']}")
 
 
 @pytest.fixture
-def cluster(kube: Kube):
+def cluster(kube: Kube) -> Kube:
     kube.add_node("worker", devices=2)
     kube.apply([CLASS, template()])
     return kube
 
 
-def test_a_claim_is_generated_from_the_template_and_owned_by_the_pod(cluster) -> None:
+def test_a_claim_is_generated_from_the_template_and_owned_by_the_pod(cluster: Kube) -> None:
     cluster.apply(pod("p"))
     running = cluster.wait("pod/p", "phase=Running")
     meta = claim_of(cluster, "p")["metadata"]
@@ -73,7 +62,7 @@ def test_a_claim_is_generated_from_the_template_and_owned_by_the_pod(cluster) ->
     assert meta["finalizers"] == [FINALIZER]
 
 
-def test_a_running_pods_claim_is_allocated_on_its_node_and_reserved_for_it(cluster) -> None:
+def test_a_running_pods_claim_is_allocated_on_its_node_and_reserved_for_it(cluster: Kube) -> None:
     cluster.apply(pod("p"))
     running = cluster.wait("pod/p", "phase=Running")
     status = claim_of(cluster, "p")["status"]
@@ -83,19 +72,14 @@ def test_a_running_pods_claim_is_allocated_on_its_node_and_reserved_for_it(clust
 
 
 @pytest.mark.kube(own=True)
-def test_claims_are_counted_by_how_they_came_to_be(cluster) -> None:
+def test_claims_are_counted_by_how_they_came_to_be(cluster: Kube) -> None:
     def samples() -> set[str]:
         text = httpx.get(f"{cluster.url}/metrics").text
         return {line for line in text.splitlines() if line.startswith("resourceclaim_controller_")}
 
     cluster.apply(
         [
-            {
-                "apiVersion": "resource.k8s.io/v1",
-                "kind": "ResourceClaim",
-                "metadata": {"name": "by-hand"},
-                "spec": spec(9),
-            },
+            make_manifest(RESOURCE_CLAIMS, "by-hand", spec(9)),
             pod("p"),
         ]
     )
@@ -109,7 +93,7 @@ def test_claims_are_counted_by_how_they_came_to_be(cluster) -> None:
     wait_until(lambda: samples() == expected, "the controller has seen both claims")
 
 
-def test_a_deleted_pod_takes_its_generated_claim_with_it(cluster) -> None:
+def test_a_deleted_pod_takes_its_generated_claim_with_it(cluster: Kube) -> None:
     cluster.apply(pod("p"))
     cluster.wait("pod/p", "phase=Running")
     claim = claim_of(cluster, "p")["metadata"]["name"]
@@ -118,7 +102,7 @@ def test_a_deleted_pod_takes_its_generated_claim_with_it(cluster) -> None:
     cluster.wait(f"resourceclaim/{claim}", "delete")
 
 
-def test_a_finished_pods_generated_claim_goes_while_the_pod_stays(cluster) -> None:
+def test_a_finished_pods_generated_claim_goes_while_the_pod_stays(cluster: Kube) -> None:
     cluster.apply(pod("p", annotations={"kubedra.dev/exit-after": "0.05"}))
     cluster.wait("pod/p", "phase=Succeeded")
     claim = cluster.get("pod/p")["status"]["resourceClaimStatuses"][0]["resourceClaimName"]
@@ -126,7 +110,7 @@ def test_a_finished_pods_generated_claim_goes_while_the_pod_stays(cluster) -> No
     assert cluster.get("pod/p")["status"]["phase"] == "Succeeded"
 
 
-def test_a_claim_that_the_user_made_is_deallocated_with_its_last_user_and_kept(cluster) -> None:
+def test_a_claim_that_the_user_made_is_deallocated_with_its_last_user_and_kept(cluster: Kube) -> None:
     cluster.apply(
         {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "shared"}, "spec": spec()}
     )
@@ -142,7 +126,7 @@ def test_a_claim_that_the_user_made_is_deallocated_with_its_last_user_and_kept(c
     assert "reservedFor" not in after_last["status"]
 
 
-def test_a_deleted_claim_in_use_stays_until_its_pod_is_gone(cluster) -> None:
+def test_a_deleted_claim_in_use_stays_until_its_pod_is_gone(cluster: Kube) -> None:
     cluster.apply(
         {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "shared"}, "spec": spec()}
     )
@@ -155,7 +139,7 @@ def test_a_deleted_claim_in_use_stays_until_its_pod_is_gone(cluster) -> None:
     cluster.wait("resourceclaim/shared", "delete")
 
 
-def test_a_missing_template_is_told_to_the_pod_and_mended_by_its_arrival(cluster) -> None:
+def test_a_missing_template_is_told_to_the_pod_and_mended_by_its_arrival(cluster: Kube) -> None:
     cluster.apply(pod("p", resourceClaimTemplateName="late"))
     events = cluster.client().watch(
         cluster.client().path("v1", "Event"), timeout=300, fieldSelector="reason=FailedResourceClaimCreation"
@@ -168,7 +152,7 @@ def test_a_missing_template_is_told_to_the_pod_and_mended_by_its_arrival(cluster
     cluster.wait("pod/p", "phase=Running")
 
 
-def test_a_pod_put_on_a_node_by_hand_gets_its_allocated_claim_reserved(cluster) -> None:
+def test_a_pod_put_on_a_node_by_hand_gets_its_allocated_claim_reserved(cluster: Kube) -> None:
     cluster.apply(
         {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "shared"}, "spec": spec()}
     )
@@ -179,7 +163,7 @@ def test_a_pod_put_on_a_node_by_hand_gets_its_allocated_claim_reserved(cluster) 
     assert {user["name"] for user in cluster.get("resourceclaim/shared")["status"]["reservedFor"]} == {"a", "b"}
 
 
-def test_devices_that_are_taken_keep_a_pod_pending_until_they_are_free(cluster) -> None:
+def test_devices_that_are_taken_keep_a_pod_pending_until_they_are_free(cluster: Kube) -> None:
     cluster.apply([pod("a"), pod("b"), pod("c")])
     waiting = []
     for name in "abc":
@@ -200,7 +184,7 @@ def test_devices_that_are_taken_keep_a_pod_pending_until_they_are_free(cluster) 
     cluster.wait(f"pod/{waiting[0]}", "phase=Running")
 
 
-def test_the_allocation_of_a_claim_that_two_pods_want_is_on_one_node(cluster) -> None:
+def test_the_allocation_of_a_claim_that_two_pods_want_is_on_one_node(cluster: Kube) -> None:
     cluster.add_node("other", devices=2)
     cluster.apply(
         {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "pair"}, "spec": spec(2)}
@@ -211,7 +195,7 @@ def test_the_allocation_of_a_claim_that_two_pods_want_is_on_one_node(cluster) ->
 
 
 @pytest.mark.parametrize(("owner", "entry"), [("pod", "gpu"), ("p" * 63, "c" * 63), ("p" * 200, "c"), ("p", "c" * 63)])
-def test_generated_names_leave_room_for_the_servers_letters(owner, entry) -> None:
+def test_generated_names_leave_room_for_the_servers_letters(owner: str, entry: str) -> None:
     base = base_name(owner, entry)
     assert len(base) <= 58
     assert base.startswith(owner[:1])

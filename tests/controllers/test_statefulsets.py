@@ -149,7 +149,7 @@ def test_history_goes_back_to_the_same_revision(kube: Kube) -> None:
     ],
 )
 def test_claims_stay_or_go_as_the_policy_says(kube: Kube, policy: Json, kept: list[str], left: list[str]) -> None:
-    spec = {"volumeClaimTemplates": [CLAIM], "podManagementPolicy": "Parallel"}
+    spec: Json = {"volumeClaimTemplates": [CLAIM], "podManagementPolicy": "Parallel"}
     if policy:
         spec["persistentVolumeClaimRetentionPolicy"] = policy
     kube.apply([stateful_set(2, **spec)])

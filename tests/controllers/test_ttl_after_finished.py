@@ -73,8 +73,8 @@ def test_pods_of_the_job_go_before_it(kube: Kube) -> None:
         "apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": made["metadata"]["uid"], "controller": True,
         "blockOwnerDeletion": True,
     }  # fmt: skip
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a-1", "ownerReferences": [owner]}, **TEMPLATE}
-    pod["metadata"]["finalizers"] = ["example.com/keep"]
+    metadata = {"name": "a-1", "ownerReferences": [owner], "finalizers": ["example.com/keep"]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, **TEMPLATE}
     kube.apply([pod])
     finish(kube, "a")
     kube.advance(seconds=20)

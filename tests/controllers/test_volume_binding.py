@@ -1,10 +1,13 @@
-"""Claims on volumes, on a running control plane: they are bound to volumes that there are or that are made for them, and
-volumes whose claim is gone become what their policy says."""
+"""Claims on volumes, on a running control plane: bound to existing or new volumes, which are reclaimed by policy."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from apiserver.api.objects import Json
 from kubedra.pytest_plugin import Kube
 from tests.support.patience import wait_until
 
@@ -13,17 +16,17 @@ pytestmark = pytest.mark.integration
 ONCE = ["ReadWriteOnce"]
 
 
-def claim(name: str, size: str = "1Gi", **spec) -> dict:
+def claim(name: str, size: str = "1Gi", **spec: Any) -> Json:
     spec = {"accessModes": ONCE, "resources": {"requests": {"storage": size}}, **spec}
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
 
 
-def volume(name: str, size: str = "1Gi", **spec) -> dict:
+def volume(name: str, size: str = "1Gi", **spec: Any) -> Json:
     spec = {"accessModes": ONCE, "capacity": {"storage": size}, "hostPath": {"path": "/data"}, **spec}
     return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
 
 
-def storage_class(name: str, **more) -> dict:
+def storage_class(name: str, **more: Any) -> Json:
     provisioner = {"provisioner": "volumes.kubedra.dev"}
     return {
         "apiVersion": "storage.k8s.io/v1",
@@ -34,20 +37,20 @@ def storage_class(name: str, **more) -> dict:
     }
 
 
-def pod(name: str, *claims: str, ephemeral: dict | None = None) -> dict:
-    volumes: list[dict] = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]
+def pod(name: str, *claims: str, ephemeral: Json | None = None) -> Json:
+    volumes: list[Json] = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]
     if ephemeral is not None:
         volumes.append({"name": "own", "ephemeral": {"volumeClaimTemplate": {"spec": ephemeral}}})
     spec = {"containers": [{"name": "c", "image": "i"}], "volumes": volumes}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def phase(wanted: str):
+def phase(wanted: str) -> Callable[[Json], bool]:
     return lambda obj: obj.get("status", {}).get("phase") == wanted
 
 
-def told(kube: Kube, target: str, reason: str) -> None:
-    """Waits for an event."""
+def wait_for_event(kube: Kube, target: str, reason: str) -> None:
+    """Wait for an event."""
     wait_until(lambda: reason in {event["reason"] for event in kube.events(target)}, f"{target} has event {reason}")
 
 
@@ -95,7 +98,7 @@ def test_a_claim_waits_for_a_volume_or_a_class_that_comes_later(kube: Kube) -> N
     kube.apply([volume("late"), storage_class("soon", volumeBindingMode="Immediate")])
     assert kube.wait("persistentvolumeclaim/free", phase("Bound"))["spec"]["volumeName"] == "late"
     kube.wait("persistentvolumeclaim/classed", phase("Bound"))
-    told(kube, "persistentvolumeclaim/classed", "ProvisioningFailed")
+    wait_for_event(kube, "persistentvolumeclaim/classed", "ProvisioningFailed")
 
 
 def test_a_claim_that_names_a_volume_gets_that_one_or_none(kube: Kube) -> None:
@@ -107,14 +110,16 @@ def test_a_claim_that_names_a_volume_gets_that_one_or_none(kube: Kube) -> None:
     kube.wait("persistentvolumeclaim/to-right", phase("Bound"))
     for name, reason in (("wrong", "VolumeMismatch"), ("taken", "FailedBinding")):
         kube.wait(f"persistentvolumeclaim/to-{name}", phase("Pending"))
-        told(kube, f"persistentvolumeclaim/to-{name}", reason)
+        wait_for_event(kube, f"persistentvolumeclaim/to-{name}", reason)
 
 
 @pytest.mark.parametrize(
     ("path", "policy", "becomes"),
     [("/data", "Delete", "Failed"), ("/data", "Recycle", "Failed"), ("/tmp/data", "Delete", None)],
 )
-def test_what_becomes_of_a_volume_without_its_claim(kube: Kube, path, policy, becomes) -> None:
+def test_a_volume_without_its_claim_is_reclaimed_by_policy(
+    kube: Kube, path: str, policy: str, becomes: str | None
+) -> None:
     kube.apply([volume("v", hostPath={"path": path}, persistentVolumeReclaimPolicy=policy)])
     kube.apply([claim("c", storageClassName="", volumeName="v")])
     kube.wait("persistentvolumeclaim/c", phase("Bound"))

@@ -1,29 +1,29 @@
 """Volumes and claims on them, on a running control plane: deleted ones stay while they are used."""
 
+from typing import Any
+
 import pytest
 
+from apiserver.api.objects import Json
+from controllers.runtime.kinds import PODS, VOLUME_CLAIMS, VOLUMES
 from kubedra.pytest_plugin import Kube
+from tests.support.objects import make_manifest
 
 pytestmark = pytest.mark.integration
 
-CLAIM = {
-    "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"},
-    "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}},
-}  # fmt: skip
-VOLUME = {
-    "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"},
-    "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/data"}},
-}  # fmt: skip
+CLAIM = make_manifest(
+    VOLUME_CLAIMS,
+    "data",
+    {"accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}},
+)
+VOLUME = make_manifest(
+    VOLUMES, "disk", {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/data"}}
+)
 
 
-def pod(name: str, claim: str = "data", **spec) -> dict:
+def pod(name: str, claim: str = "data", **spec: Any) -> Json:
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [{"name": "c", "image": "i"}], "volumes": volumes, **spec},
-    }
+    return make_manifest(PODS, name, {"containers": [{"name": "c", "image": "i"}], "volumes": volumes, **spec})
 
 
 def test_a_claim_goes_with_the_last_pod_on_a_node_that_uses_it(kube: Kube) -> None:
@@ -65,11 +65,11 @@ def test_a_volume_stays_while_it_is_bound(kube: Kube) -> None:
 
 
 def test_a_class_of_attributes_stays_while_a_claim_names_it(kube: Kube) -> None:
-    def make_device_class(name):
+    def attributes_class(name: str) -> Json:
         kind = {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass"}
         return {**kind, "metadata": {"name": name}, "driverName": "csi.example.com", "parameters": {"iops": "1"}}
 
-    kube.apply([make_device_class("free"), make_device_class("named")])
+    kube.apply([attributes_class("free"), attributes_class("named")])
     kube.apply([{**CLAIM, "spec": {**CLAIM["spec"], "volumeAttributesClassName": "named"}}])
     for name in ("named", "free"):
         kube.delete(f"volumeattributesclass/{name}")

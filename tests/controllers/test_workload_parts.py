@@ -112,7 +112,7 @@ def pod(name: str, node: str = "n", ready: int | None = 3600, created: int = 720
 
 
 def test_pods_that_are_missed_least_go_first() -> None:
-    restarted = {"containerStatuses": [{"name": "c", "restartCount": 3}]}
+    restarted: Json = {"containerStatuses": [{"name": "c", "restartCount": 3}]}
     expected = [
         pod("unbound", "", None, phase="Pending"),
         pod("pending", "n", None, phase="Pending"),
@@ -140,9 +140,14 @@ def test_the_next_look_is_when_the_next_pod_becomes_available() -> None:
     assert next_availability(pods, 0, NOW) is None
 
 
-def test_an_object_is_looked_at_once_as_long_as_it_is_the_same() -> None:
+def test_an_object_is_computed_once_as_long_as_it_is_the_same() -> None:
     asked: list[str] = []
-    remembered = ObjectCache(lambda obj: asked.append(obj["name"]) or len(asked))
+
+    def compute(obj: Json) -> int:
+        asked.append(obj["name"])
+        return len(asked)
+
+    remembered = ObjectCache(compute)
     first, second = {"name": "a"}, {"name": "b"}
     assert remembered.of([first, second]) == [(first, 1), (second, 2)]
     assert remembered.of([second, first]) == [(second, 2), (first, 1)]

@@ -12,6 +12,7 @@ from controllers.endpoints.zonehints import ZoneHints, shares_of
 from controllers.runtime.kinds import CORE_EVENTS, NODES, SERVICES
 from tests.controllers.test_endpoints import COMPONENTS, a_service, pod, slices
 from tests.scheduler.world import World
+from tests.support.objects import make_node
 
 pytestmark = pytest.mark.integration
 
@@ -19,15 +20,20 @@ OVERLOADED = "Unable to allocate minimum required endpoints to each zone without
 AUTO = {"service.kubernetes.io/topology-mode": "Auto"}
 
 
-def make_node(zone: str | None, processors: str | None, *, ready: bool = True, **labels: str) -> Json:
-    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
-    allocatable = {} if processors is None else {"allocatable": {"cpu": processors}}
-    own = labels if zone is None else {"topology.kubernetes.io/zone": zone, **labels}
-    return {"metadata": {"name": "n", "labels": own}, "status": {"conditions": conditions, **allocatable}}
+def zone_node(zone: str | None, cpu: str | None, *, ready: bool = True, role: str = "") -> Json:
+    """Build a node of a zone with so many processors; None for a node without."""
+    labels = {
+        key: value for key, value in (("topology.kubernetes.io/zone", zone), (role, "")) if key and value is not None
+    }
+    made = make_node("n", cpu=cpu or "", labels=labels)
+    made["status"]["conditions"] = [{"type": "Ready", "status": str(ready)}]
+    if cpu is None:
+        del made["status"]["allocatable"]
+    return made
 
 
-def make_slice(name: str, *zones: str, hints: str = "", ready: bool = True) -> Json:
-    """Endpoints in these zones, with hints for those of `hints`, one letter each."""
+def zone_slice(name: str, *zones: str, hints: str = "", ready: bool = True) -> Json:
+    """Build a slice of endpoints in these zones, with hints for those of `hints`, one letter each."""
     endpoints: list[Json] = [
         {"addresses": ["10.0.0.1"], "conditions": {"ready": ready}, **({"zone": zone} if zone else {})}
         for zone in zones
@@ -38,7 +44,7 @@ def make_slice(name: str, *zones: str, hints: str = "", ready: bool = True) -> J
 
 
 def hinted(each: Json) -> str:
-    """The zones that endpoints are meant for, a letter each; "-" for those that are meant for nobody."""
+    """Return the zones of hints, one letter per endpoint, "-" for none."""
     zones = (endpoint.get("hints", {"forZones": [{"name": "-"}]})["forZones"] for endpoint in each["endpoints"])
     return "".join(zone["name"] for (zone,) in zones)
 
@@ -46,13 +52,13 @@ def hinted(each: Json) -> str:
 @pytest.mark.parametrize(
     ("nodes", "shares"),
     [
-        ([make_node("a", "3"), make_node("b", "500m"), make_node("b", "500m")], {"a": 0.75, "b": 0.25}),
-        ([make_node("a", "1"), make_node("b", "1"), make_node("c", "1", ready=False)], {"a": 0.5, "b": 0.5}),
-        ([make_node("a", "1"), make_node("b", "1"), make_node(None, None, **{"node-role.kubernetes.io/master": ""})],
+        ([zone_node("a", "3"), zone_node("b", "500m"), zone_node("b", "500m")], {"a": 0.75, "b": 0.25}),
+        ([zone_node("a", "1"), zone_node("b", "1"), zone_node("c", "1", ready=False)], {"a": 0.5, "b": 0.5}),
+        ([zone_node("a", "1"), zone_node("b", "1"), zone_node(None, None, role="node-role.kubernetes.io/master")],
          {"a": 0.5, "b": 0.5}),
-        ([make_node("a", "1"), make_node("b", "1"), make_node(None, "1")], {}),
-        ([make_node("a", "1"), make_node("b", None)], {}),
-        ([make_node("a", "1"), make_node("a", "1")], {}),
+        ([zone_node("a", "1"), zone_node("b", "1"), zone_node(None, "1")], {}),
+        ([zone_node("a", "1"), zone_node("b", None)], {}),
+        ([zone_node("a", "1"), zone_node("a", "1")], {}),
     ],
 )  # fmt: skip
 def test_a_zone_has_the_share_of_its_processors_if_that_is_known_of_all(
@@ -75,7 +81,7 @@ def test_a_zone_has_the_share_of_its_processors_if_that_is_known_of_all(
 def test_what_a_zone_has_too_much_of_goes_to_those_that_lack_some(
     zones: str, shares: dict[str, float], numbers: dict[str, int]
 ) -> None:
-    plan = Plan(create=[make_slice("", *zones)])
+    plan = Plan(create=[zone_slice("", *zones)])
     assert ZoneHints().enable("ns/s", "IPv4", plan, [], shares) == (
         "Normal", "TopologyAwareHintsEnabled", "Topology Aware Hints has been enabled, addressType: IPv4",
     )  # fmt: skip
@@ -95,7 +101,7 @@ def test_what_a_zone_has_too_much_of_goes_to_those_that_lack_some(
 def test_without_what_it_takes_all_hints_go_and_an_event_says_why(
     zones: tuple[str, ...], shares: dict[str, float], why: str
 ) -> None:
-    plan, old = Plan(create=[make_slice("", *zones)]), make_slice("old", "a", hints="a", ready=False)
+    plan, old = Plan(create=[zone_slice("", *zones)]), zone_slice("old", "a", hints="a", ready=False)
     told = ZoneHints().enable("ns/s", "IPv6", plan, [old], shares)
     assert told == ("Warning", "TopologyAwareHintsDisabled", f"{why}, addressType: IPv6")
     assert [hinted(each) for each in (*plan.create, *plan.update)] == ["-" * len(zones), "-"]
@@ -105,17 +111,17 @@ def test_slices_whose_hints_fit_stay_and_others_are_written() -> None:
     halves = {"a": 0.5, "b": 0.5}
     for before, written in (("ab", []), ("ac", ["ab"]), ("a", ["ab"]), ("aa", ["ab"])):
         plan = Plan()
-        ZoneHints().enable("ns/s", "IPv4", plan, [make_slice("old", "a", "b", hints=before)], halves)
+        ZoneHints().enable("ns/s", "IPv4", plan, [zone_slice("old", "a", "b", hints=before)], halves)
         assert [hinted(each) for each in plan.update] == written
 
 
 def test_services_are_looked_at_again_when_nodes_leave_a_zone_too_little() -> None:
-    zones, halves = ZoneHints(), [make_node("a", "1"), make_node("b", "1")]
+    zones, halves = ZoneHints(), [zone_node("a", "1"), zone_node("b", "1")]
     assert zones.find_overloaded(halves) == []
-    zones.enable("ns/s", "IPv4", Plan(create=[make_slice("", *"aabb")]), [], shares_of(halves))
+    zones.enable("ns/s", "IPv4", Plan(create=[zone_slice("", *"aabb")]), [], shares_of(halves))
     assert zones.find_overloaded(halves) == []
-    assert zones.find_overloaded([make_node("a", "9"), make_node("b", "1")]) == ["ns/s"]
-    assert zones.find_overloaded([*halves, make_node("c", "1")]) == ["ns/s"]
+    assert zones.find_overloaded([zone_node("a", "9"), zone_node("b", "1")]) == ["ns/s"]
+    assert zones.find_overloaded([*halves, zone_node("c", "1")]) == ["ns/s"]
     assert zones.find_overloaded([]) == ["ns/s"]
     assert zones.disable("ns/s", "IPv4") == (
         "Warning", "TopologyAwareHintsDisabled", "Topology Aware Hints has been disabled, addressType: IPv4",
@@ -131,7 +137,7 @@ async def test_a_service_with_the_annotation_has_hints_until_a_zone_is_gone() ->
                 {"apiVersion": "v1", "kind": "Node",
                  "metadata": {"name": f"n{zone}", "labels": {"topology.kubernetes.io/zone": zone}}},
             )  # fmt: skip
-            await world.client.update_status(NODES, {**made, "status": make_node(zone, "1")["status"]})
+            await world.client.update_status(NODES, {**made, "status": zone_node(zone, "1")["status"]})
         web = a_service()
         await world.create(SERVICES, {**web, "metadata": {**web["metadata"], "annotations": AUTO}})
         for number in range(4):
