@@ -1,6 +1,4 @@
-"""kubedra's controllers on one server and a real kube-controller-manager on another: the same steps, and what both have
-made of them in the end, in a form that can be compared.
-"""
+"""Runs the same steps with kubedra's controllers and with a real kube-controller-manager, and compares the results."""
 
 from __future__ import annotations
 
@@ -90,9 +88,13 @@ async def both(
     only_theirs: Sequence[str] = (),
     servers: Sequence[str] = (),
 ) -> AsyncIterator[tuple[Client, Client]]:
-    """Ours and theirs: `controllers` are run by kubedra for the first server and by kube-controller-manager for the
-    second, in processes of their own with the same `flags`; `others` by kubedra on both. `only_theirs` are flags that
-    kubedra does not have, `servers` further ones of the servers.
+    """Yield the clients of a server with our controllers and of one with theirs.
+
+    Args:
+        controllers: run by kubedra for the first server, by kube-controller-manager for the second, with the same `flags`.
+        others: run by kubedra on both servers.
+        only_theirs: flags that kubedra does not have.
+        servers: further flags of the servers.
     """
     assert KUBE_CONTROLLER_MANAGER is not None
     ours, theirs = directory / "ours.conf", directory / "theirs.conf"
@@ -122,7 +124,7 @@ async def both(
 
 
 async def rest(client: Client, kinds: Iterable[Kind] = COMPARED) -> None:
-    """Waits until nothing changes any more."""
+    """Wait until nothing changes any more."""
     before, quiet = "", Deadline(_QUIET)
     while not quiet.passed:
         found = [await client.list(kind) for kind in kinds]
@@ -133,7 +135,7 @@ async def rest(client: Client, kinds: Iterable[Kind] = COMPARED) -> None:
 
 
 def comparable(value: Any) -> Any:
-    """An object without what chance has put into it."""
+    """Return an object without its random parts."""
     if isinstance(value, dict):
         return {key: comparable(item) for key, item in sorted(value.items()) if key not in _CHANCE}
     if isinstance(value, list):
@@ -148,7 +150,7 @@ def _are_conditions(items: list[Any]) -> bool:
 
 
 async def state(client: Client, namespace: str, kinds: Iterable[Kind] = COMPARED) -> dict[str, list[str]]:
-    """What is in a namespace, kind by kind; and the reasons of events, by the kind that they are about."""
+    """Return the objects of a namespace by kind, and the reasons of events by the kind of their object."""
     found: dict[str, list[str]] = {}
     for kind in kinds:
         page = await client.list(kind, namespace)
@@ -158,7 +160,7 @@ async def state(client: Client, namespace: str, kinds: Iterable[Kind] = COMPARED
     own = Counter(
         f"{event['source'].get('component')} {event['involvedObject']['kind']} {event['type']} {event['reason']}"
         for event in events
-        # Who lost a race to another writer tries again, and tells of it: that is chance.
+        # The loser of a race between writers retries and emits an event. That is random.
         if event["involvedObject"]["kind"] != "Pod" and event["reason"] != "FailedUpdate"
     )
     found["events"] = sorted(own)
@@ -166,8 +168,9 @@ async def state(client: Client, namespace: str, kinds: Iterable[Kind] = COMPARED
 
 
 def shown(kind: Kind, item: Json) -> Json:
-    """Of pods what their controller gave them; their life is their node's. Of slices the endpoints in any order, and not
-    how often they were written.
+    """Return the comparable part of an object.
+
+    The status of a pod belongs to its node. The endpoints of a slice may have any order.
     """
     if kind == ENDPOINT_SLICES:
         endpoints = [{**each, "addresses": None} for each in item.get("endpoints") or ()]

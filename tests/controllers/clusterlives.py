@@ -1,7 +1,7 @@
-"""Generated lives of what is around workloads: budgets, autoscalers, services, volumes, nodes, owners, namespaces,
-requests for certificates, ranges of addresses. A life is several steps of requests; the same seed gives the same life.
+"""Generated lives of budgets, autoscalers, services, volumes, nodes, owners, namespaces, certificates and addresses.
 
-What has no namespace has the life's number at the end of its name.
+A life is several steps of requests. The same seed gives the same life. The names of cluster-scoped objects end with the
+number of the life.
 """
 
 from __future__ import annotations

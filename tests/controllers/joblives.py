@@ -76,7 +76,7 @@ def _step(choice: random.Random, spec: Json) -> Json | None:
         None,
         {"spec": {"parallelism": choice.randint(fewest, 5) if spec["parallelism"] > 1 else 1}},
         {"spec": {"suspend": choice.random() < 0.5}},
-        # Who ends first, pods that end by themselves or a deadline as short as that, would be chance.
+        # With a shorter deadline it would be random whether pods end by themselves first.
         {"spec": {"activeDeadlineSeconds": 600 if spec["template"]["metadata"]["annotations"] else 1}},
     ]
     if spec.get("completionMode") == "Indexed":

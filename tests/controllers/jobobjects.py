@@ -1,4 +1,4 @@
-"""A Job and its pods in a world, as the tests of Jobs need them."""
+"""Builders of Jobs on a server, and helpers that read and end their pods."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def the_job(world: World, name: str = "j") -> Json:
 
 
 async def the_pods(world: World, *, counted: bool = False) -> list[Json]:
-    """By age and index; those that were counted only if asked for."""
+    """Return the pods by age and index. `counted`: with those whose end is counted."""
     await passes(0.5)
     items = (await world.client.list(PODS, "ns"))["items"]
     found = [pod for pod in items if counted or FINALIZER in pod["metadata"].get("finalizers", ())]
@@ -49,7 +49,7 @@ async def set_phase(world: World, pod: Json, phase: str, code: int = 0, **more: 
 
 
 async def end(world: World, phase: str, count: int = 1, code: int = 0) -> None:
-    """Ends the oldest pods that go on."""
+    """End the oldest running pods."""
     going = [pod for pod in await the_pods(world) if pod["status"]["phase"] in ("Pending", "Running")]
     for pod in going[:count]:
         await set_phase(world, pod, phase, code or int(phase == "Failed"))

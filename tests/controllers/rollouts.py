@@ -32,7 +32,7 @@ class Life:
 
 
 def life(seed: int) -> Life:
-    """A workload of some kind and what happens to it."""
+    """Return a workload of some kind and the steps of its life."""
     choice = random.Random(seed)
     kind = choice.choice((DEPLOYMENTS, DEPLOYMENTS, DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, REPLICA_SETS,
                           REPLICATION_CONTROLLERS))  # fmt: skip

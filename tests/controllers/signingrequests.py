@@ -20,9 +20,7 @@ _SUBJECTS = {
 
 @lru_cache
 def request_of(subject: str) -> str:
-    """`spec.request` of a CertificateSigningRequest: for a user, a member of system:masters, a node, or what a node
-    serves.
-    """
+    """Return the `spec.request` for a user, a member of system:masters, a node, or the server of a node."""
     name, organization = _SUBJECTS[subject]
     parts = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
     if organization:

@@ -87,7 +87,7 @@ def test_a_load_that_pods_share_is_followed_up_step_by_step_and_down_after_five_
 
 
 @pytest.mark.kube(clock="virtual")
-def test_an_autoscaler_that_cannot_work_says_why_and_leaves_the_size_alone(kube: Kube) -> None:
+def test_an_autoscaler_that_cannot_work_reports_why_and_keeps_the_size(kube: Kube) -> None:
     kube.apply([autoscaler()])
     kube.advance(seconds=1)
     assert conditions(kube) == {"AbleToScale": "FailedGetScale"}
@@ -153,7 +153,7 @@ RULES = {
 }  # fmt: skip
 
 
-def test_behavior_says_how_fast_the_size_changes_and_how_long_the_past_counts() -> None:
+def test_behavior_limits_the_rate_of_changes_and_the_age_of_the_history() -> None:
     history, spec = ScalingHistory(), {"maxReplicas": 20, "behavior": RULES}
     found = limit(history, NOW, spec, 4, 10, 1)
     assert (found.replicas, found.limit[0]) == (6, "ScaleUpLimit")
@@ -190,7 +190,7 @@ def test_flags_say_what_holds_where_an_autoscaler_does_not() -> None:
         read(["--server=http://127.0.0.1:1", prefix + "sync-period=0s"])
 
 
-def test_higher_wishes_are_remembered_for_as_long_as_is_said() -> None:
+def test_higher_recommendations_count_within_the_window() -> None:
     history, spec = ScalingHistory(), {"maxReplicas": 20}
     limit(history, NOW, spec, 5, 8, 1, timedelta(seconds=90))
     assert limit(history, NOW + timedelta(seconds=80), spec, 8, 2, 1, timedelta(seconds=90)).replicas == 8
@@ -198,7 +198,7 @@ def test_higher_wishes_are_remembered_for_as_long_as_is_said() -> None:
 
 
 @pytest.mark.parametrize(("tolerance", "expected"), [(1.0, 2), (0.5, 4)])
-async def test_an_autoscaler_tolerates_as_much_as_is_said(tolerance: float, expected: int) -> None:
+async def test_an_autoscaler_uses_the_configured_tolerance(tolerance: float, expected: int) -> None:
     names = ("horizontal-pod-autoscaler-controller", "deployment-controller", "replicaset-controller")
     async with World(*names, options={"autoscaler": AutoscalerOptions(tolerance=tolerance)}) as world:
         metric = {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "10"}}
@@ -220,7 +220,7 @@ UNREAD: list[Json] = [
 ]  # fmt: skip
 
 
-async def test_why_each_kind_of_metric_cannot_be_read_is_told_in_upstreams_words() -> None:
+async def test_an_unreadable_metric_is_reported_with_upstreams_text() -> None:
     names = ("horizontal-pod-autoscaler-controller", "deployment-controller", "replicaset-controller")
     async with World(*names) as world:
         await world.create(DEPLOYMENTS, {**deployment(), "metadata": {"name": "web", "namespace": "ns"}})
@@ -256,12 +256,12 @@ async def test_why_each_kind_of_metric_cannot_be_read_is_told_in_upstreams_words
         (4, "failed to get mail external metric value: failed to get mail external metric: x"),
     ],
 )
-def test_the_first_metric_that_fails_is_told_among_all(number: int, text: str) -> None:
+def test_the_first_metric_that_fails_is_reported(number: int, text: str) -> None:
     [field] = UNREAD[number].keys() - {"type"}
     assert texts.list_failure_message(field, UNREAD[number][field], "x") == text
 
 
-async def test_looks_and_metrics_are_counted_by_what_came_of_them() -> None:
+async def test_passes_and_metrics_are_counted_by_result() -> None:
     names = ("horizontal-pod-autoscaler-controller", "deployment-controller", "replicaset-controller")
     async with World(*names) as world:
 

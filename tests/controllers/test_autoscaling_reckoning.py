@@ -57,7 +57,7 @@ def measured(
     return found[0]
 
 
-def test_what_nobody_says_is_asked_of_the_metrics_api() -> None:
+def test_usage_without_annotations_is_read_from_the_metrics_api() -> None:
     a = {"metadata": {"name": "a"}, "containers": [usage_of("c", "100m"), usage_of("d", "50m")]}
     b = {"metadata": {"name": "b"}, "containers": [{"name": "c", "usage": {"memory": "1Gi"}}, {"name": "d"}]}
     assert measured(a, b, {"metadata": {"name": "e"}}) == {"a": 150}
@@ -68,7 +68,7 @@ def test_what_nobody_says_is_asked_of_the_metrics_api() -> None:
         measured(error=BROKEN)
 
 
-def test_a_pod_uses_what_it_says_then_what_its_containers_say_then_what_the_autoscaler_says() -> None:
+def test_usage_is_read_from_the_pod_then_its_containers_then_the_autoscaler() -> None:
     ready = [pod("own", "70m"), pod("parts", **{"usage.cpu.c": "20m", "usage.cpu.d": "30m"}), pod("none")]
     both = pod("both", "70m", **{"usage.cpu.c": "20m"})
     unready, waiting = pod("unready", ready="False"), pod("waiting", phase="Pending")
@@ -151,7 +151,7 @@ def test_one_value_needs_pods_unless_it_is_met_or_there_are_none_yet() -> None:
     assert compute_for_value(1, 100, 250, [pod("a"), pod("b", phase="Pending")], Tolerances()).replicas == 3
 
 
-def test_a_pod_that_requests_nothing_of_it_is_told() -> None:
+def test_a_pod_without_a_request_is_an_error() -> None:
     with pytest.raises(MetricError, match="missing request for disk in container c of Pod a"):
         requests_of([pod("a")], "disk", "")
     assert requests_of([pod("a")], "cpu", "") == {"a": 200}

@@ -123,7 +123,7 @@ async def test_of_several_metrics_the_one_that_asks_for_most_counts_and_the_firs
     ]  # fmt: skip
 
 
-async def test_less_is_asked_for_by_all_metrics_and_said_of_them() -> None:
+async def test_a_size_shrinks_if_all_metrics_are_below_target() -> None:
     window = {"downscale_stabilization": timedelta()}
     of = scaler(
         external(averageValue="10"),
@@ -209,7 +209,7 @@ async def test_pods_are_those_of_one_autoscaler() -> None:
     assert gone.counted("desired_replicas") == ['{namespace="ns",hpa_name="web"} 2']
 
 
-async def test_a_target_without_a_scale_is_told() -> None:
+async def test_a_target_without_a_scale_is_reported() -> None:
     missing = await reconcile(scaler(resource(), scaleTargetRef={"kind": "Nothing", "name": "web"}), pod("a"))
     assert missing.events == [("Warning", "FailedGetScale", 'no matches for kind "Nothing" in group ""')]
     assert missing.condition == {
@@ -354,7 +354,7 @@ async def test_other_metrics_are_of_pods_of_an_object_or_of_nothing_here() -> No
         ({"kind": "Service", "name": "y"}, "y not found"),
     ],
 )
-async def test_an_object_without_the_metric_is_told(described: Json, why: str) -> None:
+async def test_an_object_without_the_metric_is_reported(described: Json, why: str) -> None:
     target = {"averageValue": "5"}
     of = {"type": "Object", "object": {"metric": {"name": "hits"}, "describedObject": described, "target": target}}
     client = await reconcile(scaler(of), pod("a"), live=[{"kind": "Service", "metadata": {"name": "x"}}])

@@ -72,12 +72,12 @@ def test_pods_that_do_not_run_yet_do_not_make_a_size_shrink() -> None:
     assert compute_for_pods(3, 100, values, [pod("a"), pod("b"), pod("c", "Pending")], Tolerances(), NOW).replicas == 3
 
 
-def test_one_value_is_for_the_pods_that_are_ready_and_asks_for_no_more_than_can_be_said() -> None:
+def test_one_value_is_divided_by_the_ready_pods() -> None:
     assert compute_for_value(2, 100, 300, [pod("a"), pod("b", ready="False")], Tolerances()).replicas == 3
     assert compute_for_value(0, 1, 10**12, [], Tolerances()).replicas == 2**31 - 1
 
 
-def test_a_pod_requests_what_it_says_as_a_whole_or_what_its_containers_and_sidecars_do() -> None:
+def test_a_pod_requests_its_own_resources_or_those_of_its_containers_and_sidecars() -> None:
     def container(name: str, cpu: str, **more: Any) -> Json:
         return {"name": name, "resources": {"requests": {"cpu": cpu}}, **more}
 
@@ -120,7 +120,7 @@ def test_a_policy_counts_from_where_its_period_began_and_older_changes_are_forgo
     assert past.downs == [(NOW + timedelta(hours=1), 2)]
 
 
-def test_what_was_asked_for_lately_holds_a_size_and_is_told() -> None:
+def test_recent_recommendations_stabilize_a_size() -> None:
     past, spec = (
         ScalingHistory(),
         {"maxReplicas": 20, "behavior": {"scaleUp": rule("Pods", 9, stabilizationWindowSeconds=60)}},

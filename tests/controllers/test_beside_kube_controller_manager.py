@@ -1,7 +1,7 @@
-"""The same lives of workloads for kubedra's controllers and for a real kube-controller-manager, on two servers: the same
-names, counts, conditions, revisions and reasons of events after each step. Runs where a kube-controller-manager of 1.36
-is on PATH; KUBEDRA_SITUATIONS says how many lives,
-KUBEDRA_SEED with which they begin.
+"""Lives of workloads have the same results with kubedra's controllers and with a real kube-controller-manager.
+
+Names, counts, conditions, revisions and reasons of events are compared after each step. Runs where a
+kube-controller-manager of 1.36 is on PATH. KUBEDRA_SITUATIONS is the number of lives, KUBEDRA_SEED the first seed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def begin(client: Client, namespace: str, life: Life) -> None:
 
 
 async def go_on(client: Client, namespace: str, life: Life, number: int) -> str:
-    """The next step; what the server says against it."""
+    """Take the next step, and return the server's error."""
     step = life.steps[number]
     try:
         if step is None:

@@ -79,8 +79,8 @@ class Plane:
         wait_until(lambda: "certificate" in self.status(name), f"{name} is signed")
         return b64decode(self.status(name)["certificate"])
 
-    def who(self, certificate: bytes) -> Json:
-        """Whom the server takes somebody for who shows a certificate."""
+    def authenticate(self, certificate: bytes) -> Json:
+        """Return the user that the server finds in a certificate."""
         shown = self.folder / "shown.pem"
         plain = serialization.NoEncryption()
         key = KEY.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
@@ -108,12 +108,12 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         yield Plane(folder, child)
 
 
-def test_who_shows_a_certificate_that_was_approved_is_who_it_names(plane: Plane) -> None:
+def test_an_approved_certificate_authenticates_its_subject(plane: Plane) -> None:
     body = request("jane", CLIENT, FOR_CLIENTS, asked("jane", "devs", "ops"), expirationSeconds=3600)
     assert plane.admin.post(REQUESTS, body).status == 201
     plane.decide("jane")
     certificate = plane.signed("jane")
-    user = plane.who(certificate)
+    user = plane.authenticate(certificate)
     assert (user["username"], sorted(user["groups"])) == ("jane", ["devs", "ops", "system:authenticated"])
     found = x509.load_pem_x509_certificate(certificate)
     life = found.not_valid_after_utc - found.not_valid_before_utc
@@ -147,7 +147,7 @@ def test_a_node_is_approved_where_a_role_lets_it_ask(plane: Plane) -> None:
         subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:bootstrappers"}]
         binding = {"metadata": {"name": name}, "roleRef": reference, "subjects": subjects}
         assert plane.admin.post(roles, binding).status == 201
-    assert plane.who(plane.signed("node-7"))["username"] == "system:node:node-7"
+    assert plane.authenticate(plane.signed("node-7"))["username"] == "system:node:node-7"
     (approved,) = plane.status("node-7")["conditions"]
     assert approved["reason"] == "AutoApproved"
     assert approved["message"] == "Auto approving kubelet client certificate after SubjectAccessReview."
@@ -234,7 +234,7 @@ SERVES = ["digital signature", "server auth"]
          "usages did not match [digital signature key encipherment server auth]"),
         (SERVING, asked(*NODES_NAME, names=(*NAMES, x509.RFC822Name("a@b"))), SERVES,
          "Email subjectAltNames are not allowed"),
-        ("kubernetes.io/legacy-unknown", asked("anybody"), ["any"], ""),
+        ("kubernetes.io/legacy-unknown", asked("another"), ["any"], ""),
     ],
 )  # fmt: skip
 def test_each_signer_has_its_rules(
@@ -277,7 +277,7 @@ def test_an_authority_signs_nothing_that_outlives_it(tmp_path: Path) -> None:
         authority.sign(asked("a"), FOR_CLIENTS, dt.timedelta(days=30), last)
 
 
-def test_files_that_sign_nothing_are_told_by_their_flag(tmp_path: Path) -> None:
+def test_unusable_files_are_reported_with_their_flag(tmp_path: Path) -> None:
     certificate, key = map(str, load_or_create_authority(tmp_path / "one"))
     other = str(load_or_create_authority(tmp_path / "two")[1])
     flag = "--cluster-signing"

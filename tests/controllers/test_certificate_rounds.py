@@ -244,7 +244,7 @@ START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
         (known({"type": "Strange", **HOLDS}, certificate=valid_until(START)), []),
     ],
 )
-def test_a_request_may_go_when_a_reason_says_so(found: Json, hours: list[int]) -> None:
+def test_a_request_is_deleted_after_the_time_of_its_state(found: Json, hours: list[int]) -> None:
     assert list(_deletion_times(found)) == [START + dt.timedelta(hours=each) for each in hours]
 
 

@@ -26,7 +26,7 @@ from tests.controllers.claims import (
 
 pytestmark = pytest.mark.integration
 
-# --- whose work a change is
+# --- the keys that a change enqueues
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ pytestmark = pytest.mark.integration
         (pod(extended="e", phase="Succeeded"), [], ["claim:ns/e"]),
     ],
 )
-async def test_a_pod_is_looked_at_where_it_lacks_something_and_its_claims_where_it_is_done(
+async def test_a_pod_is_queued_if_it_lacks_a_claim_and_its_claims_once_it_is_done(
     changed: Json, there: list[Json], keys: list[str]
 ) -> None:
     client = ClaimClient().has(*there)
@@ -84,7 +84,7 @@ async def test_a_claim_or_a_template_that_changes_brings_its_pods() -> None:
 # --- claims for pods
 
 
-async def test_what_a_pod_lacks_is_made_of_the_template_and_told_in_its_status() -> None:
+async def test_missing_claims_of_a_pod_are_created_from_the_template_and_listed_in_its_status() -> None:
     two = {"name": "two", "resourceClaimTemplateName": "t"}
     client = ClaimClient().has(pod(BY_NAME, FROM_TEMPLATE | {"name": "one"}, two), template(devices={"x": 1}))
     client._answers["ResourceClaim"] = lambda body: {
@@ -125,7 +125,7 @@ async def test_a_claim_is_made_where_the_pod_has_none(found: Json, there: list[J
     assert await client.writes_of("pod:ns/none") == []
 
 
-async def test_what_cannot_be_made_is_said_and_tried_again() -> None:
+async def test_a_claim_that_cannot_be_created_is_reported_and_tried_again() -> None:
     missing = 'resource claim template "t": resourceclaimtemplate.resource.k8s.io "t" not found'
     client = ClaimClient().has(pod(FROM_TEMPLATE))
     await client.fails("pod:ns/p", missing)
@@ -213,7 +213,7 @@ RUNS = pod(node="n", phase="Running")
         (claim(**ALLOCATED, deleted="x"), [], []),
     ],
 )  # fmt: skip
-async def test_what_nobody_uses_any_more_is_given_back(found: Json, there: list[Json], writes: list[Any]) -> None:
+async def test_an_unused_claim_is_deallocated(found: Json, there: list[Json], writes: list[Any]) -> None:
     client = ClaimClient().has(found, *there)
     seen = []
     for verb, kind, body in await client.writes_of("claim:ns/c"):
@@ -228,7 +228,7 @@ async def test_what_nobody_uses_any_more_is_given_back(found: Json, there: list[
     assert seen == expected
 
 
-async def test_whether_a_pod_is_gone_the_server_says_where_no_informer_shows_it() -> None:
+async def test_a_pod_unknown_to_informers_is_gone_only_if_the_server_has_none() -> None:
     found = claim(**ALLOCATED, users=[P], ours=True)
     there = ClaimClient().has(found)
     there.there["Pod", "p"] = P

@@ -1,6 +1,7 @@
-"""The same lives of what is around workloads for kubedra's controllers and for a real kube-controller-manager: the same
-objects and events after each step. Runs where a kube-controller-manager of 1.36 is on PATH. KUBEDRA_SITUATIONS says how
-many lives of each topic, KUBEDRA_TOPICS which topics, KUBEDRA_SEED with which seed they begin.
+"""Lives of other objects have the same results with kubedra's controllers and with a real kube-controller-manager.
+
+Objects and events are compared after each step. Runs where a kube-controller-manager of 1.36 is on PATH.
+KUBEDRA_SITUATIONS is the number of lives per topic, KUBEDRA_TOPICS the topics, KUBEDRA_SEED the first seed.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Player:
         self._uids: dict[str, str] = {}
 
     async def play(self, life: ClusterLife, acts: Iterable[Act]) -> list[str]:
-        """What the server says against it."""
+        """Send the requests of a step, and return the server's errors."""
         said = []
         for act in acts:
             try:
@@ -94,7 +95,7 @@ class Player:
                 await self.client.delete(act.kind, act.name, act.namespace, propagation=policy)
 
     async def use(self, life: ClusterLife) -> None:
-        """The pods of an autoscaler use something."""
+        """Let the pods of an autoscaler use resources."""
         for pod in (await self.client.list(PODS, life.namespace))["items"]:
             name, number = pod["metadata"]["name"], int(life.namespace[1:])
             usage = {"cpu": f"{30 + number % 4 * 25}m", "memory": "9Mi"}
@@ -106,7 +107,7 @@ class Player:
                 await self.client.create(POD_METRICS, body)
 
     async def state(self, life: ClusterLife) -> dict[str, list[str]]:
-        """What there is of a life, and its events with their messages."""
+        """Return the objects of a life, and its events with their messages."""
         number = life.namespace[1:]
         found: dict[str, list[str]] = {}
         for kind in life.kinds:
@@ -163,12 +164,12 @@ def _text(kind: Kind, item: Json) -> str:
 
 
 def _varying(text: str) -> str:
-    """A text without what chance has put into it; upstream names autoscalers in any order."""
+    """Return a text without its random parts. Upstream lists autoscalers in any order."""
     return _SCALERS.sub(lambda found: f"[{' '.join(sorted(found[1].split()))}]", _VARIES.sub("*", text))
 
 
 def metrics_definition() -> Json:
-    """What autoscalers ask for what pods use, served without an API server of its own."""
+    """Return a definition that serves the metrics API without an API server of its own."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     version = {"name": "v1beta1", "served": True, "storage": True, "schema": schema}
     return {
@@ -221,7 +222,7 @@ async def compare(directory: Path, lives: list[ClusterLife]) -> list[str]:
 
 
 async def settled(players: list[Player], lives: list[ClusterLife]) -> list[list[str]]:
-    """What differs for each life: the last look counts, since one of them may be slower."""
+    """Return the final differences of each life. Earlier ones do not count, since one side may be slower."""
     patience = Deadline(_SLOWER)
     while True:
         found = []

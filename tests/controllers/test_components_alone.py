@@ -89,7 +89,7 @@ def test_of_two_instances_one_leads_and_the_other_takes_over_when_it_stops_or_is
         } == {" became leader"}
 
 
-def test_an_instance_whose_lease_is_taken_says_so_and_ends_with_exit_code_one(tmp_path: Path) -> None:
+def test_an_instance_that_loses_its_lease_exits_with_code_one(tmp_path: Path) -> None:
     with Child(tmp_path / "data") as server, components(server.url, tmp_path / "log", *QUICK) as child:
         wire = server.wire()
         wait_until(lambda: holder(wire, "kubedra-controllers") != "", "it leads")
@@ -125,7 +125,7 @@ def test_a_token_that_the_server_does_not_know_is_one_line_and_exit_code_two(tmp
         assert (tmp_path / "log").read_text() == said
 
 
-def test_the_health_endpoint_tells_waiting_from_working(tmp_path: Path) -> None:
+def test_the_health_endpoint_distinguishes_waiting_from_leading(tmp_path: Path) -> None:
     port = free_port()
     with Child(tmp_path / "data") as server:
         server.process.send_signal(signal.SIGSTOP)
@@ -225,7 +225,7 @@ def test_a_controller_that_is_not_built_cannot_be_asked_for() -> None:
         (["--server=http://x", "--nope"], "unrecognized arguments: --nope"),
     ],
 )
-def test_mistakes_are_named(flags: list[str], said: str) -> None:
+def test_wrong_flags_are_reported(flags: list[str], said: str) -> None:
     with pytest.raises(FlagError, match="^" + re.escape(said)):
         read(flags)
 
@@ -242,7 +242,7 @@ def test_the_lease_bears_the_names_of_what_runs() -> None:
 
 
 @pytest.mark.parametrize(("component", "flag"), [(component, flag) for component, (flag, _) in CONCURRENT.items()])
-def test_a_component_works_on_as_many_objects_at_once_as_its_flag_says(component: str, flag: str) -> None:
+def test_a_flag_sets_the_number_of_workers(component: str, flag: str) -> None:
     module = importlib.import_module(COMPONENTS[component])
 
     async def workers(*flags: str) -> int:

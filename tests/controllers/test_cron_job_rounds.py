@@ -104,7 +104,7 @@ async def test_beside_a_job_that_runs_the_policy_decides(
     assert alone.made == [NOW_NAME]
 
 
-async def test_what_cannot_be_replaced_is_told_and_tried_again() -> None:
+async def test_a_job_that_cannot_be_replaced_is_reported_and_tried_again() -> None:
     replaced = cron(status=active("old"), concurrencyPolicy="Replace")
     missing = await reconcile(replaced, job("old"), refuses={"get": (500, "InternalError")})
     assert (missing.error is not None, missing.made, missing.reasons) == (True, [], ["FailedGet"])
@@ -135,14 +135,14 @@ async def test_a_job_of_that_name_that_is_there_is_taken_if_it_is_ours_and_not_k
         ({"startingDeadlineSeconds": 10, "schedule": "59 * * * *"}, ""),
     ],
 )
-async def test_what_keeps_a_job_from_being_made_is_told(spec: Json, reason: str | None) -> None:
+async def test_a_job_that_is_not_created_is_reported_with_the_reason(spec: Json, reason: str | None) -> None:
     client = await reconcile(cron(**spec))
     assert (client.made, client.statuses) == ([], [])
     assert client.reasons == ([reason] if reason else [])
     assert (client.requeue_after is None) is (reason != "")
 
 
-async def test_a_time_zone_in_the_schedule_is_followed_and_told() -> None:
+async def test_a_time_zone_in_the_schedule_is_used_and_reported() -> None:
     client = await reconcile(cron(schedule="TZ=Asia/Tokyo * * * * *"))
     assert (client.made, client.reasons) == ([NOW_NAME], ["UnsupportedSchedule", "SuccessfulCreate"])
 
@@ -154,7 +154,7 @@ async def test_a_cron_job_that_is_being_deleted_makes_nothing() -> None:
     assert (client.made, client.requeue_after) == ([], None)
 
 
-async def test_very_many_missed_times_are_told() -> None:
+async def test_too_many_missed_times_are_reported() -> None:
     assert (await reconcile(cron("2025-12-31T22:19:30Z"))).reasons == ["TooManyMissedTimes", "SuccessfulCreate"]
     assert (await reconcile(cron("2025-12-31T22:20:30Z"))).reasons == ["SuccessfulCreate"]
 
@@ -182,7 +182,7 @@ async def test_a_job_that_is_missing_is_asked_for_before_it_is_forgotten() -> No
     assert unknown.statuses == []
 
 
-async def test_a_job_that_nobody_knows_of_is_told_unless_the_status_was_old() -> None:
+async def test_an_unexpected_job_is_reported_unless_the_status_was_stale() -> None:
     fresh = cron(status={}, suspend=True)
     client = await reconcile(cron(suspend=True), job("x"), live=(fresh,))
     assert client.events == [("Warning", "UnexpectedJob", "Saw a job that the controller did not create or forgot: x")]

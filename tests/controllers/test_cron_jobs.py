@@ -117,7 +117,7 @@ def test_of_the_times_that_were_missed_the_last_counts_unless_it_is_too_late(kub
     assert scheduled(kube) == utc(begun, 4, 3, 4)
 
 
-def test_a_job_that_was_deleted_is_missed_and_an_unknown_one_is_told(kube: Kube) -> None:
+def test_a_deleted_job_and_an_unknown_one_are_reported(kube: Kube) -> None:
     kube.apply([cron("a")])
     minute(kube)
     job = kube.get(f"job/{jobs(kube)[0]['metadata']['name']}")
@@ -130,7 +130,7 @@ def test_a_job_that_was_deleted_is_missed_and_an_unknown_one_is_told(kube: Kube)
     assert {"MissingJob", "UnexpectedJob"} <= set(told(kube, "a"))
 
 
-def test_a_schedule_that_never_comes_is_told(kube: Kube) -> None:
+def test_a_schedule_that_never_comes_is_reported(kube: Kube) -> None:
     kube.apply([cron("a", "0 0 31 2 *")])
     kube.advance(seconds=2)
     assert told(kube, "a") == ["InvalidSchedule"]

@@ -68,7 +68,7 @@ async def test_a_name_that_is_taken_is_ours_or_counted() -> None:
         assert theirs.status["collisionCount"] == 3
 
 
-async def test_a_replica_set_that_cannot_be_made_is_told() -> None:
+async def test_a_replica_set_that_cannot_be_created_is_reported() -> None:
     client = await reconcile(deployment(), refuses={"create": (500, "InternalError")})
     name = client.made[0]["metadata"]["name"]
     text = f'Failed to create new replica set "{name}": refused'
@@ -85,7 +85,7 @@ async def test_a_replica_set_that_cannot_be_made_is_told() -> None:
     assert (unlimited.progress, len(unlimited.events)) == (None, 1)
 
 
-async def test_what_the_replica_set_of_the_template_says_follows() -> None:
+async def test_the_annotations_and_fields_of_the_new_replica_set_follow_the_deployment() -> None:
     found = await reconcile(deployment(said={REVISION: "1"}), held("new", 4, 1, of=4))
     assert (found.sizes, found.progress) == ({}, ("True", "NewReplicaSetAvailable"))
     first = found.bodies("update/status", "Deployment")[0]["status"]["conditions"][0]
@@ -135,7 +135,7 @@ async def test_a_roll_out_goes_as_far_as_surge_and_availability_let_it(
     assert client.sizes == sizes
 
 
-async def test_sizes_are_told_with_their_direction_and_remembered() -> None:
+async def test_scaling_emits_an_event_and_sets_the_size_annotations() -> None:
     client = await reconcile(deployment(), held("new", 1, 2, of=4), held("old", 4, 1, of=4))
     assert client.messages == ["Scaled down replica set d-old from 4 to 3"]
     [updated] = client.bodies("update", "ReplicaSet")
@@ -152,7 +152,7 @@ def make_pod_of(image: str, phase: str = "Running", **owner: str) -> Json:
 RECREATE: Json = {"strategy": {"type": "Recreate"}}
 
 
-async def test_made_anew_nothing_new_comes_before_the_old_has_ended() -> None:
+async def test_recreate_starts_no_new_pods_before_the_old_ones_have_ended() -> None:
     first = await reconcile(deployment(**RECREATE), held("old", 4, 1), held("older", 0, 1))
     assert (first.sizes, first.made) == ({"old": 0}, [])
     counted = held("old", 0, 1)
@@ -166,7 +166,7 @@ async def test_made_anew_nothing_new_comes_before_the_old_has_ended() -> None:
     assert grown.sizes == {"new": 4}
 
 
-def test_the_last_pod_that_goes_wakes_a_deployment_that_is_made_anew() -> None:
+def test_the_last_pod_that_goes_enqueues_a_recreated_deployment() -> None:
     def woken(of: Json, known: Json) -> list[str]:
         client, queue = build(of, held("old", 0, 1), known), list[str]()
         client.component.queue = queue.append

@@ -86,7 +86,7 @@ def test_in_the_middle_of_a_roll_out_each_keeps_its_share(
     assert tuple(this.sizes[name] for name in ("3", "2", "1")) == after
 
 
-async def test_the_deadline_begins_anew_with_each_pod_that_comes() -> None:
+async def test_the_deadline_restarts_with_each_new_pod() -> None:
     given, new = deployment(3, progressDeadlineSeconds=60), replica_set("new", 3)
 
     def looked_at(ready: int) -> Json:

@@ -1,4 +1,4 @@
-"""How a Deployment gets from one size to another and back to a revision, and what its status says, in one pass."""
+"""One pass over a Deployment that is scaled, paused or rolled back, and its status."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ async def test_a_share_is_written_even_where_only_what_is_remembered_changes() -
     assert {each["metadata"]["annotations"][DESIRED] for each in client.bodies("update", "ReplicaSet")} == {"5"}
     same = await reconcile(deployment(replicas=5, paused=True), held("new", 3, 2, of=5), held("old", 3, 1, of=5))
     assert same.sizes == {}
-    anew = await reconcile(
+    recreated = await reconcile(
         deployment(replicas=9, strategy={"type": "Recreate"}), held("new", 3, 2, of=5), held("old", 3, 1, of=5)
     )
-    assert anew.sizes == {}
+    assert recreated.sizes == {}
 
 
 # --- back, paused, going
@@ -94,7 +94,7 @@ async def test_without_an_earlier_revision_there_is_none_to_go_back_to() -> None
         (False, "DeploymentPaused", ("Unknown", "DeploymentResumed")),
     ],
 )
-async def test_pausing_and_going_on_is_said(paused: bool, reason: str, expected: tuple[str, str]) -> None:
+async def test_pausing_and_resuming_sets_the_condition(paused: bool, reason: str, expected: tuple[str, str]) -> None:
     status = {"conditions": [progress(reason, "Unknown")], "updatedReplicas": 4, "replicas": 4,
               "readyReplicas": 4, "availableReplicas": 4}  # fmt: skip
     client = await reconcile(deployment(status=status, paused=paused, said={REVISION: "2"}), held("new", 4, 2, 3, of=4))
@@ -140,10 +140,10 @@ async def test_a_deployment_that_goes_is_counted_and_no_more() -> None:
     assert (client.writes, client.reasons) == ([], ["SelectingAll"])
 
 
-# --- what its status says
+# --- the status
 
 
-async def test_a_status_counts_and_says_what_keeps_pods_from_being_made() -> None:
+async def test_a_status_has_counts_and_the_replica_failure() -> None:
     failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "lastTransitionTime": BEFORE}
     sets = held("new", 3, 2, 1, of=4), held("old", 2, 1, 2, of=4, conditions=[failure], terminatingReplicas=1)
     client = await reconcile(deployment(missing=1, said={REVISION: "2"}), *sets)

@@ -27,7 +27,7 @@ def roll_out(kube: Any, image: str) -> None:
 
 
 def sets(kube: Any) -> dict[str, Json]:
-    """The ReplicaSets by image."""
+    """Return the ReplicaSets by image."""
     found = kube.client().list("replicasets")
     return {each["spec"]["template"]["spec"]["containers"][0]["image"]: each for each in found}
 
@@ -113,7 +113,7 @@ def test_a_roll_out_that_gets_nowhere_is_late_and_can_be_undone(kube: Kube) -> N
     assert len(kube.client().list("pods")) == 4
 
 
-def test_made_anew_no_two_templates_run_at_once(kube: Kube) -> None:
+def test_recreate_never_runs_two_templates_at_the_same_time(kube: Kube) -> None:
     kube.apply([deployment(2, strategy={"type": "Recreate"})])
     for pod in kube.client().list("pods"):
         kube.client().patch(f"pod/{pod['metadata']['name']}", {"metadata": {"finalizers": ["example.com/keep"]}})

@@ -1,6 +1,4 @@
-"""Pods on devices with NoExecute taints are deleted, and rules say how far that is. The server is real, time is
-virtual.
-"""
+"""Pods on devices with NoExecute taints are deleted, and rules report progress. The server is real, time is virtual."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from controllers.runtime.kinds import (
 from controllers.runtime.times import parse_time
 from tests.scheduler.world import World
 from tests.support.objects import make_claim, make_pod, make_slice
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 pytestmark = pytest.mark.integration
 
@@ -98,14 +96,14 @@ async def evicted(world: World, *names: str) -> list[Json]:
     return [await world.until(PODS, f"ns/{name}", going) for name in names]
 
 
-async def said(world: World, reason: str, name: str = "rule") -> str:
-    """The rule's message as soon as it has that reason."""
+async def message_of(world: World, reason: str, name: str = "rule") -> str:
+    """Return the rule's message as soon as it has that reason."""
     rule = await world.until(DEVICE_TAINT_RULES, name, lambda rule: state(rule)[1] == reason)
     return state(rule)[2]
 
 
 async def events(world: World, count: int) -> list[str]:
-    """The messages of the first events."""
+    """Return the messages of the first events."""
     found: list[str] = []
     async with aclosing(world.client.watch(CORE_EVENTS, "ns", initial_events=True)) as batches:
         async for batch in batches:
@@ -115,22 +113,13 @@ async def events(world: World, count: int) -> list[str]:
     return found
 
 
-def scenario(gates: str = RULES, release: str = "1.36") -> Callable[[Callable[[World], Awaitable[None]]], None]:
-    """Runs the decorated function on a control plane with the component alone."""
-
-    def at_once(steps: Callable[[World], Awaitable[None]]) -> None:
-        async def whole() -> None:
-            async with World(COMPONENT, gates=gates, release=release) as world:
-                await steps(world)
-
-        run(whole)
-
-    return at_once
+def start(gates: str = RULES, release: str = "1.36") -> World:
+    """Build a control plane with this component only."""
+    return World(COMPONENT, gates=gates, release=release)
 
 
-def test_a_pod_on_a_tainted_device_is_told_why_and_deleted() -> None:
-    @scenario()
-    async def steps(world: World) -> None:
+async def test_a_pod_on_a_tainted_device_gets_a_condition_and_is_deleted() -> None:
+    async with start() as world:
         await world.create(RESOURCE_SLICES, with_taints("n1", 1, taint()))
         await pods(world, "p")
         (pod,) = await evicted(world, "p")
@@ -144,9 +133,8 @@ def test_a_pod_on_a_tainted_device_is_told_why_and_deleted() -> None:
         assert world.manager.components[0].metrics[-2].value() == 1  # type: ignore[attr-defined]
 
 
-def test_what_is_tolerated_for_a_while_evicts_when_that_is_over() -> None:
-    @scenario()
-    async def steps(world: World) -> None:
+async def test_what_is_tolerated_for_a_while_evicts_when_that_is_over() -> None:
+    async with start() as world:
         await world.create(RESOURCE_SLICES, with_taints("n1", 1, taint()))
         await pods(world, "p", tolerations=({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},))
         await passes(299)
@@ -155,9 +143,8 @@ def test_what_is_tolerated_for_a_while_evicts_when_that_is_over() -> None:
         assert (now() - parse_time(ADDED)).total_seconds() == 300
 
 
-def test_an_eviction_that_is_no_longer_due_is_cancelled_and_may_come_back() -> None:
-    @scenario()
-    async def steps(world: World) -> None:
+async def test_an_eviction_that_is_no_longer_due_is_cancelled_and_may_come_back() -> None:
+    async with start() as world:
         tainted = await world.create(RESOURCE_SLICES, with_taints("n1", 1, taint()))
         await pods(world, "p", tolerations=({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60},))
         await passes(1)
@@ -170,30 +157,28 @@ def test_an_eviction_that_is_no_longer_due_is_cancelled_and_may_come_back() -> N
         assert await events(world, 2) == ["Cancelling deletion", "Marking for deletion"]
 
 
-def test_a_rule_tells_what_it_is_about_to_do_and_what_it_has_done() -> None:
-    @scenario()
-    async def steps(world: World) -> None:
+async def test_a_rule_reports_pending_and_finished_evictions() -> None:
+    async with start() as world:
         await world.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
         await pods(world, "a", "b")
         await pods(world, "c", namespace="other")
         await world.create(DEVICE_TAINT_RULES, a_rule(driver="gpu.example.com"))
-        assert await said(world, "PodsPendingEviction") == "3 pods need to be evicted in 2 different namespaces."
+        assert await message_of(world, "PodsPendingEviction") == "3 pods need to be evicted in 2 different namespaces."
         await evicted(world, "a", "b")
-        assert await said(world, "Completed") == "3 pods evicted since starting the controller."
+        assert await message_of(world, "Completed") == "3 pods evicted since starting the controller."
         rule = await world.client.get(DEVICE_TAINT_RULES, "rule")
         (owner,) = [entry for entry in rule["metadata"]["managedFields"] if entry.get("subresource") == "status"]
         assert (owner["manager"], owner["operation"]) == (COMPONENT, "Apply")
 
 
-def test_a_rule_without_effect_tells_once_what_it_would_do() -> None:
-    @scenario()
-    async def steps(world: World) -> None:
+async def test_a_rule_without_effect_reports_its_simulation_once() -> None:
+    async with start() as world:
         await world.create(RESOURCE_SLICES, with_taints("n1", 3))
         await pods(world, "p")
         await world.create(DEVICE_TAINT_RULES, a_rule(effect="None", pool="n1"))
         devices = "3 published devices selected. 1 allocated device selected."
         assert (
-            await said(world, "NoEffect")
+            await message_of(world, "NoEffect")
             == f"{devices} 1 pod would be evicted in 1 namespace if the effect was NoExecute. {ONCE}"
         )
         before = await world.client.get(DEVICE_TAINT_RULES, "rule")
@@ -203,20 +188,18 @@ def test_a_rule_without_effect_tells_once_what_it_would_do() -> None:
             "metadata"
         ]["resourceVersion"]
         await world.create(DEVICE_TAINT_RULES, a_rule("keeps", "NoSchedule"))
-        assert await said(world, "OtherEffect", "keeps") == "Eviction only happens for the NoExecute effect."
+        assert await message_of(world, "OtherEffect", "keeps") == "Eviction only happens for the NoExecute effect."
 
 
-def test_a_rule_that_selects_nothing_has_not_started() -> None:
-    @scenario()
-    async def steps(world: World) -> None:
+async def test_a_rule_that_selects_nothing_has_not_started() -> None:
+    async with start() as world:
         await pods(world, "p")
         await world.create(DEVICE_TAINT_RULES, a_rule(device="another"))
-        assert await said(world, "NotStarted") == ""
+        assert await message_of(world, "NotStarted") == ""
 
 
-def test_without_their_gate_rules_do_nothing() -> None:
-    @scenario(gates="")
-    async def steps(world: World) -> None:
+async def test_without_their_gate_rules_do_nothing() -> None:
+    async with start(gates="") as world:
         await pods(world, "p")
         await world.create(DEVICE_TAINT_RULES, a_rule())
         await world.create(RESOURCE_SLICES, with_taints("n2", 1, taint()))
@@ -225,31 +208,28 @@ def test_without_their_gate_rules_do_nothing() -> None:
         assert state(await world.client.get(DEVICE_TAINT_RULES, "rule")) == ("", "", "")
 
 
-def test_rules_of_1_35_are_read_in_the_version_that_it_serves() -> None:
-    @scenario(gates="DRADeviceTaints=true,DRADeviceTaintRules=true", release="1.35")
-    async def steps(world: World) -> None:
+async def test_rules_of_1_35_are_read_in_the_version_that_it_serves() -> None:
+    async with start(gates="DRADeviceTaints=true,DRADeviceTaintRules=true", release="1.35") as world:
         await pods(world, "p")
         await world.create(DEVICE_TAINT_RULES, a_rule(version="v1alpha3"))
         await evicted(world, "p")
-        assert await said(world, "Completed") == "1 pod evicted since starting the controller."
+        assert await message_of(world, "Completed") == "1 pod evicted since starting the controller."
 
 
-def test_a_pod_of_the_same_name_that_came_since_is_left_alone() -> None:
-    @scenario()
-    async def steps(world: World) -> None:
+async def test_a_pod_of_the_same_name_that_came_since_is_left_alone() -> None:
+    async with start() as world:
         (old,) = await pods(world, "p", scheduled=False)
         await world.client.delete(PODS, "p", "ns", grace_period=0)
         new = await world.create(PODS, make_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "p"}]))
         await world.client.bind("ns", "p", new["metadata"]["uid"], "n1")
         await world.create(DEVICE_TAINT_RULES, a_rule())
-        assert await said(world, "NotStarted") == ""
+        assert await message_of(world, "NotStarted") == ""
         assert new["metadata"]["uid"] != old["metadata"]["uid"]
         assert not going(await world.client.get(PODS, "p", "ns"))
 
 
-def test_members_of_a_group_go_when_they_use_the_claim_of_the_group() -> None:
-    @scenario(gates=f"{RULES},GenericWorkload=true,DRAWorkloadResourceClaims=true")
-    async def steps(world: World) -> None:
+async def test_members_of_a_group_go_when_they_use_the_claim_of_the_group() -> None:
+    async with start(gates=f"{RULES},GenericWorkload=true,DRAWorkloadResourceClaims=true") as world:
         await world.create(RESOURCE_CLAIMS, make_claim("a"))
         entries = [{"name": "g", "resourceClaimName": "a"}]
         made = {}
@@ -263,13 +243,12 @@ def test_members_of_a_group_go_when_they_use_the_claim_of_the_group() -> None:
         )
         await world.create(DEVICE_TAINT_RULES, a_rule())
         await evicted(world, "a", "b")
-        assert await said(world, "Completed") == "2 pods evicted since starting the controller."
+        assert await message_of(world, "Completed") == "2 pods evicted since starting the controller."
         assert not going(await world.client.get(PODS, "idle", "ns"))
 
 
-def test_a_pod_that_is_gone_before_its_time_is_not_spoken_of() -> None:
-    @scenario()
-    async def steps(world: World) -> None:
+async def test_a_pod_that_is_gone_before_its_time_is_not_spoken_of() -> None:
+    async with start() as world:
         await world.create(RESOURCE_SLICES, with_taints("n1", 2, taint()))
         await pods(world, "p", tolerations=({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60},))
         await passes(1)
@@ -289,9 +268,8 @@ EVENTS: dict[str, Event] = {
 }
 
 
-def test_the_order_of_events_does_not_matter() -> None:
-    @scenario()
-    async def steps(world: World) -> None:
+async def test_the_order_of_events_does_not_matter() -> None:
+    async with start() as world:
         for order in permutations(EVENTS):
             pod = await world.create(PODS, make_pod("p", resourceClaims=[{"name": "g", "resourceClaimName": "p"}]))
             await world.create(RESOURCE_CLAIMS, make_claim("p"))
@@ -301,8 +279,8 @@ def test_the_order_of_events_does_not_matter() -> None:
             await evicted(world, "p")
             # Whether the slice or the rule was there first: with a slice alone the pod goes before the rule comes.
             if order[-1] == "rule":
-                assert await said(world, "NotStarted") == ""
+                assert await message_of(world, "NotStarted") == ""
             else:
-                assert await said(world, "Completed") == "1 pod evicted since starting the controller."
+                assert await message_of(world, "Completed") == "1 pod evicted since starting the controller."
             assert await events(world, 1) == ["Marking for deletion"]
             await world.empty()

@@ -51,7 +51,7 @@ def test_a_rule_keeps_pods_off_devices_until_it_is_gone_but_for_those_that_toler
 
 
 @pytest.mark.kube(own=True, feature_gates={"DRADeviceTaintRules": True}, runtime_config="resource.k8s.io/v1beta2=true")
-def test_pods_that_do_not_tolerate_a_device_that_broke_go_as_the_example_says(kube: Kube) -> None:
+def test_pods_that_do_not_tolerate_a_broken_device_are_evicted_as_in_the_example(kube: Kube) -> None:
     kube.add_node("node-1", devices=8)
     kube.apply(EXAMPLES / "quickstart" / "class.yaml")
     kube.apply(EXAMPLES / "device-taints" / "pods.yaml")

@@ -56,7 +56,7 @@ def budget(name: str = "web", **spec: Any) -> Json:
 
 
 def counted(kube: Any) -> tuple[int, int, int, int, str]:
-    """Expected, healthy, desired and allowed, and why."""
+    """Return the expected, healthy, desired and allowed pods, and the reason."""
     found = kube.get("poddisruptionbudget/web")["status"]
     (condition,) = found["conditions"]
     return (
@@ -151,7 +151,7 @@ def test_an_eviction_that_is_granted_and_not_carried_out_is_taken_back(kube: Kub
     assert (found["status"], found.get("reason")) == ("False", None)
 
 
-def test_of_two_budgets_of_a_pod_one_is_chosen_and_the_pod_is_told(kube: Kube) -> None:
+def test_of_two_budgets_of_a_pod_one_is_chosen_and_an_event_emitted(kube: Kube) -> None:
     kube.apply([budget("one", minAvailable=1), budget("two", minAvailable=1), pod("a")])
     kube.advance(seconds=5)
     assert "MultiplePodDisruptionBudgets" in told(kube, "pod/a")

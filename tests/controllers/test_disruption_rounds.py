@@ -125,9 +125,7 @@ UNSCALED = {"/apis/apps/v1": {"resources": [{"name": "deployments", "kind": "Dep
         ("Deployment", UNSCALED, 0, "deployments.apps does not implement the scale subresource"),
     ],
 )
-async def test_owners_that_are_not_known_are_asked_for_their_scale(
-    kind: str, paths: Json, expected: int, text: str
-) -> None:
+async def test_the_scale_of_unknown_owners_is_requested(kind: str, paths: Json, expected: int, text: str) -> None:
     of = budget({"disruptionsAllowed": 3, "observedGeneration": 1}, maxUnavailable=1)
     client = await reconcile(of, pod("a", owner="w", kind=kind), paths=paths)
     if not text:
@@ -143,7 +141,7 @@ async def test_owners_that_are_not_known_are_asked_for_their_scale(
     assert again.writes == []
 
 
-async def test_pods_that_nobody_keeps_up_are_told_and_a_selector_that_is_none_is() -> None:
+async def test_unmanaged_pods_and_invalid_selectors_are_reported() -> None:
     client = await reconcile(budget(maxUnavailable=1), pod("a"), pod("b", owner="r"))
     assert (client.numbers, client.reasons) == ((4, 2, 3, 0), ["UnmanagedPods"])
     assert "(selector: &LabelSelector{MatchLabels:map[string]string{a: x,}" in client.events[0][2]

@@ -90,7 +90,7 @@ def test_what_is_too_much_is_cut_in_shares() -> None:
     assert [set(each) for each in truncate(full)] == [{"addresses"}]
 
 
-def test_endpoints_say_whose_they_are_and_what_was_cut() -> None:
+def test_endpoints_have_a_manager_label_and_a_truncation_annotation() -> None:
     web = service()
     web["metadata"]["labels"] = {"team": "a", HEADLESS: "mine"}
     ours = {"team": "a", "endpoints.kubernetes.io/managed-by": "endpoint-controller"}

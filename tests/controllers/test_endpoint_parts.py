@@ -55,7 +55,7 @@ def test_a_service_without_an_address_is_headless() -> None:
         assert has_address(service(clusterIP=address)) is found
 
 
-def test_the_change_that_endpoints_go_back_to_is_the_earliest_since_they_were_looked_at() -> None:
+def test_the_trigger_time_is_that_of_the_earliest_change_since_the_last_pass() -> None:
     times, web = TriggerTimes(), service()
 
     def at(name: str, moment: str | None) -> Json:
@@ -77,7 +77,7 @@ def test_the_change_that_endpoints_go_back_to_is_the_earliest_since_they_were_lo
 # --- slices
 
 
-def test_an_endpoint_says_where_its_pod_is_and_what_it_is() -> None:
+def test_an_endpoint_has_the_node_the_zone_and_the_reference_of_its_pod() -> None:
     node = {"metadata": {"labels": {"topology.kubernetes.io/zone": "z"}}}
     assert endpoint_of(service(), pod("a", "10.0.0.1", "fd00::1"), node, "IPv6") == {
         "addresses": ["fd00::1"],
@@ -91,7 +91,7 @@ def test_an_endpoint_says_where_its_pod_is_and_what_it_is() -> None:
     assert not {"nodeName", "zone", "hostname"} & set(found)
 
 
-def test_ports_have_the_numbers_of_the_pod_and_what_the_service_says_of_them() -> None:
+def test_ports_have_the_pods_numbers_and_the_services_names_and_protocols() -> None:
     given = [
         {"name": "a", "port": 80, "targetPort": "web", "appProtocol": "h2c"},
         {"name": "b", "port": 81, "protocol": "UDP"},
@@ -106,7 +106,7 @@ def test_ports_have_the_numbers_of_the_pod_and_what_the_service_says_of_them() -
     assert ports_of(service(ports=None), pod()) == []
 
 
-def test_slices_have_the_labels_of_their_service_but_for_those_that_say_whose_they_are() -> None:
+def test_slices_have_the_labels_of_their_service_except_for_the_management_labels() -> None:
     web = service()
     web["metadata"]["labels"] = {"team": "a", HEADLESS: "mine", "kubernetes.io/service-name": "other"}
     mine = {"kubernetes.io/service-name": "web", "endpointslice.kubernetes.io/managed-by": "m"}
@@ -147,7 +147,7 @@ def names(slices: list[Json]) -> list[str]:
     return sorted(each["metadata"]["name"] for each in slices)
 
 
-def test_where_there_is_nothing_one_empty_slice_says_so() -> None:
+def test_without_endpoints_there_is_one_empty_slice() -> None:
     empty = {**make_slice("a"), "ports": []}
     assert planned([]).create == [{**new_slice(OWNER, [], "IPv4", "m")}]
     kept = planned([empty])
@@ -219,7 +219,7 @@ def test_slices_that_stay_are_written_again_only_where_hints_change() -> None:
     assert [each["endpoints"][0]["hints"] for each in (*written.create, *written.update)] == [hinted, hinted]
 
 
-def test_a_slice_is_found_by_service_and_manager_and_tells_what_it_follows_from() -> None:
+def test_a_slice_is_indexed_by_service_and_manager_and_has_a_trigger_time() -> None:
     assert _service_and_manager(make_slice("a")) == ("ns/web/m",)
     assert (
         _service_and_manager({"metadata": {"namespace": "ns", "labels": {"kubernetes.io/service-name": "web"}}}) == ()

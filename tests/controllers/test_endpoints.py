@@ -61,7 +61,7 @@ async def slices(world: World) -> list[Json]:
 
 
 async def shown(world: World) -> dict[str, str]:
-    """The endpoints of the only slice, by address: ready, serving, terminating."""
+    """Return the conditions of the only slice's endpoints by address, one letter each."""
     (one,) = await slices(world)
     return {
         each["addresses"][0]: "".join(name[0] for name, holds in each["conditions"].items() if holds)
@@ -141,7 +141,7 @@ async def test_a_service_may_want_traffic_to_stay_near_and_addresses_that_are_no
         assert "hints" not in one["endpoints"][0]
 
 
-async def test_endpoints_that_somebody_writes_are_mirrored_while_the_service_selects_nothing() -> None:
+async def test_endpoints_of_users_are_mirrored_while_the_service_has_no_selector() -> None:
     async with World(*COMPONENTS) as world:
         await world.create(SERVICES, a_service(selector={}))
         ports = [{"name": "http", "port": 8080}]

@@ -115,8 +115,8 @@ def test_a_kubedra_server_reports_a_missing_group_itself(capsys: pytest.CaptureF
     """Only the server knows its gates; a client would assume that they are off."""
     version = "scheduling.k8s.io/v1alpha2=true"
     with ControlPlane(feature_gates={"GenericWorkload": True}, runtime_config=version) as plane:
-        assert main(["podgroup", "nobody", "--kubeconfig", str(plane.kubeconfig)]) == 2
-    assert capsys.readouterr().err.endswith(': podgroups "nobody" not found in namespace "default"\n')
+        assert main(["podgroup", "missing", "--kubeconfig", str(plane.kubeconfig)]) == 2
+    assert capsys.readouterr().err.endswith(': podgroups "missing" not found in namespace "default"\n')
 
 
 def test_a_pod_that_waits_for_its_group_is_reported_as_such() -> None:

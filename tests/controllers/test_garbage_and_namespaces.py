@@ -73,7 +73,7 @@ def test_an_owner_of_another_kind_or_name_is_none_whatever_its_uid(kube: Kube, w
     assert kube.get("configmap/parent")
 
 
-def test_an_owner_in_another_namespace_is_none_and_an_event_says_so(kube: Kube) -> None:
+def test_an_owner_in_another_namespace_does_not_count_and_an_event_is_emitted(kube: Kube) -> None:
     kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
     there = config_map("parent")
     there["metadata"]["namespace"] = "elsewhere"
@@ -204,7 +204,7 @@ def test_a_kind_that_cannot_be_read_does_not_keep_the_garbage_of_others(monkeypa
     run(scenario)
 
 
-async def test_what_has_an_owner_of_a_kind_that_nobody_serves_is_left_alone_until_somebody_does() -> None:
+async def test_an_object_with_an_owner_of_an_unserved_kind_stays_until_the_kind_is_served() -> None:
     async with World("garbage-collector-controller") as world:
         gone = "00000000-0000-0000-0000-00000000000{}"
         refs = [

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.integration
 MEMBER = pod(FROM_TEMPLATE, group="g")
 
 
-async def test_a_group_is_looked_at_where_it_lacks_a_claim_and_its_pods_with_it() -> None:
+async def test_a_group_without_a_claim_is_queued_with_its_pods() -> None:
     client = ClaimClient(**GROUPS).has(template())
     assert client.put(group()) == []
     assert client.put(group(FROM_TEMPLATE)) == ["podgroup:ns/g"]
@@ -75,7 +75,7 @@ async def test_a_groups_claim_is_made_once(found: Json, there: list[Json], verbs
     assert await ClaimClient().writes_of("podgroup:ns/g") == []
 
 
-async def test_what_cannot_be_made_for_a_group_is_said_of_it() -> None:
+async def test_a_claim_that_cannot_be_created_is_reported_for_the_group() -> None:
     client = ClaimClient(**GROUPS).has(group(FROM_TEMPLATE))
     await client.fails("podgroup:ns/g", 'resource claim template "t"')
     [(kind, reason, message)] = client.events

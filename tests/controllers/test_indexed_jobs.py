@@ -1,4 +1,4 @@
-"""Jobs whose pods have an index each: which have succeeded, which have failed, and when that is enough."""
+"""Indexed Jobs: succeeded and failed indexes, and success policies."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ async def test_as_many_pods_run_as_are_asked_for_and_left_to_do(
     assert set(gone) <= set(client.let_go), "pods that are too many are not counted"
 
 
-async def test_what_is_made_is_told_and_counted() -> None:
+async def test_created_pods_are_reported_and_counted() -> None:
     client = await reconcile(job(parallelism=3, status={"startTime": None}), pod("a", ready=True))
     assert client.reasons == ["SuccessfulCreate"] * 2
     assert (client.numbers, client.status["ready"], client.status["terminating"]) == ((3, 0, 0), 1, 0)
@@ -62,7 +62,7 @@ async def test_what_is_made_is_told_and_counted() -> None:
     assert 'action="tracking"' in settled.counted("job_syncs_total")[0]
 
 
-async def test_a_pod_that_cannot_be_made_is_told_and_tried_again() -> None:
+async def test_a_pod_that_cannot_be_created_is_reported_and_tried_again() -> None:
     client = await reconcile(job(parallelism=4), refuses={"create": (500, "InternalError")})
     assert (client.error is not None, len(client.made), client.numbers) == (True, 1, (0, 0, 0))
     assert client.events == [("Warning", "FailedCreate", "Error creating: refused")]
@@ -121,7 +121,7 @@ async def test_a_job_that_is_done_counts_its_pods_lets_them_go_and_ends() -> Non
         ({"activeDeadlineSeconds": 60, "suspend": True}, {}, [], ""),
     ],
 )
-async def test_a_job_that_fails_says_why_and_deletes_its_pods(
+async def test_a_job_that_fails_has_a_reason_and_deletes_its_pods(
     spec: Json, status: Json, pods: list[Json], reason: str
 ) -> None:
     client = await reconcile(job(status, **spec), *pods)
@@ -262,7 +262,7 @@ async def test_of_pods_of_an_index_the_last_that_failed_stays() -> None:
         assert (client.let_go, client.bodies("create", "Pod")[0]["metadata"]["annotations"][FAILURES]) == (["a"], "2")
 
 
-# --- whose pods, and whose Job
+# --- pods of others, and Jobs of others
 
 
 async def test_pods_that_no_job_counts_are_let_go() -> None:
@@ -308,7 +308,7 @@ async def test_some_jobs_are_left_alone() -> None:
     assert (client.made, client.let_go, client.numbers) == ([], ["a"], (0, 0, 1))
 
 
-async def test_a_pod_of_an_index_is_named_and_told_which_it_is() -> None:
+async def test_a_pod_of_an_index_has_its_index_in_name_labels_and_environment() -> None:
     of = job(completionMode="Indexed", completions=1)
     of["metadata"]["name"] = "j" * 63
     containers = [{"name": "c"}, {"name": "d", "env": [{"name": "JOB_COMPLETION_INDEX", "value": "mine"}]}]
@@ -350,7 +350,7 @@ async def test_a_pod_that_is_going_counts_as_failed_unless_only_failed_ones_are_
     assert index.made == [1]
 
 
-async def test_very_many_pods_are_counted_in_more_than_one_look() -> None:
+async def test_very_many_pods_are_counted_in_more_than_one_pass() -> None:
     ended = [pod(f"p{number}", "Succeeded") for number in range(501)]
     client = await reconcile(job(completions=501), *ended)
     assert (len(client.let_go), client.numbers[1]) == (500, 500)

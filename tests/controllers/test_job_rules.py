@@ -1,4 +1,4 @@
-"""What a Job's policies, back-off and lists of indexes say: rules without a server."""
+"""The policies, the back-off and the index lists of Jobs: rules without a server."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def at(seconds: int) -> str:
-    """A moment as objects have it: so many seconds after noon."""
+    """Format the time so many seconds after noon."""
     return (NOW + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def ended(name: str, code: int = 0, finished: int | None = None) -> Json:
-    """A container's state."""
+    """Build the status of a terminated container."""
     terminated = {"exitCode": code, **({} if finished is None else {"finishedAt": at(finished)})}
     return {"name": name, "state": {"terminated": terminated}}
 
@@ -149,7 +149,7 @@ GOING: Json = {"deletionTimestamp": at(30), "deletionGracePeriodSeconds": 20}
         (pod(), 0),
     ],
 )  # fmt: skip
-def test_when_a_pod_ended_is_told_by_the_best_sign_that_there_is(of_pod: Json, seconds: int) -> None:
+def test_the_end_of_a_pod_is_read_from_its_most_precise_field(of_pod: Json, seconds: int) -> None:
     assert finished_at(of_pod) == NOW + timedelta(seconds=seconds)
 
 

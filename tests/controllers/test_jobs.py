@@ -1,6 +1,4 @@
-"""Jobs run their pods to the end and count each once. The server is real, time is virtual, and the pods end as a test
-says.
-"""
+"""Jobs run their pods to the end and count each once. The server is real, time is virtual, and the tests end the pods."""
 
 from __future__ import annotations
 
@@ -158,7 +156,7 @@ async def test_restarts_in_a_pod_count_as_failures() -> None:
             assert len(conditions(await the_job(world))) == ended
 
 
-async def test_a_suspended_job_has_no_pods_and_starts_anew() -> None:
+async def test_a_suspended_job_has_no_pods_and_restarts() -> None:
     async with World(COMPONENT) as world:
         await world.create(JOBS, a_job(suspend=True))
         job = await the_job(world)
@@ -181,7 +179,9 @@ async def test_a_suspended_job_has_no_pods_and_starts_anew() -> None:
         ("Ignore", 1, 1, "BackoffLimitExceeded"),
     ],
 )
-async def test_a_failure_policy_says_what_a_failure_means(action: str, code: int, failed: int, ended: str) -> None:
+async def test_a_failure_policy_decides_the_action_for_a_failure(
+    action: str, code: int, failed: int, ended: str
+) -> None:
     async with World(COMPONENT) as world:
         rule = {"action": action, "onExitCodes": {"operator": "In", "values": [42]}}
         limit = 3 if action == "FailJob" else 0

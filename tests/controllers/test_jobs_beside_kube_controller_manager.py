@@ -1,6 +1,7 @@
-"""The same lives of Jobs, with services and budgets of their pods, for kubedra's controllers and for a real
-kube-controller-manager. Runs where a kube-controller-manager of 1.36 is on PATH; KUBEDRA_SITUATIONS says how many lives,
-KUBEDRA_SEED with which they begin.
+"""Lives of Jobs have the same results with kubedra's controllers and with a real kube-controller-manager.
+
+Their pods have services and budgets. Runs where a kube-controller-manager of 1.36 is on PATH. KUBEDRA_SITUATIONS is the
+number of lives, KUBEDRA_SEED the first seed.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ async def protect(client: Client, namespace: str, life: JobLife) -> None:
 
 
 async def go_on(client: Client, namespace: str, life: JobLife, number: int) -> str:
-    """The next step; what the server says against it."""
+    """Take the next step, and return the server's error."""
     step = life.steps[number]
     try:
         if step is None:

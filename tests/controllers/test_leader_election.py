@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -24,7 +24,7 @@ from controllers.runtime.kinds import LEASES
 from controllers.runtime.times import micro_time
 from controllers.runtime.transport import TransportError
 from tests.support.objects import make_manifest
-from tests.support.virtual import passes, run
+from tests.support.virtual import passes
 
 pytestmark = pytest.mark.integration
 
@@ -32,9 +32,7 @@ SECOND = timedelta(seconds=1)
 
 
 class Line:
-    """The way to the server, which can be cut ("cut": errors) or blocked ("hang": no answer) or lose the answers
-    ("deaf").
-    """
+    """The way to the server. Its state may be "cut" (errors), "hang" (no answer) or "deaf" (lost answers)."""
 
     def __init__(self, inner: InProcess) -> None:
         self._inner, self.state = inner, ""
@@ -75,7 +73,7 @@ class Candidate:
             self.leads = False
 
     async def die(self) -> None:
-        """Ends without a word."""
+        """Stop without releasing the lease."""
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
 
@@ -115,16 +113,8 @@ async def a_town() -> AsyncIterator[Town]:
         await server.close()
 
 
-def in_town(scenario: Callable[[Town], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        async with a_town() as town:
-            await scenario(town)
-
-    run(whole)
-
-
-def test_the_first_leads_and_writes_client_gos_record() -> None:
-    async def scenario(town: Town) -> None:
+async def test_the_first_leads_and_writes_client_gos_record() -> None:
+    async with a_town() as town:
         began = micro_time(now())
         first = town.candidate("first")
         await town.passes(3)
@@ -139,11 +129,9 @@ def test_the_first_leads_and_writes_client_gos_record() -> None:
         }
         assert await town.spec() == expected
 
-    in_town(scenario)
 
-
-def test_a_second_one_waits_as_long_as_the_first_renews() -> None:
-    async def scenario(town: Town) -> None:
+async def test_a_second_one_waits_as_long_as_the_first_renews() -> None:
+    async with a_town() as town:
         first = town.candidate("first")
         await town.passes()
         second = town.candidate("second")
@@ -151,11 +139,9 @@ def test_a_second_one_waits_as_long_as_the_first_renews() -> None:
         assert (first.leads, second.leads) == (True, False)
         assert second.elector.holder == "first"
 
-    in_town(scenario)
 
-
-def test_a_leader_that_vanishes_is_followed_when_its_lease_has_run_out_and_not_before() -> None:
-    async def scenario(town: Town) -> None:
+async def test_a_leader_that_vanishes_is_followed_when_its_lease_has_run_out_and_not_before() -> None:
+    async with a_town() as town:
         first = town.candidate("first")
         await town.passes()
         await first.die()
@@ -167,11 +153,9 @@ def test_a_leader_that_vanishes_is_followed_when_its_lease_has_run_out_and_not_b
         spec = await town.spec()
         assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("second", 1)
 
-    in_town(scenario)
 
-
-def test_a_leader_that_stops_is_followed_at_the_next_look() -> None:
-    async def scenario(town: Town) -> None:
+async def test_a_leader_that_stops_is_followed_at_the_next_retry() -> None:
+    async with a_town() as town:
         first = town.candidate("first")
         await town.passes()
         second = town.candidate("second")
@@ -181,11 +165,9 @@ def test_a_leader_that_stops_is_followed_at_the_next_look() -> None:
         await town.passes(2 * (1 + 1.2 * 0.5))
         assert second.leads
 
-    in_town(scenario)
 
-
-def test_one_that_stops_while_standing_by_leaves_the_lease_alone() -> None:
-    async def scenario(town: Town) -> None:
+async def test_one_that_stops_while_standing_by_leaves_the_lease_alone() -> None:
+    async with a_town() as town:
         town.candidate("first")
         await town.passes()
         second = town.candidate("second")
@@ -193,12 +175,10 @@ def test_one_that_stops_while_standing_by_leaves_the_lease_alone() -> None:
         await second.stop()
         assert (await town.spec())["holderIdentity"] == "first"
 
-    in_town(scenario)
-
 
 @pytest.mark.parametrize("state", ["cut", "hang", "deaf"])
-def test_a_leader_that_cannot_renew_ends_before_another_may_lead(state: str) -> None:
-    async def scenario(town: Town) -> None:
+async def test_a_leader_that_cannot_renew_ends_before_another_may_lead(state: str) -> None:
+    async with a_town() as town:
         first = town.candidate("first")
         await town.passes(4)
         first.line.state = state
@@ -215,11 +195,9 @@ def test_a_leader_that_cannot_renew_ends_before_another_may_lead(state: str) -> 
         assert second.leads
         assert first.lost == "the lease kube-system/lease could not be renewed within 10s"
 
-    in_town(scenario)
 
-
-def test_a_short_interruption_does_not_end_the_leader() -> None:
-    async def scenario(town: Town) -> None:
+async def test_a_short_interruption_does_not_end_the_leader() -> None:
+    async with a_town() as town:
         first = town.candidate("first")
         await town.passes(4)
         for state in ("cut", "hang", "deaf"):
@@ -229,11 +207,9 @@ def test_a_short_interruption_does_not_end_the_leader() -> None:
             await town.passes(6)
             assert first.leads, state
 
-    in_town(scenario)
 
-
-def test_a_leader_whose_lease_was_taken_ends_at_its_next_renewal() -> None:
-    async def scenario(town: Town) -> None:
+async def test_a_leader_whose_lease_was_taken_ends_at_its_next_renewal() -> None:
+    async with a_town() as town:
         first = town.candidate("first")
         await town.passes()
         lease = await town.client.get(LEASES, "lease", "kube-system")
@@ -241,11 +217,9 @@ def test_a_leader_whose_lease_was_taken_ends_at_its_next_renewal() -> None:
         await town.passes(2)
         assert first.lost == "the lease kube-system/lease was taken by usurper"
 
-    in_town(scenario)
 
-
-def test_a_deleted_or_relabelled_lease_is_no_reason_to_end() -> None:
-    async def scenario(town: Town) -> None:
+async def test_a_deleted_or_relabelled_lease_is_no_reason_to_end() -> None:
+    async with a_town() as town:
         first = town.candidate("first")
         await town.passes()
         await town.client.delete(LEASES, "lease", "kube-system")
@@ -255,18 +229,14 @@ def test_a_deleted_or_relabelled_lease_is_no_reason_to_end() -> None:
         assert first.leads
         assert (await town.spec())["leaseTransitions"] == 0
 
-    in_town(scenario)
 
-
-def test_a_lease_that_somebody_made_empty_is_taken() -> None:
-    async def scenario(town: Town) -> None:
+async def test_an_empty_lease_is_acquired() -> None:
+    async with a_town() as town:
         body = make_manifest(LEASES, "lease", namespace="kube-system")
         await town.client.create(LEASES, body)
         first = town.candidate("first")
         await town.passes()
         assert first.leads
-
-    in_town(scenario)
 
 
 @given(
@@ -275,10 +245,10 @@ def test_a_lease_that_somebody_made_empty_is_taken() -> None:
     )
 )
 @settings(max_examples=30, deadline=None)
-def test_whatever_the_network_does_no_two_lead_at_a_time_and_in_the_end_one_does(
+async def test_whatever_the_network_does_no_two_lead_at_a_time_and_in_the_end_one_does(
     steps: list[tuple[int, str, float]],
 ) -> None:
-    async def scenario(town: Town) -> None:
+    async with a_town() as town:
         names = iter(range(1000))
         three = [town.candidate(str(next(names))) for _ in range(3)]
 
@@ -290,18 +260,16 @@ def test_whatever_the_network_does_no_two_lead_at_a_time_and_in_the_end_one_does
                 for place, candidate in enumerate(three):
                     if candidate.lost:
                         state = candidate.line.state
-                        three[place] = town.candidate(str(next(names)))  # whoever started it starts it again
+                        three[place] = town.candidate(str(next(names)))  # it is restarted
                         three[place].line.state = state
 
-        for who, state, seconds in steps:
-            three[who].line.state = state
+        for place, state, seconds in steps:
+            three[place].line.state = state
             await passes(seconds)
         for candidate in three:
             candidate.line.state = ""
         await passes(32)
         assert sum(candidate.leads for candidate in three) == 1
-
-    in_town(scenario)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.integration
 
 
 async def due(world: World) -> str:
-    """Whose timer falls due next."""
+    """Return the component with the next timer."""
     await passes(2)
     timer = world.manager.next_timer
     return "" if timer is None else timer[0]
@@ -51,7 +51,7 @@ async def test_a_finished_job_that_is_deleted_has_no_time_to_live_left() -> None
         assert await due(world) == ""
 
 
-async def test_a_cron_job_that_is_deleted_is_not_looked_at_when_it_would_have_been_due() -> None:
+async def test_a_deleted_cron_job_leaves_no_timer() -> None:
     async with World("cronjob-controller") as world:
         template = {"spec": a_job()["spec"]}
         spec = {"schedule": "0 0 1 1 *", "jobTemplate": template}

@@ -1,5 +1,6 @@
-"""Manifests that vendors publish, with kubedra's controllers and with a real kube-controller-manager: the same pods,
-claims and events in the end. Runs where a kube-controller-manager of 1.36 is on PATH and the manifests are at hand.
+"""Manifests of vendors have the same results with kubedra's controllers and with a real kube-controller-manager.
+
+Pods, claims and events are compared. Runs where a kube-controller-manager of 1.36 is on PATH and the manifests exist.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ COMPARED = [
 ]  # fmt: skip
 OTHERS = ["scheduler", "node-agent", "serviceaccount-controller", "node-lifecycle-controller"]
 KINDS = (PODS, RESOURCE_CLAIMS, REPLICA_SETS, POD_GROUPS)
-#: kubedra's on both servers: what their events tell of who came first is chance.
+#: kubedra's on both servers: the order of their events is random.
 ALIKE = ("kubelet", "default-scheduler", "node-controller")
 
 _NODE, _DEVICE = re.compile(r"\bnode-\d+\b"), re.compile(r'"device": "[^"]*"')
@@ -74,7 +75,7 @@ async def _are_ready(client: Client, nodes: int) -> bool:
 
 
 async def apply(client: Client, file: str, namespace: str) -> list[tuple[Kind, str, str]]:
-    """What has to be taken away afterwards."""
+    """Apply a file, and return the objects to delete afterwards."""
     made = []
     for obj in yaml.safe_load_all((FOLDER / file).read_text()):
         if not obj:
@@ -114,9 +115,7 @@ async def state(client: Client) -> dict[str, list[str]]:
 
 
 def _shown(item: Json) -> Json:
-    """An object without what both schedulers decide by chance: which of several equal nodes and devices it is, which
-    depends on who came first.
-    """
+    """Return an object without the random choices of the schedulers between equal nodes and devices."""
     status = item.get("status") or {}
     if "allocation" in status:
         text = _DEVICE.sub(r'"device": "*"', _NODE.sub("node-*", json.dumps(item)))
@@ -128,7 +127,7 @@ def _shown(item: Json) -> Json:
 
 
 def _devices(claim: Json) -> str:
-    """What all claims together hold."""
+    """Return the allocated devices of a claim."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     results = (allocation.get("devices") or {}).get("results") or ()
     return " ".join(sorted(f"{each['request']} {each['driver']} {each['device']}" for each in results))
@@ -161,7 +160,7 @@ async def _is_left(client: Client, namespace: str, made: Sequence[str]) -> bool:
 
 
 async def settled(clients: Sequence[Client]) -> list[str]:
-    """What differs in the end; one of them may be slower."""
+    """Return the final differences. One side may be slower."""
     patience = Deadline(_SLOWER)
     while True:
         await asyncio.sleep(_LEAST)

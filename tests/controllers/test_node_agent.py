@@ -73,7 +73,7 @@ def test_a_node_that_is_not_emulated_is_left_alone(kube: Kube) -> None:
     assert "conditions" not in kube.get("node/real")["status"]
 
 
-def test_a_node_publishes_the_devices_that_it_is_told_to(kube: Kube) -> None:
+def test_a_node_publishes_the_devices_of_its_annotation(kube: Kube) -> None:
     kube.add_node("worker", devices=3)
     (slice_,) = kube.list("resourceslices")
     assert slice_["spec"]["nodeName"] == slice_["spec"]["pool"]["name"] == "worker"
@@ -189,7 +189,7 @@ def test_a_deleted_pod_is_gone_once_its_containers_have_stopped(kube: Kube) -> N
     kube.wait("pod/p", "delete")
 
 
-def test_a_pod_on_a_node_that_nobody_emulates_stays_as_it_is(kube: Kube) -> None:
+def test_a_pod_on_a_node_without_emulation_stays_unchanged(kube: Kube) -> None:
     kube.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "real"}})
     kube.apply(pod("still", nodeName="real"))
     kube.add_node("worker")
@@ -232,7 +232,7 @@ def test_a_pod_that_names_a_node_whose_port_is_taken_is_rejected(kube: Kube) -> 
     kube.wait("pod/third", "phase=Running")
 
 
-def test_a_pod_waits_for_its_image_as_long_as_its_node_says_that_it_is_missing(kube: Kube) -> None:
+def test_a_pod_waits_for_an_image_that_its_node_lacks(kube: Kube) -> None:
     kube.add_node("worker")
     kube.client().patch("node/worker", {"metadata": {"annotations": {"kubedra.dev/missing-images": "web:2, web:3"}}})
     kube.apply(pod(nodeName="worker", containers=[{"name": "c", "image": "web:3"}]))

@@ -171,8 +171,8 @@ async def test_an_eviction_is_cancelled_when_the_taint_goes_and_runs_from_when_i
         assert "long" not in await going(world)
 
 
-async def test_others_get_their_turn_while_all_nodes_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here a look at one node is longer than anybody should wait for."""
+async def test_other_tasks_run_while_all_nodes_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One node takes longer here than other work should wait."""
     monkeypatch.setattr(turns, "SLICE", -1.0)
     names = [f"n{number}" for number in range(20)]
 

@@ -47,7 +47,7 @@ async def test_nodes_say_how_long_kubelets_may_keep_things_and_an_edge_that_is_c
         assert versions == again
 
 
-async def test_what_a_node_says_already_counts_by_its_number_and_what_is_none_is_replaced() -> None:
+async def test_a_valid_annotation_stays_and_an_invalid_one_is_replaced() -> None:
     async with World("ttl-controller") as world:
         await make(world, range(1), "00")
         await make(world, range(1, 2), "soon")

@@ -1,4 +1,4 @@
-"""Pods that nobody will ever end or delete are collected, on a running control plane in virtual time."""
+"""Pods that would never end are collected, on a running control plane in virtual time."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_a_groups_claim_is_made_once_and_named_to_all_members(kube: Kube) -> Non
 
 
 @CLAIMS_ON
-def test_a_missing_template_is_told_to_the_group(kube: Kube) -> None:
+def test_a_missing_template_is_reported_for_the_group(kube: Kube) -> None:
     kube.apply(group("g", resourceClaims=[ENTRY]))
     client = kube.client()
     events = client.watch(client.path("v1", "Event"), timeout=300, fieldSelector="reason=FailedResourceClaimCreation")
@@ -193,7 +193,7 @@ def asking(name: str, of: str, count: str) -> Json:
 
 
 @ON
-def test_a_group_says_that_its_pods_do_not_fit_and_then_that_they_have_a_node_for_good(kube: Kube) -> None:
+def test_a_group_is_unschedulable_until_its_pods_fit(kube: Kube) -> None:
     kube.add_node("n", devices=0)
     kube.apply(group("work"))
     kube.apply(asking("greedy", "work", "100000"))

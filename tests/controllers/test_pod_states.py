@@ -30,7 +30,7 @@ def pod(phase: str = "Running", *, going: bool = False, **status: Any) -> Json:
 
 
 def ready(ago: int | None = 0, status: str = "True") -> Json:
-    """A pod that became ready so many seconds ago; None: it does not say when."""
+    """Build a pod that became ready so many seconds ago, or at an unknown time (None)."""
     since = {} if ago is None else {"lastTransitionTime": (NOW - timedelta(seconds=ago)).isoformat()}
     return pod(conditions=[{"type": "Other", "status": "True"}, {"type": "Ready", "status": status, **since}])
 

@@ -31,7 +31,7 @@ def found(kube: Any, name: str) -> tuple[int, list[tuple[str, str]]]:
     return status["observedGeneration"], [(item["fieldRef"], item["warning"]) for item in warnings]
 
 
-def test_a_policy_is_told_of_fields_that_there_are_not_and_of_types_that_do_not_fit(kube: Kube) -> None:
+def test_the_status_of_a_policy_reports_unknown_fields_and_wrong_types(kube: Kube) -> None:
     spec = {"variables": [{"name": "replicas", "expression": "object.spec.replicas"}]}
     kube.apply(
         policy(

@@ -123,7 +123,7 @@ SELECTED = {**ASKED, SELECTED_NODE: "n"}
 ZONES = [{"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}]}, {"matchLabelExpressions": []}]
 
 
-async def test_a_volume_can_be_used_where_its_class_says() -> None:
+async def test_a_volume_has_the_topology_of_its_class() -> None:
     client = await provision(claim(SELECTED), LOCAL, make_node("n", labels={"zone": "z"}))
     assert client.first["spec"]["nodeAffinity"] == {"required": {"nodeSelectorTerms": [expression("zone", "z")]}}
     allowed = (await provision(claim(), storage_class(allowedTopologies=ZONES))).first["spec"]["nodeAffinity"]

@@ -76,7 +76,7 @@ def test_fewer_are_wanted_and_the_cheapest_goes(kube: Kube) -> None:
     assert len(events(kube, "SuccessfulDelete")) == 2
 
 
-def test_labels_of_a_changed_template_are_looked_for_anew(kube: Kube) -> None:
+def test_labels_of_a_changed_template_are_counted_again(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([replica_set()])
     kube.run_until_idle()
@@ -143,7 +143,7 @@ def _in_ns(obj: Json) -> Json:
     return {**obj, "metadata": {**obj["metadata"], "namespace": "ns"}}
 
 
-async def test_what_happens_to_many_pods_is_looked_at_together() -> None:
+async def test_changes_of_many_pods_are_handled_in_one_pass() -> None:
     async with World("replicaset-controller") as world:
         number = MANY * 2
         await world.create(REPLICA_SETS, _in_ns(replica_set("many", number)))

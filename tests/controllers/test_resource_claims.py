@@ -139,7 +139,7 @@ def test_a_deleted_claim_in_use_stays_until_its_pod_is_gone(cluster: Kube) -> No
     cluster.wait("resourceclaim/shared", "delete")
 
 
-def test_a_missing_template_is_told_to_the_pod_and_mended_by_its_arrival(cluster: Kube) -> None:
+def test_a_missing_template_is_reported_for_the_pod_until_it_is_created(cluster: Kube) -> None:
     cluster.apply(pod("p", resourceClaimTemplateName="late"))
     events = cluster.client().watch(
         cluster.client().path("v1", "Event"), timeout=300, fieldSelector="reason=FailedResourceClaimCreation"

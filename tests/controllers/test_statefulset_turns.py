@@ -207,7 +207,7 @@ async def test_a_pod_gets_back_what_it_is_known_by() -> None:
     assert (await reconcile(owner(1), nameless, update=(500, "InternalError"))).reasons == ["FailedUpdate"]
 
 
-async def test_what_becomes_of_a_pod_is_told() -> None:
+async def test_the_writes_of_pods_are_reported() -> None:
     assert (await reconcile(owner())).events == [
         ("Normal", "SuccessfulCreate", "Create Pod s-0 in StatefulSet s successful")
     ]
@@ -240,7 +240,7 @@ async def test_the_status_counts_pods_by_what_they_are() -> None:
     [("s-0", "s", 0), ("a-b-12", "a-b", 12), ("s", "", -1), ("s-", "", -1), ("s-x", "", -1), ("s-2147483647", "s", 2**31 - 1),
      ("s-2147483648", "s", -1), ("s-1\n", "", -1), ("s-٣", "", -1)],
 )  # fmt: skip
-def test_a_name_says_whose_pod_it_is_and_which(name: str, parent: str, number: int) -> None:
+def test_a_name_consists_of_the_set_and_the_ordinal(name: str, parent: str, number: int) -> None:
     assert split_name(name) == (parent, number)
 
 

@@ -109,7 +109,7 @@ def test_a_pod_that_is_not_ready_stops_the_others(kube: Kube) -> None:
     assert names(kube) == ["db-0", "db-1"]
 
 
-def test_in_parallel_nobody_waits(kube: Kube) -> None:
+def test_in_parallel_no_pod_waits(kube: Kube) -> None:
     kube.apply([stateful_set(4, podManagementPolicy="Parallel", ordinals={"start": 5})])
     assert names(kube) == ["db-5", "db-6", "db-7", "db-8"]
     patch(kube, replicas=1)
@@ -148,7 +148,7 @@ def test_history_goes_back_to_the_same_revision(kube: Kube) -> None:
         ({"whenDeleted": "Delete", "whenScaled": "Delete"}, ["data-db-0"], []),
     ],
 )
-def test_claims_stay_or_go_as_the_policy_says(kube: Kube, policy: Json, kept: list[str], left: list[str]) -> None:
+def test_claims_stay_or_go_by_the_retention_policy(kube: Kube, policy: Json, kept: list[str], left: list[str]) -> None:
     spec: Json = {"volumeClaimTemplates": [CLAIM], "podManagementPolicy": "Parallel"}
     if policy:
         spec["persistentVolumeClaimRetentionPolicy"] = policy

@@ -20,7 +20,7 @@ def job(name: str, seconds: int | None) -> dict[str, Any]:
 
 
 def finish(kube: Any, name: str, condition: str = "Complete") -> None:
-    """What the job controller writes at the end."""
+    """Write the conditions of a finished Job as the job controller does."""
     at = kube.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
     before = "SuccessCriteriaMet" if condition == "Complete" else "FailureTarget"
     conditions = [

@@ -83,7 +83,7 @@ def test_a_claim_gets_the_smallest_volume_that_fits_and_a_released_one_is_not_gi
         kube.wait(f"persistentvolume/{name}", phase("Available"))
     kube.apply([claim("two", "2Gi", storageClassName="")])
     bound = kube.wait("persistentvolumeclaim/two", phase("Bound"))
-    # Rather one without access modes that nobody asked for, though it is larger.
+    # A volume without unrequested access modes is better, although it is larger.
     assert bound["spec"]["volumeName"] == "middle"
     assert bound["status"]["capacity"] == {"storage": "3Gi"}
     kube.delete("persistentvolumeclaim/two")

@@ -221,7 +221,7 @@ async def test_a_claim_that_names_the_volume_of_another_waits() -> None:
     assert (await reconcile(claim("v", phase=""), storage_class())).steps == ["status claim Pending"]
 
 
-async def test_a_claim_with_attributes_says_which_its_volume_has() -> None:
+async def test_the_status_of_a_claim_has_the_attributes_class_of_its_volume() -> None:
     client = await reconcile(
         claim("v", volumeAttributesClassName="a"), volume(volumeAttributesClassName="a"), storage_class()
     )
@@ -278,7 +278,7 @@ async def test_a_volume_for_a_claim_that_took_another_is_free_again() -> None:
     assert (await reconcile_volume(made, other)).steps[0] == "status volume Released"
 
 
-async def test_a_volume_of_another_mode_than_its_claim_is_told_on_both() -> None:
+async def test_a_volume_of_another_mode_than_its_claim_is_reported_for_both() -> None:
     client = await reconcile_volume(volume(of="u-c", volumeMode="Block"), claim())
     assert (client.steps, client.reasons) == ([], ["VolumeMismatch", "VolumeMismatch"])
     assert (await reconcile_volume(volume(of="u-c"), claim())).events == []

@@ -134,7 +134,7 @@ def test_pods_that_are_missed_least_go_first() -> None:
         assert to_delete_first([cheap, young], [], NOW, by_cost=by_cost)[0] is first
 
 
-def test_the_next_look_is_when_the_next_pod_becomes_available() -> None:
+def test_the_next_pass_is_when_the_next_pod_becomes_available() -> None:
     pods = [pod("a", ready=50), pod("b", ready=20), pod("c", ready=90), pod("d", ready=None)]
     assert next_availability(pods, 60, NOW) == timedelta(seconds=10)
     assert next_availability(pods, 0, NOW) is None

@@ -98,7 +98,7 @@ def test_what_a_zone_has_too_much_of_goes_to_those_that_lack_some(
         (("a", ""), {"a": 0.5, "b": 0.5}, "One or more endpoints do not have a zone specified"),
     ],
 )  # fmt: skip
-def test_without_what_it_takes_all_hints_go_and_an_event_says_why(
+def test_hints_that_cannot_be_kept_are_removed_with_an_event(
     zones: tuple[str, ...], shares: dict[str, float], why: str
 ) -> None:
     plan, old = Plan(create=[zone_slice("", *zones)]), zone_slice("old", "a", hints="a", ready=False)
@@ -115,7 +115,7 @@ def test_slices_whose_hints_fit_stay_and_others_are_written() -> None:
         assert [hinted(each) for each in plan.update] == written
 
 
-def test_services_are_looked_at_again_when_nodes_leave_a_zone_too_little() -> None:
+def test_services_are_queued_again_when_a_zone_loses_nodes() -> None:
     zones, halves = ZoneHints(), [zone_node("a", "1"), zone_node("b", "1")]
     assert zones.find_overloaded(halves) == []
     zones.enable("ns/s", "IPv4", Plan(create=[zone_slice("", *"aabb")]), [], shares_of(halves))
