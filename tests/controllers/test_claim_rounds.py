@@ -96,7 +96,8 @@ async def test_missing_claims_of_a_pod_are_created_from_the_template_and_listed_
     assert first[2] == generated_claim(P, PODS, "one", template(devices={"x": 1}))
     assert second[2]["metadata"]["annotations"] == {POD_CLAIM_NAME: "two"}
     names = [{"name": "one", "resourceClaimName": "p-one-x"}, {"name": "two", "resourceClaimName": "p-two-x"}]
-    body = {"metadata": {"uid": "p-uid"}, "status": {"resourceClaimStatuses": names}}
+    metadata = {"name": "p", "uid": "p-uid"}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {"resourceClaimStatuses": names}}
     assert status == ("patch/status", "Pod", ("p", body))
     assert await client.verbs_of("pod:ns/p") == ["patch/status"], "remembered until it is seen"
     client.has(claim("p-one-x") | {"metadata": {**claim("p-one-x")["metadata"], "uid": "p-one-"}})

@@ -47,9 +47,6 @@ class EvictionClient(RecordingClient):
         self.options = more
         return await super().patch(kind, name, body, namespace, **more)
 
-    def at(self, kind: Any) -> Any:
-        return kind
-
     def due(self, seconds: float = 0) -> EvictionClient:
         """Let the pod `p` be due in so many seconds."""
         self.component._due[ITEM] = RuleEviction(clock.now() + timedelta(seconds=seconds), ())
