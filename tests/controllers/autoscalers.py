@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from apiserver.api.errors.status import StatusError
@@ -10,7 +10,6 @@ from apiserver.api.objects import Json
 from apiserver.runtime.metrics import lines_of
 from controllers.options.options import AutoscalerOptions
 from controllers.workloads.autoscaling.component import Autoscalers
-from tests.controllers.test_autoscaling_rules import ago
 from tests.support import recording
 from tests.support.objects import make_pod
 from tests.support.recording import RecordingClient
@@ -47,6 +46,15 @@ class ServingClient(RecordingClient):
         if isinstance(answer, StatusError):
             raise answer
         return answer
+
+
+def ago(**time: float) -> str:
+    return (NOW - timedelta(**time)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def rule(kind: str, value: int, **more: Any) -> Json:
+    """Build scaling rules of one policy with a period of one minute."""
+    return {"policies": [{"type": kind, "value": value, "periodSeconds": 60}], **more}
 
 
 def scale(replicas: int = 2, counted: int | None = None, selector: str = "app=web") -> Json:

@@ -1,8 +1,8 @@
-"""Autoscalers bring metrics to their targets, on a running control plane in virtual time; and how they reckon."""
+"""Autoscalers bring metrics to their targets, on a running control plane in virtual time."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,22 +14,12 @@ from controllers.options.command_line import FlagError
 from controllers.options.options import AutoscalerOptions
 from controllers.runtime.kinds import AUTOSCALERS, CORE_EVENTS, DEPLOYMENTS
 from controllers.workloads.autoscaling import texts
-from controllers.workloads.autoscaling.calculator import (
-    Tolerances,
-    compute_for_average,
-    compute_for_pods,
-    compute_for_value,
-)
-from controllers.workloads.autoscaling.limits import ScalingHistory, limit
-from controllers.workloads.autoscaling.usage import MetricError
 from kubedra.pytest_plugin import Kube
 from tests.scheduler.world import World
 from tests.support.objects import make_manifest
 from tests.support.virtual import passes
 
 pytestmark = pytest.mark.integration
-
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def deployment(replicas: int = 2) -> Json:
@@ -103,80 +93,7 @@ def test_an_autoscaler_that_cannot_work_reports_why_and_keeps_the_size(kube: Kub
     assert active["message"] == f"pods by selector app=web are controlled by multiple HPAs: {both}"
 
 
-def pods(*phases: str) -> list[Json]:
-    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2025-12-31T00:00:00Z"}
-    return [
-        {"metadata": {"name": f"p{n}"}, "spec": {}, "status": {"phase": phase, "conditions": [ready]}}
-        for n, phase in enumerate(phases)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("values", "phases", "expected"),
-    [
-        ([100, 100], ["Running"] * 2, 2),
-        ([109, 109], ["Running"] * 2, 2),
-        ([200, 200], ["Running"] * 2, 4),
-        ([30, 30, 30], ["Running"] * 3, 1),
-        # A pod that is not running yet counts as using nothing, when more are asked for.
-        ([300, 300], ["Running", "Running", "Pending"], 6),
-        ([150, 150], ["Running", "Running", "Pending"], 3),
-        # One without a metric as using nothing, or all it may: nothing is overdone.
-        ([300], ["Running", "Running"], 3),
-        ([50], ["Running", "Running"], 2),
-        ([200, 200], ["Running", "Running", "Failed"], 4),
-    ],
-)
-def test_a_metric_of_pods_asks_for_as_many_as_bring_it_to_its_target(
-    values: list[int], phases: list[str], expected: int
-) -> None:
-    found = compute_for_pods(
-        len(phases), 100, {f"p{n}": value for n, value in enumerate(values)}, pods(*phases), Tolerances(), NOW
-    )
-    assert found.replicas == expected
-
-
-def test_a_value_is_for_all_or_for_each() -> None:
-    assert compute_for_value(2, 100, 300, pods("Running", "Running"), Tolerances()).replicas == 6
-    assert compute_for_value(2, 100, 109, pods("Running", "Running"), Tolerances()).replicas == 2
-    assert compute_for_average(2, 100, 450, Tolerances()).replicas == 5
-    with pytest.raises(MetricError, match="no pods returned by selector"):
-        compute_for_pods(1, 100, {"p0": 1}, [], Tolerances(), NOW)
-
-
-RULES = {
-    "scaleUp": {"policies": [{"type": "Pods", "value": 2, "periodSeconds": 60}], "selectPolicy": "Max"},
-    "scaleDown": {
-        "policies": [{"type": "Percent", "value": 50, "periodSeconds": 60}, {"type": "Pods", "value": 1, "periodSeconds": 60}],
-        "selectPolicy": "Min", "stabilizationWindowSeconds": 30,
-    },
-}  # fmt: skip
-
-
-def test_behavior_limits_the_rate_of_changes_and_the_age_of_the_history() -> None:
-    history, spec = ScalingHistory(), {"maxReplicas": 20, "behavior": RULES}
-    found = limit(history, NOW, spec, 4, 10, 1)
-    assert (found.replicas, found.limit[0]) == (6, "ScaleUpLimit")
-    history.record_change(NOW, 4, 6, RULES)
-    assert limit(history, NOW + timedelta(seconds=30), spec, 6, 10, 1).replicas == 6
-    assert limit(history, NOW + timedelta(seconds=61), spec, 6, 10, 1).replicas == 8
-    # Down by the smaller change, once what was asked for before is old enough.
-    found = limit(history, NOW + timedelta(seconds=80), spec, 8, 2, 1)
-    assert (found.replicas, found.able_to_scale[0]) == (8, "ScaleDownStabilized")
-    found = limit(history, NOW + timedelta(seconds=200), spec, 8, 2, 1)
-    assert (found.replicas, found.limit[0]) == (7, "ScaleDownLimit")
-
-
-@pytest.mark.parametrize(
-    ("current", "wanted", "expected", "reason"),
-    [(1, 9, 4, "ScaleUpLimit"), (5, 99, 10, "TooManyReplicas"), (5, 0, 2, "TooFewReplicas"), (5, 6, 6, "DesiredWithinRange")],
-)  # fmt: skip
-def test_without_behavior_a_size_doubles_at_most(current: int, wanted: int, expected: int, reason: str) -> None:
-    found = limit(ScalingHistory(), NOW, {"maxReplicas": 10}, current, wanted, 2)
-    assert (found.replicas, found.limit[0]) == (expected, reason)
-
-
-def test_flags_say_what_holds_where_an_autoscaler_does_not() -> None:
+def test_flags_set_the_defaults_of_autoscalers() -> None:
     prefix = "--horizontal-pod-autoscaler-"
     flags = ["sync-period=1m", "downscale-stabilization=90s", "tolerance=0.5", "cpu-initialization-period=2m"]
     given = read(["--server=http://127.0.0.1:1", *(prefix + flag for flag in flags)]).options.autoscaler
@@ -188,13 +105,6 @@ def test_flags_say_what_holds_where_an_autoscaler_does_not() -> None:
     )
     with pytest.raises(FlagError, match="sync-period: must be greater than 0"):
         read(["--server=http://127.0.0.1:1", prefix + "sync-period=0s"])
-
-
-def test_higher_recommendations_count_within_the_window() -> None:
-    history, spec = ScalingHistory(), {"maxReplicas": 20}
-    limit(history, NOW, spec, 5, 8, 1, timedelta(seconds=90))
-    assert limit(history, NOW + timedelta(seconds=80), spec, 8, 2, 1, timedelta(seconds=90)).replicas == 8
-    assert limit(history, NOW + timedelta(seconds=171), spec, 8, 2, 1, timedelta(seconds=90)).replicas == 2
 
 
 @pytest.mark.parametrize(("tolerance", "expected"), [(1.0, 2), (0.5, 4)])

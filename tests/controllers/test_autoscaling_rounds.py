@@ -15,15 +15,16 @@ from tests.controllers.autoscalers import (
     BROKEN,
     DEPLOYMENT,
     SCALE,
+    ago,
     build,
     external,
     pod,
     reconcile,
     resource,
+    rule,
     scale,
     scaler,
 )
-from tests.controllers.test_autoscaling_rules import ago, rule
 
 pytestmark = pytest.mark.integration
 
