@@ -138,13 +138,13 @@ def test_pods_that_wait_have_failed_or_are_deleted_do_not_count() -> None:
         name = other["metadata"]["name"]
         found = compute_for_pods(1, 100, {"a": 200, name: 900}, [pod("a"), other], Tolerances(), NOW)
         assert (found.replicas, found.value) == (expected, 200), name
-    for found, pods, requests, text in (
+    for values, pods, requests, text in (
         ({"a": 1}, [], None, "no pods returned by selector"),
         ({"w": 1}, [waiting], None, "did not receive metrics for targeted pods"),
         ({"x": 1}, [pod("a")], {"a": 1}, "no metrics returned matched known pods"),
     ):
         with pytest.raises(MetricError, match=text):
-            compute_for_pods(1, 100, found, pods, Tolerances(), NOW, requests=requests)
+            compute_for_pods(1, 100, values, pods, Tolerances(), NOW, requests=requests)
 
 
 @pytest.mark.parametrize(

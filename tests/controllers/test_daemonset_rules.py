@@ -1,4 +1,4 @@
-"""Where a DaemonSet's pods run, which go, and how a new template comes to its nodes: without a server."""
+"""The rules of DaemonSets: eligible nodes, pods to create and delete, and rolling updates, without a server."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from controllers.workloads.daemonset.nodes import (
 )
 from controllers.workloads.daemonset.reconcile import FailedPods, ReconcilePass
 from controllers.workloads.daemonset.updating import update
+from tests.support.objects import make_metadata, make_node, make_pod
 
 pytestmark = pytest.mark.integration
 
@@ -28,14 +29,11 @@ HASH, GENERATION = "controller-revision-hash", "deprecated.daemonset.template.ge
 
 
 def owner(strategy: Json | None = None, generation: str = "", **spec: Any) -> Json:
-    notes = {GENERATION: generation} if generation else {}
-    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
+    """Build the DaemonSet `d`. `pod`: the spec of its template."""
     template = {"metadata": {"labels": {"app": "d"}}, "spec": spec.pop("pod", {})}
-    return {
-        "metadata": {"name": "d", "namespace": "ns", "uid": "d", "annotations": notes},
-        "spec": {"template": template, "updateStrategy": strategy or rolling, **spec},
-        "status": {"observedGeneration": 1},
-    }
+    metadata = make_metadata("d", "ns", annotations={GENERATION: generation} if generation else {})
+    spec = {"template": template, "updateStrategy": strategy or rolling(1), **spec}
+    return {"metadata": {"annotations": {}, **metadata}, "spec": spec, "status": {"observedGeneration": 1}}
 
 
 def rolling(unavailable: Any = 0, surge: Any = 0) -> Json:
@@ -44,32 +42,30 @@ def rolling(unavailable: Any = 0, surge: Any = 0) -> Json:
 
 def node(name: str = "a", *taints: str, labels: Json | None = None) -> Json:
     found = [dict(zip(("key", "effect"), each.split(":"), strict=True)) for each in taints]
-    return {"metadata": {"name": name, "labels": labels or {}}, "spec": {"taints": found}}
+    return make_node(name, taints=found, labels=labels or {})
 
 
-def pod(name: str, on: str = "a", code: str = "new", *, ready: bool | str = True, phase: str = "Running", going: bool = False,
-        made: str = "2026-01-01T00:00:00Z") -> Json:  # fmt: skip
+def pod(name: str, node: str = "a", code: str = "new", *, ready: bool | str = True, phase: str = "Running",
+        going: bool = False, made: str = "2026-01-01T00:00:00Z") -> Json:  # fmt: skip
+    """Build a pod on a node. `code`: the hash of its template; `ready`: whether, or since when."""
     since = ready if isinstance(ready, str) else "2025-12-31T00:00:00Z"
-    gone = {"deletionTimestamp": made} if going else {}
-    return {
-        "metadata": {"name": name, "namespace": "ns", "creationTimestamp": made, "labels": {HASH: code}, **gone},
-        "spec": {"nodeName": on},
-        "status": {"phase": phase, "conditions": [
-            {"type": "Ready", "status": str(bool(ready)), "lastTransitionTime": since}
-        ]},
-    }  # fmt: skip
+    condition = {"type": "Ready", "status": str(bool(ready)), "lastTransitionTime": since}
+    status = {"phase": phase, "conditions": [condition]}
+    return make_pod(name, labels={HASH: code}, created=made, deleted=made if going else "", node=node, status=status)
 
 
-def look(
-    of: Json, nodes: str | list[Json], *pods: Json, failed: FailedPods | None = None, tell: list[Any] | None = None
+def build_pass(
+    of: Json, nodes: str | list[Json], *pods: Json, failed: FailedPods | None = None, events: list[Any] | None = None
 ) -> ReconcilePass:
+    """Build a pass over a DaemonSet with these nodes and pods."""
     known = [node(name) for name in nodes] if isinstance(nodes, str) else nodes
-    told = tell if tell is not None else []
+    recorded = events if events is not None else []
     by_name = {each["metadata"]["name"]: each for each in known}
-    return ReconcilePass(of, by_name, pods, "new", NOW, failed or FailedPods(), lambda *said: told.append(said))
+    return ReconcilePass(of, by_name, pods, "new", NOW, failed or FailedPods(), lambda *event: recorded.append(event))
 
 
 def work(found: Any) -> tuple[list[str], list[str]]:
+    """Return the nodes that need a pod, and the pods to delete."""
     return sorted(found.nodes), sorted(each["metadata"]["name"] for each in found.pods)
 
 
@@ -146,7 +142,7 @@ def test_a_node_without_a_pod_gets_one_and_pods_that_may_not_stay_go() -> None:
     nodes = [node("a"), node("b"), node("c", "k:NoSchedule"), node("d", "k:NoExecute")]
     pods = [pod("on-b", "b"), pod("on-c", "c"), pod("on-d", "d"), pod("going", "d", going=True), pod("gone", "e")]
     waiting = {**pod("w"), "spec": bind_to_node(pod_template(owner(), "new"), "f")["spec"]}
-    assert work(look(owner(), nodes, *pods, waiting).manage()) == (["a"], ["on-d", "w"])
+    assert work(build_pass(owner(), nodes, *pods, waiting).manage()) == (["a"], ["on-d", "w"])
 
 
 def test_of_several_pods_on_a_node_the_oldest_that_is_there_stays() -> None:
@@ -155,22 +151,22 @@ def test_of_several_pods_on_a_node_the_oldest_that_is_there_stays() -> None:
     )
     waiting = {**pod("0", made="2025-01-01T00:00:00Z"), "spec": bind_to_node(pod_template(owner(), "new"), "a")["spec"]}
     assert [each["metadata"]["name"] for each in sort_pods([late, waiting, early])] == ["z", "b", "0"]
-    assert work(look(owner(), "a", late, early, waiting).manage()) == ([], ["0", "b"])
-    assert work(look(owner(), "a", pod("x", going=True)).manage()) == ([], [])
+    assert work(build_pass(owner(), "a", late, early, waiting).manage()) == ([], ["0", "b"])
+    assert work(build_pass(owner(), "a", pod("x", going=True)).manage()) == ([], [])
     ended = pod("x", phase="Failed", going=True)
-    assert work(look(owner(), "a", ended).manage()) == (["a"], [])
+    assert work(build_pass(owner(), "a", ended).manage()) == (["a"], [])
 
 
 def test_pods_that_ended_are_replaced_and_failed_ones_wait_longer_each_time() -> None:
-    told: list[Any] = []
+    events: list[Any] = []
     failed = FailedPods()
     both = (pod("f", phase="Failed"), pod("s", "b", phase="Succeeded"))
-    assert work(look(owner(), "ab", *both, failed=failed, tell=told).manage()) == ([], ["f", "s"])
-    assert told == [
+    assert work(build_pass(owner(), "ab", *both, failed=failed, events=events).manage()) == ([], ["f", "s"])
+    assert events == [
         ("Warning", "FailedDaemonPod", "Found failed daemon pod ns/f on node a, will try to kill it"),
         ("Normal", "SucceededDaemonPod", "Found succeeded daemon pod ns/s on node b, will try to delete it"),
     ]
-    again = look(owner(), "ab", *both, failed=failed)
+    again = build_pass(owner(), "ab", *both, failed=failed)
     assert work(again.manage()) == ([], ["s"])
     assert again.again == timedelta(seconds=1)
 
@@ -202,11 +198,11 @@ def test_a_pod_that_fails_again_is_left_for_twice_as_long() -> None:
 )
 def test_with_surge_the_old_pod_stays_until_the_new_one_is_available(new: Json, old: Json, gone: list[str]) -> None:
     of = owner(rolling(surge=1), minReadySeconds=10)
-    assert work(look(of, "a", new, old).manage()) == ([], gone)
+    assert work(build_pass(of, "a", new, old).manage()) == ([], gone)
     twice = [pod("n2", made="2026-01-01T00:00:09Z"), pod("o2", code="old", made="2026-01-01T00:00:09Z")]
-    assert work(look(of, "a", new, old, *twice).manage()) == ([], sorted([*gone, "n2", "o2"]))
-    assert work(look(of, "a", pod("x", phase="Succeeded")).manage()) == (["a"], ["x"])
-    assert work(look(owner(), "a", pod("x", phase="Succeeded")).manage()) == ([], ["x"])
+    assert work(build_pass(of, "a", new, old, *twice).manage()) == ([], sorted([*gone, "n2", "o2"]))
+    assert work(build_pass(of, "a", pod("x", phase="Succeeded")).manage()) == (["a"], ["x"])
+    assert work(build_pass(owner(), "a", pod("x", phase="Succeeded")).manage()) == ([], ["x"])
 
 
 # --- new templates
@@ -222,7 +218,7 @@ def test_with_surge_the_old_pod_stays_until_the_new_one_is_available(new: Json, 
     ],
 )  # fmt: skip
 def test_limits_are_shares_of_the_nodes_rounded_up(strategy: Json, nodes: str, limits: tuple[int, int]) -> None:
-    assert look(owner(strategy), nodes).limits() == limits
+    assert build_pass(owner(strategy), nodes).limits() == limits
 
 
 @pytest.mark.parametrize(
@@ -242,7 +238,7 @@ def test_limits_are_shares_of_the_nodes_rounded_up(strategy: Json, nodes: str, l
     ],
 )
 def test_old_pods_go_as_long_as_not_too_many_nodes_are_without(unavailable: int, pods: list[Json], gone: int) -> None:
-    found = update(look(owner(rolling(unavailable)), "abc", *pods))
+    found = update(build_pass(owner(rolling(unavailable)), "abc", *pods))
     assert (found.nodes, len(found.pods)) == ([], gone)
 
 
@@ -263,7 +259,7 @@ def test_old_pods_go_as_long_as_not_too_many_nodes_are_without(unavailable: int,
     ],
 )
 def test_with_surge_new_pods_come_beside_old_ones(surge: int, pods: list[Json], nodes: int, gone: list[str]) -> None:
-    found = update(look(owner(rolling(0, surge)), [node("a"), node("b"), node("c", "k:NoSchedule")], *pods))
+    found = update(build_pass(owner(rolling(0, surge)), [node("a"), node("b"), node("c", "k:NoSchedule")], *pods))
     assert (len(found.nodes), sorted(each["metadata"]["name"] for each in found.pods)) == (nodes, gone)
 
 
@@ -271,7 +267,7 @@ def test_the_status_counts_the_pods_that_there_should_be_and_those_that_should_n
     nodes = [*(node(name) for name in "abcd"), node("x", "k:NoSchedule")]
     pods = [pod("a", "a"), pod("b", "b", "old"), pod("c", "c", ready=False), pod("x", "x"),
             pod("b2", "b", made="2026-01-01T00:00:09Z"), pod("gone", "z")]  # fmt: skip
-    assert look(owner(), nodes, *pods).status() == {
+    assert build_pass(owner(), nodes, *pods).status() == {
         "desiredNumberScheduled": 4,
         "currentNumberScheduled": 3,
         "numberMisscheduled": 1,

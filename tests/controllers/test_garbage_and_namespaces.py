@@ -57,44 +57,6 @@ def test_an_object_whose_owner_never_was_goes(kube: Kube) -> None:
     assert kube.get("configmap/parent")
 
 
-def test_with_one_owner_left_only_the_reference_to_the_other_goes(kube: Kube) -> None:
-    first, second = kube.apply([config_map("first"), config_map("second")])
-    kube.apply(config_map("child", owner(first), owner(second)))
-    delete(kube, "configmap/first", "Background")
-    child = kube.wait("configmap/child", lambda obj: len(obj["metadata"]["ownerReferences"]) == 1)
-    assert child["metadata"]["ownerReferences"][0]["name"] == "second"
-
-
-@pytest.mark.parametrize("wrong", [{"kind": "Secret"}, {"name": "other"}])
-def test_an_owner_of_another_kind_or_name_is_none_whatever_its_uid(kube: Kube, wrong: Json) -> None:
-    (parent,) = kube.apply(config_map("parent"))
-    kube.apply(config_map("child", {**owner(parent), **wrong}))
-    kube.wait("configmap/child", "delete")
-    assert kube.get("configmap/parent")
-
-
-def test_an_owner_in_another_namespace_does_not_count_and_an_event_is_emitted(kube: Kube) -> None:
-    kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
-    there = config_map("parent")
-    there["metadata"]["namespace"] = "elsewhere"
-    (parent,) = kube.apply(there)
-    (child,) = kube.apply(config_map("child", owner(parent)))
-    kube.wait("configmap/child", "delete")
-    [event] = [each for each in kube.events() if each["reason"] == "OwnerRefInvalidNamespace"]
-    uid, namespace = parent["metadata"]["uid"], child["metadata"]["namespace"]
-    place = f"v1/ConfigMap, namespace: {namespace}, name: parent, uid: {uid}"
-    assert event["message"] == f'ownerRef [{place}] does not exist in namespace "{namespace}"'
-
-
-def test_what_has_no_namespace_cannot_have_an_owner_in_one_and_stays(kube: Kube) -> None:
-    (parent,) = kube.apply(config_map("parent"))
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "owned", "ownerReferences": [owner(parent)]}}
-    kube.apply(node)
-    kube.apply(config_map("child", {**owner(parent), "uid": "00000000-0000-0000-0000-000000000000"}))
-    kube.wait("configmap/child", "delete")
-    assert "deletionTimestamp" not in kube.get("node/owned")["metadata"]
-
-
 def test_orphaning_sets_the_children_free(kube: Kube) -> None:
     (parent,) = kube.apply(config_map("parent"))
     kube.apply(config_map("child", owner(parent)))
@@ -120,17 +82,6 @@ def test_a_circle_of_owners_that_block_each_other_goes(kube: Kube) -> None:
     delete(kube, "configmap/first", "Foreground")
     kube.wait("configmap/first", "delete")
     kube.wait("configmap/second", "delete")
-
-
-def test_an_owner_goes_when_nothing_blocks_it_any_more(kube: Kube) -> None:
-    (parent,) = kube.apply(config_map("parent"))
-    kube.apply(config_map("child", owner(parent, blocks=True), finalizers=("example.com/hold",)))
-    delete(kube, "configmap/parent", "Foreground")
-    kube.wait("configmap/child", lambda obj: "deletionTimestamp" in obj["metadata"])
-    free = [{**owner(parent), "blockOwnerDeletion": False}]
-    kube.client().patch("configmap/child", {"metadata": {"ownerReferences": free}})
-    kube.wait("configmap/parent", "delete")
-    kube.client().patch("configmap/child", {"metadata": {"finalizers": None}})
 
 
 @pytest.fixture
