@@ -176,28 +176,6 @@ CLEANERS = [
 
 
 @pytest.mark.kube(own=True, clock="virtual", controllers=False, args=CLEANERS)
-def test_requests_go_an_hour_after_their_end_and_a_day_without_one(kube: Any) -> None:
-    client = kube.client()
-
-    def names() -> list[str]:
-        return sorted(item["metadata"]["name"] for item in client.list("certificatesigningrequests"))
-
-    for name in ("waiting", "denied", "signed", "unsigned"):
-        signer = "example.com/signer" if name == "unsigned" else CLIENT
-        kube.apply([request(name, signer, FOR_CLIENTS, asked(name))])
-        if name != "waiting":
-            kind = "Denied" if name == "denied" else "Approved"
-            status = {"conditions": [{"type": kind, "status": "True", "reason": "Test"}]}
-            client.patch(f"csr/{name}", {"status": status}, subresource="approval")
-    kube.advance(minutes=59)
-    assert names() == ["denied", "signed", "unsigned", "waiting"]
-    kube.advance(minutes=2)
-    assert names() == ["unsigned", "waiting"]
-    kube.advance(hours=24)
-    assert names() == []
-
-
-@pytest.mark.kube(own=True, clock="virtual", controllers=False, args=CLEANERS)
 def test_requests_of_pods_go_a_quarter_of_an_hour_after_they_were_made(kube: Any) -> None:
     stub = b64encode(asked("pod").public_bytes(serialization.Encoding.DER)).decode()
     named = {f"{what}{part}": "x" for what in ("pod", "serviceAccount", "node") for part in ("Name", "UID")}

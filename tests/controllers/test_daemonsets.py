@@ -120,28 +120,6 @@ def test_with_surge_the_old_pod_goes_when_the_new_one_is_available(kube: Kube) -
     assert placed(kube) == [("a", "i:2"), ("b", "i:2")]
 
 
-def test_a_failed_pod_is_replaced_and_then_waits_longer(kube: Kube) -> None:
-    kube.add_node("a")
-    kube.apply([daemon_set()])
-    kube.advance(seconds=5)
-
-    def fail() -> str:
-        [pod] = pods(kube)
-        name: str = pod["metadata"]["name"]
-        kube.client().patch(f"pod/{name}", {"status": {"phase": "Failed"}}, subresource="status")
-        return name
-
-    first = fail()
-    kube.advance(seconds=0.1)
-    second = fail()
-    assert second != first
-    kube.advance(seconds=0.1)
-    assert [pod["metadata"]["name"] for pod in pods(kube)] == [second]
-    kube.advance(seconds=2)
-    assert [pod["metadata"]["name"] for pod in pods(kube)] != [second]
-    assert f"Found failed daemon pod default/{first} on node a, will try to kill it" in events(kube, "FailedDaemonPod")
-
-
 def test_going_back_makes_the_old_revision_the_latest(kube: Kube) -> None:
     kube.add_node("a")
     kube.apply([daemon_set(updateStrategy={"type": "OnDelete"})])

@@ -9,7 +9,7 @@ import pytest
 from apiserver.api.objects import Json
 from controllers.workloads.deployment import rollouts, status
 from controllers.workloads.deployment.arithmetic import max_surge, max_unavailable, new_replicas
-from controllers.workloads.deployment.replicasets import HISTORY, REVISION, new_annotations, sets_to_delete
+from controllers.workloads.deployment.replicasets import HISTORY, REVISION, new_annotations
 from tests.support.virtual import passes
 
 pytestmark = pytest.mark.integration
@@ -118,11 +118,3 @@ def test_revisions_move_to_the_history_which_stays_short() -> None:
     assert len(given[HISTORY]) <= 2000
     assert given[HISTORY].endswith(",1399,3")
     assert new_annotations(deployment(1), again, 2)[REVISION] == "3"
-
-
-def test_only_empty_and_settled_replica_sets_beyond_the_limit_go() -> None:
-    sets = [
-        replica_set(name, size, age=age) for name, size, age in (("a", 0, 4), ("b", 1, 3), ("c", 0, 2), ("d", 0, 1))
-    ]
-    assert [each["metadata"]["name"] for each in sets_to_delete(sets, 1)] == ["a", "c"]
-    assert sets_to_delete(sets, 4) == []

@@ -137,34 +137,6 @@ def test_paused_it_is_scaled_and_not_rolled_out(kube: Kube) -> None:
     assert set(sizes(kube)) == {"i:1", "i:2"}
 
 
-def test_scaled_in_the_middle_of_a_roll_out_each_keeps_its_share(kube: Kube) -> None:
-    kube.apply([deployment(10, strategy={"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}})])
-    kube.add_node("worker")
-    kube.run_until_idle()
-    # The new pods start nowhere: 8 old ones stay, and 5 new ones wait.
-    patch(kube, template={"spec": {"nodeSelector": {"no": "where"}, "containers": [{"name": "c", "image": "i:2"}]}})
-    kube.advance(seconds=5)
-    assert sizes(kube) == {"i:1": 8, "i:2": 5}
-    patch(kube, replicas=30)
-    kube.advance(seconds=5)
-    assert sizes(kube) == {"i:1": 20, "i:2": 13}
-    assert sum(sizes(kube).values()) == 33
-
-
-def test_a_name_that_is_taken_is_passed_by(kube: Kube) -> None:
-    kube.apply([deployment(1)])
-    [first] = kube.client().list("replicasets")
-    kube.client().delete("deployment/web")
-    kube.run_until_idle()
-    taken = {"replicas": 0, "selector": {"matchLabels": LABELS}, "template": deployment()["spec"]["template"]}
-    name = {"name": first["metadata"]["name"], "labels": {"app": "stranger"}}
-    kube.apply([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": name, "spec": taken}])
-    kube.apply([deployment(1)])
-    kube.advance(seconds=1)
-    assert kube.get("deployment/web")["status"]["collisionCount"] == 1
-    assert len(kube.client().list("replicasets")) == 2
-
-
 def test_history_is_kept_up_to_the_limit_and_goes_back(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([deployment(1, revisionHistoryLimit=2)])

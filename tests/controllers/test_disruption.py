@@ -149,9 +149,3 @@ def test_an_eviction_that_is_granted_and_not_carried_out_is_taken_back(kube: Kub
     assert "NotDeleted" in told(kube, "pod/a")
     (found,) = (c for c in kube.get("pod/a")["status"]["conditions"] if c["type"] == "DisruptionTarget")
     assert (found["status"], found.get("reason")) == ("False", None)
-
-
-def test_of_two_budgets_of_a_pod_one_is_chosen_and_an_event_emitted(kube: Kube) -> None:
-    kube.apply([budget("one", minAvailable=1), budget("two", minAvailable=1), pod("a")])
-    kube.advance(seconds=5)
-    assert "MultiplePodDisruptionBudgets" in told(kube, "pod/a")

@@ -83,16 +83,6 @@ async def test_every_pod_counts_once_although_what_happens_to_pods_is_seen_late(
         assert len(await the_pods(world, counted=True)) == 12
 
 
-async def test_without_completions_one_success_is_enough_and_the_others_may_end() -> None:
-    async with World(COMPONENT) as world:
-        job = a_job(parallelism=2)
-        await world.create(JOBS, job)
-        await end(world, "Succeeded")
-        assert numbers(await the_job(world)) == (1, 1, 0)
-        await end(world, "Failed")
-        assert conditions(await the_job(world))[-1][0] == "Complete"
-
-
 async def test_failed_pods_are_replaced_later_and_later_until_the_limit() -> None:
     async with World(COMPONENT) as world:
         await world.create(JOBS, a_job(backoffLimit=2))
@@ -109,51 +99,6 @@ async def test_failed_pods_are_replaced_later_and_later_until_the_limit() -> Non
         ]  # fmt: skip
         assert numbers(job) == (0, 0, 3)
         assert "BackoffLimitExceeded" in await reasons(world)
-
-
-async def test_the_pods_of_a_job_that_fails_go_and_count_as_failed() -> None:
-    async with World(COMPONENT) as world:
-        await world.create(JOBS, a_job(completions=3, parallelism=3, backoffLimit=0))
-        await end(world, "Failed")
-        job = await the_job(world)
-        assert (conditions(job)[-1][0], numbers(job)) == ("Failed", (0, 0, 3))
-        assert len(await the_pods(world, counted=True)) == 1
-
-
-async def test_a_job_has_ended_when_its_last_pod_has() -> None:
-    async with World(COMPONENT) as world:
-        await world.create(JOBS, a_job(completions=2, parallelism=2, backoffLimit=0))
-        first, other = await the_pods(world)
-        await world.client.bind("ns", other["metadata"]["name"], other["metadata"]["uid"], "n1")
-        await set_phase(world, other, "Running")
-        await set_phase(world, first, "Failed", 1)
-        job = await the_job(world)
-        assert (conditions(job), job["status"]["terminating"]) == (
-            [("FailureTarget", "True", "BackoffLimitExceeded")], 1,
-        )  # fmt: skip
-        await set_phase(world, other, "Failed", 137)
-        assert conditions(await the_job(world))[-1][0] == "Failed"
-
-
-async def test_a_job_may_be_active_for_so_long_only() -> None:
-    async with World(COMPONENT) as world:
-        await world.create(JOBS, a_job(activeDeadlineSeconds=30))
-        await passes(28)
-        assert numbers(await the_job(world)) == (1, 0, 0)
-        await passes(2)
-        assert conditions(await the_job(world))[-1] == ("Failed", "True", "DeadlineExceeded")
-
-
-async def test_restarts_in_a_pod_count_as_failures() -> None:
-    async with World(COMPONENT) as world:
-        await world.create(JOBS, a_job(restartPolicy="OnFailure", backoffLimit=2))
-        (pod,) = await the_pods(world)
-        for count, ended in ((1, 0), (2, 2)):
-            container = {"name": "c", "image": "i", "imageID": "", "ready": False, "restartCount": count}
-            fresh = await world.client.get(PODS, pod["metadata"]["name"], "ns")
-            status = {**fresh["status"], "phase": "Running", "containerStatuses": [{**container, "state": {}}]}
-            await world.client.update_status(PODS, {**fresh, "status": status})
-            assert len(conditions(await the_job(world))) == ended
 
 
 async def test_a_suspended_job_has_no_pods_and_restarts() -> None:
@@ -213,13 +158,6 @@ async def test_a_pod_that_is_going_is_replaced_at_once_or_when_it_has_gone(polic
         await set_phase(world, pod, "Failed", 137)
         await passes(12)
         assert numbers(await the_job(world)) == (1, 0, 1)
-
-
-async def test_a_job_of_another_controller_is_left_alone() -> None:
-    async with World(COMPONENT) as world:
-        await world.create(JOBS, a_job(managedBy="example.com/queue"))
-        job = await the_job(world)
-        assert (job["status"], await the_pods(world)) == ({}, [])
 
 
 async def test_pods_that_no_job_counts_are_let_go() -> None:

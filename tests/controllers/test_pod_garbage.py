@@ -9,9 +9,7 @@ import pytest
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import PODS
 from kubedra.pytest_plugin import Kube
-from tests.scheduler.world import World
-from tests.support.objects import make_manifest, make_pod
-from tests.support.virtual import passes
+from tests.support.objects import make_manifest
 
 pytestmark = [pytest.mark.integration, pytest.mark.kube(clock="virtual")]
 
@@ -39,26 +37,3 @@ def test_pods_of_a_node_that_stays_missing_are_failed_and_go(kube: Kube) -> None
         "Failed", "DeletionByPodGC", "PodGC: node no longer exists",
     )  # fmt: skip
     kube.client().patch("pod/kept", {"metadata": {"finalizers": None}})
-
-
-def test_pods_that_are_being_deleted_on_a_node_out_of_service_go(kube: Kube) -> None:
-    taint = {"key": "node.kubernetes.io/out-of-service", "effect": "NoSchedule"}
-    for name, status in (("down", "False"), ("up", "True")):
-        kube.apply([{"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": [taint]}}])
-        kube.patch_status(f"node/{name}", {"conditions": [{"type": "Ready", "status": status}]})
-        kube.apply([pod(f"on-{name}", nodeName=name), pod(f"stays-{name}", nodeName=name)])
-        kube.delete(f"pod/on-{name}")
-    kube.advance(seconds=21)
-    assert names(kube) == ["on-up", "stays-down", "stays-up"]
-
-
-async def test_of_the_pods_that_ended_only_so_many_stay_and_evicted_ones_go_first() -> None:
-    async with World("pod-garbage-collector-controller", options={"terminated_pod_gc_threshold": 2}) as world:
-        for name in ("a", "b", "c", "d"):
-            made = await world.create(PODS, make_pod(name))
-            status = {"phase": "Failed", **({"reason": "Evicted"} if name == "c" else {})}
-            await world.client.update_status(PODS, {**made, "status": status})
-            await passes(1)
-        await passes(21)
-        left = await world.client.list(PODS, "ns")
-        assert [each["metadata"]["name"] for each in left["items"]] == ["b", "d"]

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from apiserver.api.objects import Json
-from controllers.resourceclaims.pool_status_requests import count_allocated, is_old, pools_of
+from controllers.resourceclaims.pool_status_requests import is_old, pools_of
 from controllers.runtime.kinds import RESOURCE_POOL_STATUS_REQUESTS
 from kubedra.pytest_plugin import Kube
 from tests.support.objects import make_manifest
@@ -49,46 +49,11 @@ def answer_to(kube: Kube, name: str) -> Json:
     return status
 
 
-def test_only_the_highest_generation_of_a_pool_counts() -> None:
-    slices = [
-        slice_of("old", "p", 5),
-        slice_of("a", "p", 2, generation=2, count=2),
-        slice_of("older", "p", 7),
-        slice_of("b", "p", 3, generation=2, count=2),
-    ]
-    for listed in (slices, slices[::-1]):
-        (pool,) = pools_of(listed, DRIVER, None)
-        assert (pool.devices, pool.slices, pool.complete) == (5, 2, True)
-
-
-def test_pools_of_others_do_not_count_and_all_are_in_order() -> None:
-    slices = [slice_of("b", "b", 1), slice_of("a", "a", 1), slice_of("x", "x", 1, driver="other.example.com")]
-    assert [pool.name for pool in pools_of(slices, DRIVER, None)] == ["a", "b"]
-    assert [pool.name for pool in pools_of(slices, DRIVER, "b")] == ["b"]
-
-
-def test_a_pool_without_all_of_its_slices_is_incomplete() -> None:
-    (pool,) = pools_of([slice_of("a", "p", 1, count=2)], DRIVER, None)
-    assert not pool.complete
-
-
 def test_the_node_is_named_when_all_slices_have_it() -> None:
     same = pools_of([slice_of("a", "p", 1, count=2), slice_of("b", "p", 1, count=2)], DRIVER, None)[0]
     mixed = pools_of([slice_of("a", "p", 1, count=2), slice_of("b", "p", 1, count=2, node=None)], DRIVER, None)[0]
     assert same.status(0)["nodeName"] == "n"
     assert "nodeName" not in mixed.status(0)
-
-
-def test_more_allocations_than_devices_leave_none() -> None:
-    claim = {
-        "status": {
-            "allocation": {"devices": {"results": [{"driver": DRIVER, "pool": "p"}, {"driver": "other", "pool": "p"}]}}
-        }
-    }
-    allocated = count_allocated([claim, claim, {"status": {}}, {}], DRIVER)
-    assert allocated == {"p": 2}
-    (pool,) = pools_of([slice_of("a", "p", 1)], DRIVER, None)
-    assert (pool.status(2)["allocatedDevices"], pool.status(2)["availableDevices"]) == (2, 0)
 
 
 @ON
@@ -118,12 +83,6 @@ def test_a_request_is_answered_once(kube: Kube) -> None:
     assert processed == [f'resourcepoolstatusrequest_controller_requests_processed_total{{driver_name="{DRIVER}"}} 2']
     short = answer_to(kube, "one")
     assert (short["poolCount"], [pool["poolName"] for pool in short["pools"]]) == (2, ["a"])
-
-
-@ON
-def test_no_pools_are_an_answer_too(kube: Kube) -> None:
-    kube.apply(request("none"))
-    assert answer_to(kube, "none")["poolCount"] == 0
 
 
 @ON

@@ -62,20 +62,6 @@ def test_pods_are_made_counted_and_replaced(kube: Kube) -> None:
     assert kube.get("replicaset/web")["status"]["readyReplicas"] == 3
 
 
-def test_fewer_are_wanted_and_the_cheapest_goes(kube: Kube) -> None:
-    kube.add_node("worker")
-    kube.apply([replica_set()])
-    kube.run_until_idle()
-    kept = pods(kube)[1]["metadata"]["name"]
-    kube.client().patch(
-        f"pod/{kept}", {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "10"}}}
-    )
-    kube.client().patch("replicaset/web", {"spec": {"replicas": 1}})
-    kube.run_until_idle()
-    assert [each["metadata"]["name"] for each in pods(kube)] == [kept]
-    assert len(events(kube, "SuccessfulDelete")) == 2
-
-
 def test_labels_of_a_changed_template_are_counted_again(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([replica_set()])
@@ -97,33 +83,6 @@ def test_orphans_are_adopted_and_pods_that_do_not_match_given_up(kube: Kube) -> 
     assert len(pods(kube)) == 3
     kube.client().patch("pod/bare", {"metadata": {"labels": LABELS}})
     assert len([each for each in pods(kube) if "deletionTimestamp" not in each["metadata"]]) == 2
-
-
-def test_what_cannot_be_made_stands_in_a_condition(kube: Kube) -> None:
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}
-    kube.apply([quota])
-    kube.apply([replica_set()])
-    status = kube.get("replicaset/web")["status"]
-    assert status["replicas"] == 1
-    [failure] = status["conditions"]
-    assert (failure["type"], failure["status"], failure["reason"]) == ("ReplicaFailure", "True", "FailedCreate")
-    assert "is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1" in failure["message"]
-    assert all(text.startswith("Error creating: pods ") for text in events(kube, "FailedCreate"))
-    kube.client().patch("resourcequota/q", {"spec": {"hard": {"pods": "9"}}})
-    kube.advance(minutes=5)
-    status = kube.get("replicaset/web")["status"]
-    assert status["replicas"] == 3
-    assert "conditions" not in status
-
-
-def test_a_pod_is_available_when_it_has_been_ready_long_enough(kube: Kube) -> None:
-    kube.add_node("worker")
-    kube.apply([replica_set(replicas=1, minReadySeconds=60)])
-    kube.advance(seconds=50)
-    status = kube.get("replicaset/web")["status"]
-    assert (status["readyReplicas"], status.get("availableReplicas")) == (1, None)
-    kube.advance(seconds=15)
-    assert kube.get("replicaset/web")["status"]["availableReplicas"] == 1
 
 
 def test_a_replication_controller_does_the_same(kube: Kube) -> None:

@@ -40,20 +40,3 @@ def test_a_second_range_gives_addresses_and_stays_until_they_are_given_back(kube
     client.delete("service/a")
     kube.advance(seconds=1)
     assert "second" not in names(kube)
-
-
-def test_a_range_within_another_goes_with_its_addresses_in_use_after_a_while(kube: Any) -> None:
-    client = kube.client()
-    kube.apply([cidr("outer", "10.97.0.0/24"), cidr("inner", "10.97.0.0/28")])
-    kube.apply([service("b", "10.97.0.3")])
-    client.delete("servicecidr/inner")
-    kube.advance(seconds=8)
-    assert names(kube) >= {"outer", "inner"}
-    kube.advance(seconds=3)
-    assert names(kube) & {"outer", "inner"} == {"outer"}
-    client.delete("servicecidr/outer")
-    kube.advance(seconds=1)
-    # The deletion came first: another range that has the address lets it go.
-    kube.apply([cidr("wide", "10.97.0.0/16")])
-    kube.advance(seconds=11)
-    assert names(kube) & {"outer", "wide"} == {"wide"}

@@ -109,22 +109,6 @@ def test_a_pod_that_is_not_ready_stops_the_others(kube: Kube) -> None:
     assert names(kube) == ["db-0", "db-1"]
 
 
-def test_in_parallel_no_pod_waits(kube: Kube) -> None:
-    kube.apply([stateful_set(4, podManagementPolicy="Parallel", ordinals={"start": 5})])
-    assert names(kube) == ["db-5", "db-6", "db-7", "db-8"]
-    patch(kube, replicas=1)
-    assert names(kube) == ["db-5"]
-
-
-def test_in_parallel_an_update_waits_for_the_pod_before(kube: Kube) -> None:
-    kube.add_node("worker")
-    kube.apply([stateful_set(3, podManagementPolicy="Parallel")])
-    kube.advance(seconds=5)
-    patch(kube, template={"spec": {"nodeSelector": {"no": "where"}}})
-    roll_out(kube, "i:2")
-    assert images(kube) == ["i:1", "i:1", "i:2"]
-
-
 def test_history_goes_back_to_the_same_revision(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([stateful_set(1, revisionHistoryLimit=1)])
@@ -160,13 +144,3 @@ def test_claims_stay_or_go_by_the_retention_policy(kube: Kube, policy: Json, kep
     kube.client().delete("statefulset/db")
     kube.advance(seconds=5)
     assert names(kube, "persistentvolumeclaims") == left
-
-
-def test_a_failed_pod_comes_back(kube: Kube) -> None:
-    kube.add_node("worker")
-    kube.apply([stateful_set(1)])
-    kube.advance(seconds=5)
-    uid = kube.get("pod/db-0")["metadata"]["uid"]
-    kube.client().patch("pod/db-0", {"status": {"phase": "Failed"}}, subresource="status")
-    kube.advance(seconds=5)
-    assert kube.get("pod/db-0")["metadata"]["uid"] != uid

@@ -48,24 +48,6 @@ def test_a_job_goes_when_its_time_after_the_end_has_passed(kube: Kube) -> None:
     assert there(kube) == ["kept", "running"]
 
 
-def test_a_failed_job_counts_as_finished_and_none_stays_for_no_time(kube: Kube) -> None:
-    kube.apply([job("failed", 0)])
-    finish(kube, "failed", "Failed")
-    kube.advance(seconds=1)
-    assert there(kube) == []
-
-
-def test_a_job_that_is_given_more_time_stays(kube: Kube) -> None:
-    kube.apply([job("a", 60)])
-    finish(kube, "a")
-    kube.advance(seconds=30)
-    kube.client().patch("job/a", {"spec": {"ttlSecondsAfterFinished": 600}})
-    kube.advance(seconds=300)
-    assert there(kube) == ["a"]
-    kube.advance(seconds=300)
-    assert there(kube) == []
-
-
 def test_pods_of_the_job_go_before_it(kube: Kube) -> None:
     kube.apply([job("a", 10)])
     made = kube.get("job/a")

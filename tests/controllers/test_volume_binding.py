@@ -101,18 +101,6 @@ def test_a_claim_waits_for_a_volume_or_a_class_that_comes_later(kube: Kube) -> N
     wait_for_event(kube, "persistentvolumeclaim/classed", "ProvisioningFailed")
 
 
-def test_a_claim_that_names_a_volume_gets_that_one_or_none(kube: Kube) -> None:
-    kube.apply([volume("wrong", storageClassName="other"), volume("taken"), volume("right")])
-    kube.apply([claim("first", storageClassName="", volumeName="taken")])
-    kube.wait("persistentvolumeclaim/first", phase("Bound"))
-    for name in ("wrong", "taken", "right"):
-        kube.apply([claim(f"to-{name}", storageClassName="", volumeName=name)])
-    kube.wait("persistentvolumeclaim/to-right", phase("Bound"))
-    for name, reason in (("wrong", "VolumeMismatch"), ("taken", "FailedBinding")):
-        kube.wait(f"persistentvolumeclaim/to-{name}", phase("Pending"))
-        wait_for_event(kube, f"persistentvolumeclaim/to-{name}", reason)
-
-
 @pytest.mark.parametrize(
     ("path", "policy", "becomes"),
     [("/data", "Delete", "Failed"), ("/data", "Recycle", "Failed"), ("/tmp/data", "Delete", None)],
@@ -128,15 +116,6 @@ def test_a_volume_without_its_claim_is_reclaimed_by_policy(
         kube.wait("persistentvolume/v", "delete")
     else:
         assert kube.wait("persistentvolume/v", phase(becomes))["status"]["message"]
-
-
-def test_a_claim_whose_volume_is_gone_is_lost(kube: Kube) -> None:
-    kube.apply([volume("v"), claim("c", storageClassName="", volumeName="v")])
-    kube.wait("persistentvolumeclaim/c", phase("Bound"))
-    kube.patch("persistentvolume/v", {"metadata": {"finalizers": None}})
-    kube.delete("persistentvolume/v")
-    lost = kube.wait("persistentvolumeclaim/c", phase("Lost"))
-    assert "capacity" not in lost["status"]
 
 
 def test_a_volume_that_is_made_for_a_place_keeps_its_pods_there(kube: Kube) -> None:
