@@ -105,7 +105,7 @@ class AutoscalerClient(ServingClient):
         """The new size, if any was written."""
         return self.put[-1]["spec"]["replicas"] if self.put else None
 
-    def counted(self, name: str) -> list[str]:
+    def samples(self, name: str) -> list[str]:
         prefix = f"horizontal_pod_autoscaler_controller_{name}"
         return [line.removeprefix(prefix) for line in lines_of(self.component.metrics) if line.startswith(prefix)]
 

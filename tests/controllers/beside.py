@@ -123,7 +123,7 @@ async def both(
                 ended(process)
 
 
-async def rest(client: Client, kinds: Iterable[Kind] = COMPARED) -> None:
+async def wait_idle(client: Client, kinds: Iterable[Kind] = COMPARED) -> None:
     """Wait until nothing changes any more."""
     before, quiet = "", Deadline(_QUIET)
     while not quiet.passed:
@@ -154,7 +154,7 @@ async def state(client: Client, namespace: str, kinds: Iterable[Kind] = COMPARED
     found: dict[str, list[str]] = {}
     for kind in kinds:
         page = await client.list(kind, namespace)
-        texts = [json.dumps(comparable(shown(kind, item)), sort_keys=True) for item in page["items"]]
+        texts = [json.dumps(comparable(comparable_part(kind, item)), sort_keys=True) for item in page["items"]]
         found[kind.kind] = sorted(texts)
     events = (await client.list(CORE_EVENTS, namespace))["items"]
     own = Counter(
@@ -167,7 +167,7 @@ async def state(client: Client, namespace: str, kinds: Iterable[Kind] = COMPARED
     return found
 
 
-def shown(kind: Kind, item: Json) -> Json:
+def comparable_part(kind: Kind, item: Json) -> Json:
     """Return the comparable part of an object.
 
     The status of a pod belongs to its node. The endpoints of a slice may have any order.

@@ -69,7 +69,7 @@ class JobClient(RecordingClient):
     def conditions(self) -> list[tuple[str, str]]:
         return [(each["type"], each.get("reason", "")) for each in self.status.get("conditions", ())]
 
-    def counted(self, name: str) -> list[str]:
+    def samples(self, name: str) -> list[str]:
         lines = lines_of(self.component.metrics)
         return [line.removeprefix("job_controller_") for line in lines if line.startswith(f"job_controller_{name}")]
 

@@ -175,7 +175,7 @@ async def test_passes_and_metrics_are_counted_by_result() -> None:
     names = ("horizontal-pod-autoscaler-controller", "deployment-controller", "replicaset-controller")
     async with World(*names) as world:
 
-        def counted(name: str) -> list[str]:
+        def samples(name: str) -> list[str]:
             families = world.manager.components[0].metrics
             prefix = "horizontal_pod_autoscaler_controller_"
             return [line.removeprefix(prefix) for line in lines_of(families) if line.startswith(prefix + name)]
@@ -187,20 +187,20 @@ async def test_passes_and_metrics_are_counted_by_result() -> None:
         scaler["metadata"] |= {"namespace": "ns", "annotations": {"kubedra.dev/metric.queue": "38"}}
         await world.create(AUTOSCALERS, scaler)
         await passes(5)
-        assert counted("reconciliations_total") == ['reconciliations_total{action="scale_up",error="none"} 1']
-        assert counted("metric_computation_total") == [
+        assert samples("reconciliations_total") == ['reconciliations_total{action="scale_up",error="none"} 1']
+        assert samples("metric_computation_total") == [
             'metric_computation_total{action="scale_up",error="none",metric_type="External"} 1'
         ]
-        assert counted("reconciliation_duration_seconds_count") == [
+        assert samples("reconciliation_duration_seconds_count") == [
             'reconciliation_duration_seconds_count{action="scale_up",error="none"} 1'
         ]
-        assert counted("num_") == ["num_horizontal_pod_autoscalers 1"]
-        assert counted("desired_replicas") == ['desired_replicas{namespace="ns",hpa_name="web"} 4']
+        assert samples("num_") == ["num_horizontal_pod_autoscalers 1"]
+        assert samples("desired_replicas") == ['desired_replicas{namespace="ns",hpa_name="web"} 4']
         gone = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "gone"}
         await world.client.patch(AUTOSCALERS, "web", {"spec": {"scaleTargetRef": gone}}, "ns")
         await passes(1)
-        assert 'reconciliations_total{action="none",error="internal"} 1' in counted("reconciliations_total")
+        assert 'reconciliations_total{action="none",error="internal"} 1' in samples("reconciliations_total")
         await world.client.delete(AUTOSCALERS, "web", "ns")
         await passes(1)
-        assert counted("num_") == ["num_horizontal_pod_autoscalers 0"]
-        assert counted("desired_replicas") == []
+        assert samples("num_") == ["num_horizontal_pod_autoscalers 0"]
+        assert samples("desired_replicas") == []

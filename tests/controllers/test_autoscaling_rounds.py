@@ -54,18 +54,18 @@ async def test_a_pass_writes_the_size_and_the_metrics() -> None:
             "name": "cpu", "current": {"averageUtilization": 75, "averageValue": "150m"}}}],
     }  # fmt: skip
     assert client.requeue_after == timedelta(seconds=15)
-    assert client.counted("desired_replicas") == ['{namespace="ns",hpa_name="web"} 3']
-    assert client.counted("reconciliations_total") == ['{action="scale_up",error="none"} 1']
-    assert client.counted("reconciliation_duration_seconds_count") == ['{action="scale_up",error="none"} 1']
-    assert client.counted("metric_computation_duration_seconds_count")[0].endswith(" 1")
+    assert client.samples("desired_replicas") == ['{namespace="ns",hpa_name="web"} 3']
+    assert client.samples("reconciliations_total") == ['{action="scale_up",error="none"} 1']
+    assert client.samples("reconciliation_duration_seconds_count") == ['{action="scale_up",error="none"} 1']
+    assert client.samples("metric_computation_duration_seconds_count")[0].endswith(" 1")
     same = await reconcile(scaler(resource(), status=client.status), pod("a", "100m"), pod("b", "100m"))
     assert (same.size, same.events, same.status["lastScaleTime"]) == (None, [], AT)
     assert same.condition["AbleToScale"][1:] == ("ReadyForNewScale", "recommended size matches current size")
-    assert same.counted("reconciliations_total") == ['{action="none",error="none"} 1']
+    assert same.samples("reconciliations_total") == ['{action="none",error="none"} 1']
     less = await reconcile(
         scaler(resource(), minReplicas=0), pod("a", "10m"), pod("b", "10m"), downscale_stabilization=timedelta()
     )
-    assert (less.size, less.counted("reconciliations_total")) == (None, ['{action="none",error="none"} 1'])
+    assert (less.size, less.samples("reconciliations_total")) == (None, ['{action="none",error="none"} 1'])
 
 
 async def test_a_status_that_stays_is_not_written_again() -> None:
@@ -119,7 +119,7 @@ async def test_of_several_metrics_the_one_that_asks_for_most_counts_and_the_firs
         [*"abc"],
     )
     assert "external metric b(nil) above target" in client.events[0][2]
-    assert client.counted("metric_computation_total") == [
+    assert client.samples("metric_computation_total") == [
         '{action="scale_up",error="none",metric_type="External"} 3',
     ]  # fmt: skip
 
@@ -136,7 +136,7 @@ async def test_a_size_shrinks_if_all_metrics_are_below_target() -> None:
     of["spec"]["behavior"]["scaleDown"] |= rule("Pods", 9)
     client = await reconcile(of, *(pod(name) for name in "abcde"), **window)
     assert client.events == [("Normal", "SuccessfulRescale", "New size: 3; reason: All metrics below target")]
-    assert client.counted("reconciliations_total") == ['{action="scale_down",error="none"} 1']
+    assert client.samples("reconciliations_total") == ['{action="scale_down",error="none"} 1']
 
 
 # --- what cannot be done
@@ -152,7 +152,7 @@ async def test_metrics_that_fail_keep_a_size_from_shrinking_only() -> None:
         assert (client.size, client.reasons) == (size, reasons)
         assert [each["type"] for each in client.status["currentMetrics"]] == ["", "External"]
         assert client.status["desiredReplicas"] == (9 if value == "10" else size or 2)
-        assert client.counted("reconciliations_total")[0].split(",")[1].startswith('error="internal"')
+        assert client.samples("reconciliations_total")[0].split(",")[1].startswith('error="internal"')
     why = "unable to get external metric ns/gone/nil: the autoscaler has no annotation kubedra.dev/metric.gone"
     assert client.condition["ScalingActive"] == (
         "False", "FailedGetExternalMetric", f"the HPA was unable to compute the replica count: {why}"
@@ -163,7 +163,7 @@ async def test_metrics_that_fail_keep_a_size_from_shrinking_only() -> None:
          ("invalid metrics (1 invalid out of 2), first error is: failed to get gone external metric value: "
          f"failed to get gone external metric: {why}")),
     ]  # fmt: skip
-    assert client.counted("metric_computation_total") == [
+    assert client.samples("metric_computation_total") == [
         '{action="none",error="internal",metric_type="External"} 1',
         '{action="scale_up",error="none",metric_type="External"} 1',
     ]
@@ -204,10 +204,10 @@ async def test_pods_are_those_of_one_autoscaler() -> None:
     ]
     gone = await build(scaler(resource()), pod("a", "200m"), other).reconcile("ns/other")
     gone.remove_objects(other)
-    assert gone.counted("desired_replicas") != []
+    assert gone.samples("desired_replicas") != []
     assert (await gone.reconcile("ns/other")).requeue_after is None
     assert (await gone.reconcile("ns/web")).reasons == ["SuccessfulRescale"] * 2
-    assert gone.counted("desired_replicas") == ['{namespace="ns",hpa_name="web"} 2']
+    assert gone.samples("desired_replicas") == ['{namespace="ns",hpa_name="web"} 2']
 
 
 async def test_a_target_without_a_scale_is_reported() -> None:
@@ -217,7 +217,7 @@ async def test_a_target_without_a_scale_is_reported() -> None:
         "AbleToScale": ("False", "FailedGetScale", ("the HPA controller was unable to get the target's current scale: "
                         'no matches for kind "Nothing" in group ""'))
     }  # fmt: skip
-    assert missing.counted("reconciliations_total") == ['{action="none",error="internal"} 1']
+    assert missing.samples("reconciliations_total") == ['{action="none",error="internal"} 1']
     other = await reconcile(scaler(resource(), scaleTargetRef={**DEPLOYMENT, "apiVersion": "apps/v9"}))
     assert other.events[0][2] == 'no matches for kind "Deployment" in group "apps"'
     failed = await reconcile(scaler(resource()), size=StatusError(500, "InternalError", "broken"))
@@ -264,7 +264,7 @@ async def test_a_status_that_cannot_be_written_is_an_error() -> None:
     client = build(scaler(resource()), pod("a", "200m"))
     client.refuses["update/status"] = (500, "InternalError")
     assert (await client.reconcile("ns/web")).error is not None
-    assert client.counted("reconciliations_total") == ['{action="scale_up",error="internal"} 1']
+    assert client.samples("reconciliations_total") == ['{action="scale_up",error="internal"} 1']
 
 
 async def test_an_autoscaler_is_queued_when_it_comes_changes_or_goes_and_not_for_its_status() -> None:

@@ -274,10 +274,10 @@ def test_the_past_counts_up_to_the_end_of_its_period() -> None:
     assert past.ups == [(NOW, 4), (NOW + timedelta(seconds=60), 1)]
     assert past.downs == [(NOW + timedelta(seconds=60), 2)]
     spec = {"maxReplicas": 20}
-    for seconds, expected in ((300, 8), (301, 2)):
-        past = ScalingHistory()
-        limit(past, NOW, spec, 8, 8, 1)
-        found = limit(past, NOW + timedelta(seconds=seconds), spec, 8, 2, 1)
+    for longest, seconds, expected in ((300, 300, 8), (300, 301, 2), (90, 90, 8), (90, 91, 2)):
+        past, default = ScalingHistory(), timedelta(seconds=longest)
+        limit(past, NOW, spec, 8, 8, 1, default)
+        found = limit(past, NOW + timedelta(seconds=seconds), spec, 8, 2, 1, default)
         assert (found.replicas, found.able_to_scale[0] == "ScaleDownStabilized") == (expected, expected == 8)
     for seconds, expected in ((29, 8), (30, 2)):
         past, window = ScalingHistory(), {"behavior": {"scaleDown": rule("Pods", 9, stabilizationWindowSeconds=30)}}

@@ -15,7 +15,7 @@ import pytest
 from apiserver.api.errors.status import StatusError
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import NAMESPACES, PODS
-from tests.controllers.beside import KUBE_CONTROLLER_MANAGER, both, differences, rest, state
+from tests.controllers.beside import KUBE_CONTROLLER_MANAGER, both, differences, state, wait_idle
 from tests.controllers.rollouts import Life, life
 
 WORKLOADS = [
@@ -65,7 +65,7 @@ async def compare(directory: Path, lives: list[Life]) -> list[str]:
                     for client in clients
                 ]
                 assert said[0] == said[1]
-            await asyncio.gather(*map(rest, clients))
+            await asyncio.gather(*map(wait_idle, clients))
             for n, each in enumerate(lives):
                 ours, theirs = [await state(client, f"n{n}") for client in clients]
                 done = f"life {n} ({each.kind.kind}) after {each.steps[: number + 1]}"

@@ -46,7 +46,9 @@ def subject(name: str, *organizations: str) -> x509.Name:
     return x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def asked(name: str, *organizations: str, names: tuple[x509.GeneralName, ...] = ()) -> x509.CertificateSigningRequest:
+def make_csr(
+    name: str, *organizations: str, names: tuple[x509.GeneralName, ...] = ()
+) -> x509.CertificateSigningRequest:
     builder = x509.CertificateSigningRequestBuilder().subject_name(subject(name, *organizations))
     if names:
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
@@ -109,7 +111,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
 
 
 def test_an_approved_certificate_authenticates_its_subject(plane: Plane) -> None:
-    body = request("jane", CLIENT, FOR_CLIENTS, asked("jane", "devs", "ops"), expirationSeconds=3600)
+    body = request("jane", CLIENT, FOR_CLIENTS, make_csr("jane", "devs", "ops"), expirationSeconds=3600)
     assert plane.admin.post(REQUESTS, body).status == 201
     plane.decide("jane")
     certificate = plane.signed("jane")
@@ -122,7 +124,7 @@ def test_an_approved_certificate_authenticates_its_subject(plane: Plane) -> None
 
 def test_a_request_that_its_signer_does_not_sign_fails_and_a_denied_one_is_left_alone(plane: Plane) -> None:
     for name, usages in (("odd", ["server auth"]), ("denied", FOR_CLIENTS), ("after", FOR_CLIENTS)):
-        assert plane.admin.post(REQUESTS, request(name, CLIENT, usages, asked(name))).status == 201
+        assert plane.admin.post(REQUESTS, request(name, CLIENT, usages, make_csr(name))).status == 201
     plane.decide("denied", "Denied")
     plane.decide("odd")
     plane.decide("after")
@@ -135,7 +137,7 @@ def test_a_request_that_its_signer_does_not_sign_fails_and_a_denied_one_is_left_
 
 
 def test_a_node_is_approved_where_a_role_lets_it_ask(plane: Plane) -> None:
-    body = request("node-7", NODE, FOR_NODES, asked("system:node:node-7", "system:nodes"))
+    body = request("node-7", NODE, FOR_NODES, make_csr("system:node:node-7", "system:nodes"))
     roles = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
     role = "system:certificates.k8s.io:certificatesigningrequests:nodeclient"
     for name, bound in (("ask", "system:node-bootstrapper"), ("approve", role)):
@@ -177,7 +179,7 @@ CLEANERS = [
 
 @pytest.mark.kube(own=True, clock="virtual", controllers=False, args=CLEANERS)
 def test_requests_of_pods_go_a_quarter_of_an_hour_after_they_were_made(kube: Any) -> None:
-    stub = b64encode(asked("pod").public_bytes(serialization.Encoding.DER)).decode()
+    stub = b64encode(make_csr("pod").public_bytes(serialization.Encoding.DER)).decode()
     named = {f"{what}{part}": "x" for what in ("pod", "serviceAccount", "node") for part in ("Name", "UID")}
     body = make_manifest(
         POD_CERTIFICATE_REQUESTS, "a", {"signerName": "example.com/signer", "stubPKCS10Request": stub, **named}
@@ -198,21 +200,21 @@ SERVES = ["digital signature", "server auth"]
 @pytest.mark.parametrize(
     ("signer", "asks", "usages", "problem"),
     [
-        (CLIENT, asked("a"), ["client auth", "key encipherment"], ""),
-        (CLIENT, asked("a"), ["digital signature"], "missing required usage for client certificate: client auth"),
-        (NODE, asked(*NODES_NAME), ["key encipherment", *FOR_NODES], ""),
-        (NODE, asked("system:node:n", "devs"), FOR_NODES, "subject organization is not system:nodes"),
-        (NODE, asked("n", "system:nodes"), FOR_NODES, "subject common name does not begin with system:node:"),
-        (NODE, asked(*NODES_NAME, names=NAMES), FOR_NODES, "DNS subjectAltNames are not allowed"),
-        (NODE, asked(*NODES_NAME), FOR_CLIENTS,
+        (CLIENT, make_csr("a"), ["client auth", "key encipherment"], ""),
+        (CLIENT, make_csr("a"), ["digital signature"], "missing required usage for client certificate: client auth"),
+        (NODE, make_csr(*NODES_NAME), ["key encipherment", *FOR_NODES], ""),
+        (NODE, make_csr("system:node:n", "devs"), FOR_NODES, "subject organization is not system:nodes"),
+        (NODE, make_csr("n", "system:nodes"), FOR_NODES, "subject common name does not begin with system:node:"),
+        (NODE, make_csr(*NODES_NAME, names=NAMES), FOR_NODES, "DNS subjectAltNames are not allowed"),
+        (NODE, make_csr(*NODES_NAME), FOR_CLIENTS,
          "usages did not match [client auth digital signature key encipherment]"),
-        (SERVING, asked(*NODES_NAME, names=NAMES), SERVES, ""),
-        (SERVING, asked(*NODES_NAME), SERVES, "DNS or IP subjectAltName is required"),
-        (SERVING, asked(*NODES_NAME, names=NAMES[1:]), FOR_NODES,
+        (SERVING, make_csr(*NODES_NAME, names=NAMES), SERVES, ""),
+        (SERVING, make_csr(*NODES_NAME), SERVES, "DNS or IP subjectAltName is required"),
+        (SERVING, make_csr(*NODES_NAME, names=NAMES[1:]), FOR_NODES,
          "usages did not match [digital signature key encipherment server auth]"),
-        (SERVING, asked(*NODES_NAME, names=(*NAMES, x509.RFC822Name("a@b"))), SERVES,
+        (SERVING, make_csr(*NODES_NAME, names=(*NAMES, x509.RFC822Name("a@b"))), SERVES,
          "Email subjectAltNames are not allowed"),
-        ("kubernetes.io/legacy-unknown", asked("another"), ["any"], ""),
+        ("kubernetes.io/legacy-unknown", make_csr("another"), ["any"], ""),
     ],
 )  # fmt: skip
 def test_each_signer_has_its_rules(
@@ -249,10 +251,10 @@ def test_a_certificate_has_the_names_and_usages_that_were_asked_for_and_no_other
 def test_an_authority_signs_nothing_that_outlives_it(tmp_path: Path) -> None:
     authority = Pair(*load_or_create_authority(tmp_path)).read()
     last = authority.certificate.not_valid_after_utc
-    pem = authority.sign(asked("a"), FOR_CLIENTS, dt.timedelta(days=30), last - dt.timedelta(days=1))
+    pem = authority.sign(make_csr("a"), FOR_CLIENTS, dt.timedelta(days=30), last - dt.timedelta(days=1))
     assert x509.load_pem_x509_certificate(pem).not_valid_after_utc == last
     with pytest.raises(AuthorityError, match="the signer has expired"):
-        authority.sign(asked("a"), FOR_CLIENTS, dt.timedelta(days=30), last)
+        authority.sign(make_csr("a"), FOR_CLIENTS, dt.timedelta(days=30), last)
 
 
 def test_unusable_files_are_reported_with_their_flag(tmp_path: Path) -> None:

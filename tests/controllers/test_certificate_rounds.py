@@ -35,10 +35,10 @@ from tests.controllers.test_certificate_requests import (
     NODES_NAME,
     NOW,
     SERVING,
-    asked,
+    make_csr,
     request,
 )
-from tests.controllers.test_signed_certificates import made_with
+from tests.controllers.test_signed_certificates import make_authority
 from tests.support.objects import make_metadata
 from tests.support.recording import RecordingClient, build, reconcile_once
 
@@ -49,7 +49,7 @@ APPROVED, DENIED, FAILED = ({"type": kind, **HOLDS} for kind in ("Approved", "De
 
 
 def known(*conditions: Json, asks: Any = None, certificate: str = "", signer: str = CLIENT, **spec: Any) -> Json:
-    found = request("r", signer, spec.pop("usages", FOR_CLIENTS), asks or asked("me"), **spec)
+    found = request("r", signer, spec.pop("usages", FOR_CLIENTS), asks or make_csr("me"), **spec)
     found["metadata"] |= {"uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
     status = {"conditions": list(conditions), **({"certificate": certificate} if certificate else {})}
     return {**found, "status": status}
@@ -72,7 +72,7 @@ class ReviewClient(RecordingClient):
 
 
 def node_request(*conditions: Json, username: str = "joiner", **more: Any) -> Json:
-    given = {"asks": asked(*NODES_NAME), "usages": FOR_NODES, "signer": KUBELET_CLIENT, **more}
+    given = {"asks": make_csr(*NODES_NAME), "usages": FOR_NODES, "signer": KUBELET_CLIENT, **more}
     return known(*conditions, username=username, uid="7", groups=["g"], extra={"k": ["v"]}, **given)
 
 
@@ -124,7 +124,7 @@ async def test_a_request_for_a_node_is_approved_if_the_user_may(
         node_request(DENIED),
         node_request(certificate="x"),
         node_request(usages=FOR_CLIENTS),
-        node_request(asks=asked("another")),
+        node_request(asks=make_csr("another")),
     ],
 )
 async def test_a_decided_request_or_one_not_for_a_node_is_left_alone(found: Json | None) -> None:
@@ -218,7 +218,7 @@ def test_a_certificate_is_valid_for_as_long_as_requested_between_ten_minutes_and
 
 
 def valid_until(end: dt.datetime) -> str:
-    pem = made_with(KEY).sign(asked("a"), [], dt.timedelta(hours=1), NOW)
+    pem = make_authority(KEY).sign(make_csr("a"), [], dt.timedelta(hours=1), NOW)
     builder = x509.load_pem_x509_certificate(pem)
     name = builder.subject
     made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(KEY.public_key())

@@ -23,7 +23,7 @@ from apiserver.tls.self_signed import load_or_create_authority
 from controllers.runtime.client import Client
 from controllers.runtime.kinds import CORE_EVENTS, ENDPOINT_SLICES, ENDPOINTS, NAMESPACES, NODES, PODS, Kind
 from controllers.runtime.times import go_time
-from tests.controllers.beside import KUBE_CONTROLLER_MANAGER, both, comparable, differences, shown
+from tests.controllers.beside import KUBE_CONTROLLER_MANAGER, both, comparable, comparable_part, differences
 from tests.controllers.clusterlives import TOPICS, ClusterLife, cluster_life
 from tests.controllers.lifewriter import CUSTOM_RESOURCES, LABELS, POD_METRICS, Act
 from tests.support.patience import Deadline
@@ -151,7 +151,7 @@ def _told(event: Json) -> str:
 
 
 def _text(kind: Kind, item: Json) -> str:
-    item = shown(kind, item) if kind in (PODS, ENDPOINT_SLICES) else item
+    item = comparable_part(kind, item) if kind in (PODS, ENDPOINT_SLICES) else item
     # All that stands in them is when something changed.
     if kind == ENDPOINTS:
         item = {**item, "metadata": {**item["metadata"], "annotations": None}}

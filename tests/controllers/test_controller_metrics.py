@@ -33,7 +33,7 @@ from tests.support.virtual import passes
 pytestmark = pytest.mark.integration
 
 
-def counted(world: World, *names: str) -> dict[str, float]:
+def samples(world: World, *names: str) -> dict[str, float]:
     """Return the samples with these prefixes."""
     lines = lines_of(family for component in world.manager.components for family in component.metrics)
     return {
@@ -49,7 +49,7 @@ async def test_slices_of_services_and_their_endpoints_are_counted() -> None:
         await world.create(SERVICES, a_service(trafficDistribution="PreferSameZone"), a_service("own", {}))
         await passes(2)
         prefix = "endpoint_slice_controller"
-        assert counted(world, f"{prefix}_num", f"{prefix}_desired", f"{prefix}_endpoints_desired") == {
+        assert samples(world, f"{prefix}_num", f"{prefix}_desired", f"{prefix}_endpoints_desired") == {
             f"{prefix}_num_endpoint_slices": 1,
             f"{prefix}_desired_endpoint_slices": 1,
             f"{prefix}_endpoints_desired": 0,
@@ -57,29 +57,29 @@ async def test_slices_of_services_and_their_endpoints_are_counted() -> None:
         for number in (1, 2):
             await pod(world, f"p{number}", number)
             await passes(2)
-        assert counted(world, f"{prefix}_endpoints_desired") == {f"{prefix}_endpoints_desired": 2}
-        assert counted(world, f"{prefix}_endpoints_added_per_sync_sum") == {f"{prefix}_endpoints_added_per_sync_sum": 2}
-        assert counted(world, f"{prefix}_services_count") == {
+        assert samples(world, f"{prefix}_endpoints_desired") == {f"{prefix}_endpoints_desired": 2}
+        assert samples(world, f"{prefix}_endpoints_added_per_sync_sum") == {f"{prefix}_endpoints_added_per_sync_sum": 2}
+        assert samples(world, f"{prefix}_services_count") == {
             f'{prefix}_services_count_by_traffic_distribution{{traffic_distribution="PreferSameZone"}}': 1
         }
         labels = '{topology="Disabled",traffic_distribution="PreferSameZone"}'
         changed = f"{prefix}_endpointslices_changed_per_sync_sum{labels}"
         # The empty slice, which takes the first endpoint, and then the second.
-        assert counted(world, changed) == {changed: 3}
-        assert counted(world, f"{prefix}_syncs")[f'{prefix}_syncs{{result="success"}}'] >= 3
+        assert samples(world, changed) == {changed: 3}
+        assert samples(world, f"{prefix}_syncs")[f'{prefix}_syncs{{result="success"}}'] >= 3
         await world.client.delete(PODS, "p1", "ns", grace_period=0)
         await passes(2)
         removed = f"{prefix}_endpoints_removed_per_sync_sum"
-        assert counted(world, removed) == {removed: 1}
+        assert samples(world, removed) == {removed: 1}
         await world.client.delete(SERVICES, "web", "ns")
         await passes(2)
-        assert counted(world, f"{prefix}_endpoints_desired", f"{prefix}_services_count") == {
+        assert samples(world, f"{prefix}_endpoints_desired", f"{prefix}_services_count") == {
             f"{prefix}_endpoints_desired": 0
         }
-        await mirrored(world)
+        await check_mirroring(world)
 
 
-async def mirrored(world: World) -> None:
+async def check_mirroring(world: World) -> None:
     prefix = "endpoint_slice_mirroring_controller"
 
     async def write(*addresses: Json) -> None:
@@ -93,17 +93,17 @@ async def mirrored(world: World) -> None:
 
     def sums() -> list[float]:
         names = [f"{prefix}_endpoints_{what}_per_sync_sum" for what in ("added", "updated", "removed")]
-        return [counted(world, name)[name] for name in names]
+        return [samples(world, name)[name] for name in names]
 
     await write({"ip": "10.1.0.1"}, {"ip": "10.1.0.2"})
     assert sums() == [2, 0, 0]
     await write({"ip": "10.1.0.1", "nodeName": "n1"}, {"ip": "10.1.0.3"})
     assert sums() == [3, 1, 1]
     held = {f"{prefix}_{what}": 1 for what in ("num_endpoint_slices", "desired_endpoint_slices")}
-    assert counted(world, *held) == held
-    assert counted(world, f"{prefix}_endpoints_desired") == {f"{prefix}_endpoints_desired": 2}
-    assert counted(world, f"{prefix}_addresses_skipped_per_sync_sum") == {f"{prefix}_addresses_skipped_per_sync_sum": 0}
-    assert counted(world, f"{prefix}_endpoints_sync_duration_count")[f"{prefix}_endpoints_sync_duration_count"] >= 2
+    assert samples(world, *held) == held
+    assert samples(world, f"{prefix}_endpoints_desired") == {f"{prefix}_endpoints_desired": 2}
+    assert samples(world, f"{prefix}_addresses_skipped_per_sync_sum") == {f"{prefix}_addresses_skipped_per_sync_sum": 0}
+    assert samples(world, f"{prefix}_endpoints_sync_duration_count")[f"{prefix}_endpoints_sync_duration_count"] >= 2
 
 
 async def test_volumes_and_claims_are_counted_by_class() -> None:
@@ -128,7 +128,7 @@ async def test_volumes_and_claims_are_counted_by_class() -> None:
         }
         await world.create(STORAGE_CLASSES, {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", **storage})
         await passes(2)
-        assert counted(world, "pv_collector", "retroactive", "ephemeral_volume_controller") == {
+        assert samples(world, "pv_collector", "retroactive", "ephemeral_volume_controller") == {
             'pv_collector_total_pv_count{plugin_name="kubernetes.io/host-path",volume_mode="Filesystem"}': 1,
             'pv_collector_total_pv_count{plugin_name="kubernetes.io/csi:d",volume_mode="Filesystem"}': 1,
             'pv_collector_bound_pv_count{storage_class="one"}': 1,
@@ -156,13 +156,13 @@ async def test_stateful_sets_say_how_many_pods_are_and_may_be_unavailable() -> N
         await passes(2)
         labels = '{statefulset_namespace="ns",statefulset_name="s",pod_management_policy="Parallel"}'
         prefix = "statefulset_controller_statefulset"
-        assert counted(world, prefix) == {
+        assert samples(world, prefix) == {
             f"{prefix}_max_unavailable{labels}": 1,
             f"{prefix}_unavailable_replicas{labels}": 2,
         }
         await world.client.delete(STATEFUL_SETS, "s", "ns")
         await passes(2)
-        assert counted(world, prefix) == {}
+        assert samples(world, prefix) == {}
 
 
 async def test_jobs_that_outlived_their_time_and_pods_that_they_held_are_counted() -> None:
@@ -176,11 +176,11 @@ async def test_jobs_that_outlived_their_time_and_pods_that_they_held_are_counted
         await world.client.update_status(PODS, {**made, "status": {"phase": "Succeeded"}})
         await passes(20)
         held = "job_controller_terminated_pods_tracking_finalizer_total"
-        assert counted(world, held) == {f'{held}{{event="add"}}': 1, f'{held}{{event="delete"}}': 1}
+        assert samples(world, held) == {f'{held}{{event="add"}}': 1, f'{held}{{event="delete"}}': 1}
         late = "ttl_after_finished_controller_job_deletion_duration_seconds_count"
-        assert counted(world, late) == {late: 1}
+        assert samples(world, late) == {late: 1}
         unknown = "garbagecollector_controller_resources_sync_error_total"
-        assert counted(world, unknown) == {unknown: 0}
+        assert samples(world, unknown) == {unknown: 0}
 
 
 async def test_passes_over_nodes_and_namespaces_are_timed() -> None:
@@ -189,16 +189,16 @@ async def test_passes_over_nodes_and_namespaces_are_timed() -> None:
         await world.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
         await passes(6)
         one, total = (f"node_collector_update_{what}_health_duration_seconds_count" for what in ("node", "all_nodes"))
-        found = counted(world, one, total)
+        found = samples(world, one, total)
         assert found[one] >= 1
         assert found[total] >= found[one]
         looks = 'root_ca_cert_publisher_sync_total{code="200"}'
-        before = counted(world, "root_ca_cert_publisher_sync_total")[looks]
+        before = samples(world, "root_ca_cert_publisher_sync_total")[looks]
         await world.client.delete(CONFIG_MAPS, "kube-root-ca.crt", "ns")
         await passes(1)
-        assert counted(world, looks)[looks] > before
+        assert samples(world, looks)[looks] > before
         timed = 'root_ca_cert_publisher_sync_duration_seconds_count{code="200"}'
-        assert counted(world, timed)[timed] == counted(world, looks)[looks]
+        assert samples(world, timed)[timed] == samples(world, looks)[looks]
 
 
 class _Still(Workload):

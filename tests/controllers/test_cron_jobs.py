@@ -29,7 +29,7 @@ def jobs(kube: Any) -> list[Json]:
     return sorted(kube.list("jobs"), key=lambda job: job["metadata"]["name"])
 
 
-def scheduled(kube: Any) -> list[str]:
+def scheduled_times(kube: Any) -> list[str]:
     return [job["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"] for job in jobs(kube)]
 
 
@@ -43,7 +43,7 @@ def finish(kube: Any, job: Json, condition: str = "Complete") -> None:
     kube.client().patch(f"job/{job['metadata']['name']}", {"status": status}, subresource="status")
 
 
-def told(kube: Any, name: str) -> list[str]:
+def reasons(kube: Any, name: str) -> list[str]:
     return [event["reason"] for event in kube.events(f"cronjob/{name}")]
 
 
@@ -66,7 +66,7 @@ def test_a_job_is_made_at_each_time_of_the_schedule_in_its_time_zone(kube: Kube)
     assert jobs(kube) == []
     kube.advance(seconds=30)
     (job,) = jobs(kube)
-    assert scheduled(kube) == [f"{at:%Y-%m-%dT%H:%M:00}+05:45"]
+    assert scheduled_times(kube) == [f"{at:%Y-%m-%dT%H:%M:00}+05:45"]
     name = f"a-{int(at.timestamp()) // 60}"
     assert (job["metadata"]["name"], job["metadata"]["labels"]) == (name, {"cron": "a"})
     (owner,) = job["metadata"]["ownerReferences"]
@@ -83,8 +83,8 @@ def test_whether_jobs_may_run_beside_each_other_is_the_policys(kube: Kube) -> No
     kube.advance(minutes=2)
     names = [job["metadata"]["labels"]["cron"] for job in jobs(kube)]
     assert names == ["allow", "allow", "forbid", "replace"]
-    assert scheduled(kube)[2:] == utc(begun, 1, 2)
-    assert "JobAlreadyActive" in told(kube, "forbid")
+    assert scheduled_times(kube)[2:] == utc(begun, 1, 2)
+    assert "JobAlreadyActive" in reasons(kube, "forbid")
     finish(kube, jobs(kube)[2])
     kube.advance(seconds=1)
-    assert scheduled(kube)[2:4] == utc(begun, 1, 2)
+    assert scheduled_times(kube)[2:4] == utc(begun, 1, 2)

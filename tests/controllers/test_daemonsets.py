@@ -24,7 +24,7 @@ def pods(kube: Any) -> list[Json]:
     return sorted(found, key=lambda each: (each["spec"].get("nodeName", ""), each["metadata"]["creationTimestamp"]))
 
 
-def placed(kube: Any) -> list[tuple[str, str]]:
+def placements(kube: Any) -> list[tuple[str, str]]:
     """Node and image of each pod that stays."""
     return sorted(
         (each["spec"].get("nodeName", ""), each["spec"]["containers"][0]["image"])
@@ -47,7 +47,7 @@ def test_each_node_has_one_pod_that_is_meant_for_it(kube: Kube) -> None:
         kube.add_node(name)
     kube.apply([daemon_set()])
     kube.advance(seconds=5)
-    assert placed(kube) == [("a", "i:1"), ("b", "i:1")]
+    assert placements(kube) == [("a", "i:1"), ("b", "i:1")]
     pod = pods(kube)[0]
     [term] = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
         "nodeSelectorTerms"
@@ -72,7 +72,7 @@ def test_each_node_has_one_pod_that_is_meant_for_it(kube: Kube) -> None:
     }  # fmt: skip
     kube.add_node("c")
     kube.advance(seconds=5)
-    assert [node for node, _ in placed(kube)] == ["a", "b", "c"]
+    assert [node for node, _ in placements(kube)] == ["a", "b", "c"]
 
 
 def test_taints_and_labels_decide_where_pods_run_and_stay(kube: Kube) -> None:
@@ -81,16 +81,16 @@ def test_taints_and_labels_decide_where_pods_run_and_stay(kube: Kube) -> None:
     kube.client().patch("node/a", {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}})
     kube.apply([daemon_set()])
     kube.advance(seconds=5)
-    assert placed(kube) == [("b", "i:1")]
+    assert placements(kube) == [("b", "i:1")]
     kube.client().patch("node/b", {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}})
     kube.advance(seconds=5)
-    assert placed(kube) == [("b", "i:1")]
+    assert placements(kube) == [("b", "i:1")]
     roll_out(kube, "i:1", nodeSelector={"kind": "gpu"})
     kube.advance(seconds=5)
-    assert placed(kube) == []
+    assert placements(kube) == []
     kube.client().patch("node/a", {"metadata": {"labels": {"kind": "gpu"}}, "spec": {"taints": None}})
     kube.advance(seconds=5)
-    assert placed(kube) == [("a", "i:1")]
+    assert placements(kube) == [("a", "i:1")]
 
 
 def test_a_roll_out_leaves_no_more_nodes_without_than_it_may(kube: Kube) -> None:
@@ -100,10 +100,10 @@ def test_a_roll_out_leaves_no_more_nodes_without_than_it_may(kube: Kube) -> None
     kube.advance(seconds=5)
     roll_out(kube, "i:2", schedulingGates=[{"name": "example.com/wait"}])
     kube.advance(seconds=5)
-    assert [image for _, image in placed(kube)].count("i:1") == 1
+    assert [image for _, image in placements(kube)].count("i:1") == 1
     roll_out(kube, "i:3", schedulingGates=None)
     kube.advance(seconds=10)
-    assert placed(kube) == [("a", "i:3"), ("b", "i:3"), ("c", "i:3")]
+    assert placements(kube) == [("a", "i:3"), ("b", "i:3"), ("c", "i:3")]
     assert len(kube.client().list("controllerrevisions")) == 2
 
 
@@ -115,9 +115,9 @@ def test_with_surge_the_old_pod_goes_when_the_new_one_is_available(kube: Kube) -
     kube.advance(seconds=60)
     roll_out(kube, "i:2")
     kube.advance(seconds=10)
-    assert [image for _, image in placed(kube)] in (["i:1", "i:1", "i:2"], ["i:1", "i:2", "i:1"])
+    assert [image for _, image in placements(kube)] in (["i:1", "i:1", "i:2"], ["i:1", "i:2", "i:1"])
     kube.advance(seconds=120)
-    assert placed(kube) == [("a", "i:2"), ("b", "i:2")]
+    assert placements(kube) == [("a", "i:2"), ("b", "i:2")]
 
 
 def test_going_back_makes_the_old_revision_the_latest(kube: Kube) -> None:
@@ -125,7 +125,7 @@ def test_going_back_makes_the_old_revision_the_latest(kube: Kube) -> None:
     kube.apply([daemon_set(updateStrategy={"type": "OnDelete"})])
     roll_out(kube, "i:2")
     kube.advance(seconds=1)
-    assert placed(kube) == [("a", "i:1")]
+    assert placements(kube) == [("a", "i:1")]
     roll_out(kube, "i:1")
     kube.advance(seconds=1)
     found = {

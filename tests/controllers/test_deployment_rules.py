@@ -53,8 +53,8 @@ def test_a_new_replica_set_gets_what_the_surge_leaves_and_no_more_than_is_wanted
     assert new_replicas({**deployment(5), "spec": {"replicas": 5, "strategy": {"type": "Recreate"}}}, old, 0) == 5
 
 
-class Scaled:
-    """A round that remembers the sizes that it was asked for."""
+class FakePass:
+    """Records the sizes that a pass writes."""
 
     def __init__(self, deployment: Json, sets: list[Json]) -> None:
         self.deployment, self.sets = deployment, sets
@@ -81,7 +81,7 @@ def test_in_the_middle_of_a_roll_out_each_keeps_its_share(
     before: tuple[int, ...], wanted: int, after: tuple[int, ...]
 ) -> None:
     sets = [replica_set(f"{age}", size, most=sum(before), age=age) for size, age in zip(before, (3, 2, 1), strict=True)]
-    this: Any = Scaled(deployment(wanted, 0, 1), sets)
+    this: Any = FakePass(deployment(wanted, 0, 1), sets)
     asyncio.run(rollouts.scale(this))
     assert tuple(this.sizes[name] for name in ("3", "2", "1")) == after
 
@@ -89,24 +89,24 @@ def test_in_the_middle_of_a_roll_out_each_keeps_its_share(
 async def test_the_deadline_restarts_with_each_new_pod() -> None:
     given, new = deployment(3, progressDeadlineSeconds=60), replica_set("new", 3)
 
-    def looked_at(ready: int) -> Json:
+    def progressing(ready: int) -> Json:
         new["status"] = {"replicas": 3, "readyReplicas": ready}
         counted = status.counts(given, [new], new, with_terminating=False)
         given["status"] = status.rollout(given, counted, [new], new)
         found: Json = next(each for each in given["status"]["conditions"] if each["type"] == "Progressing")
         return found
 
-    first = looked_at(0)
+    first = progressing(0)
     assert first["reason"] == "ReplicaSetUpdated"
     await passes(50)
-    second = looked_at(1)
+    second = progressing(1)
     assert second["lastUpdateTime"] > first["lastUpdateTime"]
     assert second["lastTransitionTime"] == first["lastTransitionTime"]
     await passes(50)
-    assert looked_at(1)["reason"] == "ReplicaSetUpdated"
+    assert progressing(1)["reason"] == "ReplicaSetUpdated"
     assert status.next_check(given, given["status"]) == timedelta(seconds=11)
     await passes(11)
-    assert looked_at(1)["reason"] == "ProgressDeadlineExceeded"
+    assert progressing(1)["reason"] == "ProgressDeadlineExceeded"
     assert status.next_check(given, given["status"]) is None
 
 

@@ -55,7 +55,7 @@ def budget(name: str = "web", **spec: Any) -> Json:
     }  # fmt: skip
 
 
-def counted(kube: Any) -> tuple[int, int, int, int, str]:
+def status_of(kube: Any) -> tuple[int, int, int, int, str]:
     """Return the expected, healthy, desired and allowed pods, and the reason."""
     found = kube.get("poddisruptionbudget/web")["status"]
     (condition,) = found["conditions"]
@@ -71,7 +71,7 @@ def evict(kube: Any, name: str) -> None:
     client.request("POST", client.path("v1", "Pod", "default", name) + "/eviction", body)
 
 
-def told(kube: Any, target: str) -> set[str]:
+def reasons_of(kube: Any, target: str) -> set[str]:
     return {event["reason"] for event in kube.events(target)}
 
 
@@ -79,15 +79,15 @@ def test_as_many_pods_may_go_as_are_healthy_beyond_those_that_have_to_stay(kube:
     kube.add_node("worker")
     kube.apply([budget(minAvailable=1), pod("a"), pod("b")])
     kube.advance(seconds=5)
-    assert counted(kube) == (2, 2, 1, 1, "SufficientPods")
+    assert status_of(kube) == (2, 2, 1, 1, "SufficientPods")
     evict(kube, "a")
     with pytest.raises(ApiError, match="would violate the pod's disruption budget"):
         evict(kube, "b")
     kube.advance(seconds=40)
-    assert counted(kube) == (1, 1, 1, 0, "InsufficientPods")
+    assert status_of(kube) == (1, 1, 1, 0, "InsufficientPods")
     kube.apply([pod("c", schedulingGates=[{"name": "example.com/wait"}])])
     kube.advance(seconds=5)
-    assert counted(kube)[:2] == (2, 1)
+    assert status_of(kube)[:2] == (2, 1)
 
 
 def test_shares_are_of_the_pods_that_their_owners_ask_for_and_are_rounded_up(kube: Kube) -> None:
@@ -102,10 +102,10 @@ def test_shares_are_of_the_pods_that_their_owners_ask_for_and_are_rounded_up(kub
     )
     kube.apply([budget(maxUnavailable="25%"), *(pod(f"{n}{m}", owner) for n, owner in enumerate(owners) for m in "ab")])
     kube.advance(seconds=5)
-    assert counted(kube) == (6, 4, 4, 0, "InsufficientPods")
+    assert status_of(kube) == (6, 4, 4, 0, "InsufficientPods")
     kube.apply([budget(minAvailable="40%")])
     kube.advance(seconds=5)
-    assert counted(kube) == (6, 4, 3, 1, "SufficientPods")
+    assert status_of(kube) == (6, 4, 3, 1, "SufficientPods")
 
 
 def test_where_pods_cannot_be_counted_none_may_go_and_events_say_why(kube: Kube) -> None:
@@ -117,19 +117,19 @@ def test_where_pods_cannot_be_counted_none_may_go_and_events_say_why(kube: Kube)
     (condition,) = kube.get("poddisruptionbudget/web")["status"]["conditions"]
     assert condition["reason"] == "SyncFailed"
     assert condition["message"] == "shops.example.com does not implement the scale subresource"
-    assert "CalculateExpectedPodCountFailed" in told(kube, "poddisruptionbudget/web")
+    assert "CalculateExpectedPodCountFailed" in reasons_of(kube, "poddisruptionbudget/web")
     kube.delete("pod/a")
     kube.apply([pod("b")])
     kube.advance(seconds=40)
-    assert counted(kube) == (0, 0, 0, 0, "InsufficientPods")
-    assert "UnmanagedPods" in told(kube, "poddisruptionbudget/web")
+    assert status_of(kube) == (0, 0, 0, 0, "InsufficientPods")
+    assert "UnmanagedPods" in reasons_of(kube, "poddisruptionbudget/web")
 
 
 def test_an_eviction_that_is_granted_and_not_carried_out_is_taken_back(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply([budget(minAvailable=0), pod("a")])
     kube.advance(seconds=1)
-    assert counted(kube)[:2] == (1, 1)
+    assert status_of(kube)[:2] == (1, 1)
     now = kube.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
     granted = {"disruptedPods": {"a": now, "gone": now}}
     kube.client().patch("poddisruptionbudget/web", {"status": granted}, subresource="status")
@@ -142,10 +142,10 @@ def test_an_eviction_that_is_granted_and_not_carried_out_is_taken_back(kube: Kub
     kube.patch_status("pod/a", {"conditions": [target]})
     kube.advance(seconds=110)
     assert kube.get("poddisruptionbudget/web")["status"]["disruptedPods"] == {"a": now}
-    assert counted(kube)[:2] == (1, 0)
+    assert status_of(kube)[:2] == (1, 0)
     kube.advance(seconds=12)
     assert "disruptedPods" not in kube.get("poddisruptionbudget/web")["status"]
-    assert counted(kube)[:2] == (1, 1)
-    assert "NotDeleted" in told(kube, "pod/a")
+    assert status_of(kube)[:2] == (1, 1)
+    assert "NotDeleted" in reasons_of(kube, "pod/a")
     (found,) = (c for c in kube.get("pod/a")["status"]["conditions"] if c["type"] == "DisruptionTarget")
     assert (found["status"], found.get("reason")) == ("False", None)

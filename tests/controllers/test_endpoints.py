@@ -60,7 +60,7 @@ async def slices(world: World) -> list[Json]:
     return list((await world.client.list(ENDPOINT_SLICES, "ns"))["items"])
 
 
-async def shown(world: World) -> dict[str, str]:
+async def conditions_by_address(world: World) -> dict[str, str]:
     """Return the conditions of the only slice's endpoints by address, one letter each."""
     (one,) = await slices(world)
     return {
@@ -77,7 +77,7 @@ async def test_a_service_has_the_addresses_of_its_pods_as_they_come_become_ready
         assert (empty.get("endpoints") or [], empty.get("ports") or []) == ([], [])
         await pod(world, "a", 1)
         await pod(world, "b", 2, ready=False)
-        assert await shown(world) == {"10.0.0.1": "rs", "10.0.0.2": ""}
+        assert await conditions_by_address(world) == {"10.0.0.1": "rs", "10.0.0.2": ""}
         (one,) = await slices(world)
         assert one["metadata"]["name"] == empty["metadata"]["name"]
         assert one["metadata"]["labels"] == {
@@ -92,7 +92,7 @@ async def test_a_service_has_the_addresses_of_its_pods_as_they_come_become_ready
         assert [address["ip"] for address in subsets[0]["notReadyAddresses"]] == ["10.0.0.2"]
         await report(world, "b", 2, ready=True)
         await world.client.delete(PODS, "a", "ns")
-        assert await shown(world) == {"10.0.0.1": "st", "10.0.0.2": "rs"}
+        assert await conditions_by_address(world) == {"10.0.0.1": "st", "10.0.0.2": "rs"}
         (subset,) = (await world.client.get(ENDPOINTS, "web", "ns"))["subsets"]
         assert [address["ip"] for address in subset["addresses"]] == ["10.0.0.2"]
         await world.client.delete(SERVICES, "web", "ns")

@@ -50,24 +50,24 @@ async def test_created_pods_are_reported_and_counted() -> None:
     assert client.reasons == ["SuccessfulCreate"] * 2
     assert (client.numbers, client.status["ready"], client.status["terminating"]) == ((3, 0, 0), 1, 0)
     assert client.status["startTime"] == NOW
-    assert client.counted("job_pods_creation_total") == ['job_pods_creation_total{reason="new",status="succeeded"} 2']
-    assert client.counted("job_syncs_total") == [
+    assert client.samples("job_pods_creation_total") == ['job_pods_creation_total{reason="new",status="succeeded"} 2']
+    assert client.samples("job_syncs_total") == [
         'job_syncs_total{completion_mode="NonIndexed",result="success",action="pods_created"} 1'
     ]
     again = await reconcile(job(parallelism=2, status=client.status), pod("a"), pod("b"), pod("c"))
     assert again.gone != []
-    assert 'action="pods_deleted"' in again.counted("job_syncs_total")[0]
+    assert 'action="pods_deleted"' in again.samples("job_syncs_total")[0]
     settled = await reconcile(job(parallelism=1, status={"active": 1, "ready": 0, "terminating": 0}), pod("a"))
     assert settled.writes == []
-    assert 'action="tracking"' in settled.counted("job_syncs_total")[0]
+    assert 'action="tracking"' in settled.samples("job_syncs_total")[0]
 
 
 async def test_a_pod_that_cannot_be_created_is_reported_and_tried_again() -> None:
     client = await reconcile(job(parallelism=4), refuses={"create": (500, "InternalError")})
     assert (client.error is not None, len(client.made), client.numbers) == (True, 1, (0, 0, 0))
     assert client.events == [("Warning", "FailedCreate", "Error creating: refused")]
-    assert client.counted("job_pods_creation_total") == ['job_pods_creation_total{reason="new",status="failed"} 1']
-    assert 'result="error"' in client.counted("job_syncs_total")[0]
+    assert client.samples("job_pods_creation_total") == ['job_pods_creation_total{reason="new",status="failed"} 1']
+    assert 'result="error"' in client.samples("job_syncs_total")[0]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ async def test_a_pod_that_cannot_be_created_is_reported_and_tried_again() -> Non
 )
 async def test_why_a_pod_is_made_is_counted(spec: Json, status: Json, pods: list[Json], reason: str) -> None:
     client = await reconcile(job(status, parallelism=2, **spec), *pods)
-    assert f'reason="{reason}"' in client.counted("job_pods_creation_total")[0]
+    assert f'reason="{reason}"' in client.samples("job_pods_creation_total")[0]
 
 
 # --- how a Job ends
@@ -97,10 +97,10 @@ async def test_a_job_that_is_done_counts_its_pods_lets_them_go_and_ends() -> Non
     assert (client.numbers, client.status["completionTime"]) == ((0, 2, 0), NOW)
     assert client.status["uncountedTerminatedPods"] == {}
     assert client.events == [("Normal", "Completed", "Job completed")]
-    assert client.counted("jobs_finished_total") == [
+    assert client.samples("jobs_finished_total") == [
         'jobs_finished_total{completion_mode="NonIndexed",result="succeeded",reason="CompletionsReached"} 1'
     ]
-    assert 'job_pods_finished_total{completion_mode="NonIndexed",result="succeeded"} 2' in client.counted("job_pods_f")
+    assert 'job_pods_finished_total{completion_mode="NonIndexed",result="succeeded"} 2' in client.samples("job_pods_f")
     many = await reconcile(job(completions=1), pod("a", "Succeeded"), pod("b", "Succeeded"))
     assert many.reasons == ["TooManySucceededPods", "Completed"]
     queue = await reconcile(job(), pod("a", "Succeeded"))
@@ -135,7 +135,7 @@ async def test_a_job_that_fails_has_a_reason_and_deletes_its_pods(
     assert client.gone == (running if reason else [])
     if types and len(types) == 2:
         assert client.events[-1][:2] == ("Warning", reason)
-        assert client.counted("jobs_finished_total") == [
+        assert client.samples("jobs_finished_total") == [
             f'jobs_finished_total{{completion_mode="NonIndexed",result="failed",reason="{reason}"}} 1'
         ]
         assert "completionTime" not in client.status
@@ -210,7 +210,7 @@ async def test_each_index_has_one_pod_until_it_is_done(
     assert (client.made, client.gone, client.status.get("completedIndexes", "")) == (made, gone, completed)
     if completed == "0-3":
         assert client.conditions[-1] == ("Complete", "CompletionsReached")
-        assert client.counted("job_finished_indexes_total") == [
+        assert client.samples("job_finished_indexes_total") == [
             'job_finished_indexes_total{status="succeeded",backoffLimit="global"} 4'
         ]
 
@@ -228,7 +228,7 @@ async def test_an_index_fails_beyond_its_own_limit() -> None:
     assert (once.let_go, once.status["failedIndexes"]) == ([], "")
     twice = await reconcile(job(**per_index()), pod("a", "Failed", 0, failures=1), pod("b", index=1))
     assert (twice.made, twice.let_go, twice.status["failedIndexes"], twice.numbers) == ([], ["a"], "0", (1, 0, 1))
-    assert 'job_finished_indexes_total{status="failed",backoffLimit="perIndex"} 1' in twice.counted("job_fin")
+    assert 'job_finished_indexes_total{status="failed",backoffLimit="perIndex"} 1' in twice.samples("job_fin")
     both = await reconcile(job({"failedIndexes": "0"}, **per_index()), pod("b", "Succeeded", 1))
     assert both.conditions == [("FailureTarget", "FailedIndexes"), ("Failed", "FailedIndexes")]
     many = await reconcile(job({"failedIndexes": "0"}, **per_index(maxFailedIndexes=0)), pod("b", index=1))
@@ -246,7 +246,7 @@ async def test_a_failure_that_a_policy_ignores_counts_for_the_wait_alone() -> No
     assert (made["metadata"]["annotations"][FAILURES], made["metadata"]["annotations"][IGNORED]) == ("1", "2")
     failed = await reconcile(job(**spec), pod("a", "Failed", 0, code=8), pod("b", index=1))
     assert (failed.made, failed.status["failedIndexes"]) == ([], "0")
-    assert failed.counted("pod_failures") == ['pod_failures_handled_by_failure_policy_total{action="FailIndex"} 1']
+    assert failed.samples("pod_failures") == ['pod_failures_handled_by_failure_policy_total{action="FailIndex"} 1']
     late = pod("a", "Failed", 0, ignored=1, code=7, at="2025-12-31T23:59:45Z")
     waits = await reconcile(job(**spec), late, pod("b", index=1))
     assert (waits.made, waits.requeue_after) == ([], timedelta(seconds=5))
@@ -299,7 +299,7 @@ async def test_some_jobs_are_left_alone() -> None:
         assert (await reconcile(of)).writes == []
     unknown = await reconcile(job(completionMode="Odd"))
     assert (unknown.writes, unknown.reasons) == ([], ["UnknownCompletionMode"])
-    assert build(job(managedBy="me")).counted("jobs_by_external") == [
+    assert build(job(managedBy="me")).samples("jobs_by_external") == [
         'jobs_by_external_controller_total{controller_name="me"} 1'
     ]
     going = job()
@@ -372,7 +372,7 @@ async def test_pods_that_end_with_our_finalizer_are_counted_as_they_come_and_go(
     for changed in (running, failed, pod("a", "Failed", held=False), failed, None):
         client.informers.of(PODS).set_object("ns/a", changed)
     held = "terminated_pods_tracking_finalizer_total"
-    assert client.counted(held) == [f'{held}{{event="add"}} 2', f'{held}{{event="delete"}} 2']
+    assert client.samples(held) == [f'{held}{{event="add"}} 2', f'{held}{{event="delete"}} 2']
 
 
 async def test_pods_that_go_are_counted_where_their_replacement_may_wait() -> None:

@@ -23,7 +23,7 @@ from controllers.runtime.kinds import (
     PODS,
     SERVICES,
 )
-from tests.controllers.beside import KUBE_CONTROLLER_MANAGER, both, differences, rest, state
+from tests.controllers.beside import KUBE_CONTROLLER_MANAGER, both, differences, state, wait_idle
 from tests.controllers.joblives import JobLife, job_life
 
 COMPARED = [
@@ -73,7 +73,7 @@ async def compare(directory: Path, lives: list[JobLife]) -> list[str]:
     lines, ended = [], 0
     async with both(directory, COMPARED, OTHERS) as clients:
         await asyncio.gather(*(begin(client, f"n{n}", each) for client in clients for n, each in enumerate(lives)))
-        await asyncio.gather(*(rest(client, KINDS) for client in clients))
+        await asyncio.gather(*(wait_idle(client, KINDS) for client in clients))
         await asyncio.gather(*(protect(client, f"n{n}", each) for client in clients for n, each in enumerate(lives)))
         for number in range(-1, 3):
             if number >= 0:
@@ -82,7 +82,7 @@ async def compare(directory: Path, lives: list[JobLife]) -> list[str]:
                     for client in clients
                 ]
                 assert said[0] == said[1]
-            await asyncio.gather(*(rest(client, KINDS) for client in clients))
+            await asyncio.gather(*(wait_idle(client, KINDS) for client in clients))
             for n, each in enumerate(lives):
                 ours, theirs = [await state(client, f"n{n}", KINDS) for client in clients]
                 done = f"life {n} after {each.steps[: number + 1]}"

@@ -73,7 +73,7 @@ async def going(world: World) -> set[str]:
     return {each["metadata"]["name"] for each in found if each["metadata"].get("deletionTimestamp")}
 
 
-async def told(world: World) -> list[tuple[str, str]]:
+async def events(world: World) -> list[tuple[str, str]]:
     return [(event["reason"], event["message"]) for event in (await world.client.list(CORE_EVENTS))["items"]]
 
 
@@ -108,9 +108,9 @@ async def test_a_node_that_is_not_heard_of_becomes_unknown_and_its_pods_go_when_
         assert [each.get("reason") for each in conditions if each["type"] == "DisruptionTarget"] == [
             "DeletionByTaintManager"
         ]
-        events = await told(world)
-        assert ("NodeNotReady", "Node down status is now: NodeNotReady") in events
-        assert ("TaintManagerEviction", "Marking for deletion Pod ns/a") in events
+        recorded = await events(world)
+        assert ("NodeNotReady", "Node down status is now: NodeNotReady") in recorded
+        assert ("TaintManagerEviction", "Marking for deletion Pod ns/a") in recorded
         # It is heard of again.
         node = await world.client.get(NODES, "down")
         condition = {"type": "Ready", "status": "True", "lastHeartbeatTime": go_time(now())}
@@ -166,7 +166,7 @@ async def test_an_eviction_is_cancelled_when_the_taint_goes_and_runs_from_when_i
             assert "none" in await going(world)
             await passes(6)
         assert await going(world) == {"none", "short"}
-        assert ("TaintManagerEviction", "Cancelling deletion of Pod ns/long") in await told(world)
+        assert ("TaintManagerEviction", "Cancelling deletion of Pod ns/long") in await events(world)
         await passes(200)
         assert "long" not in await going(world)
 

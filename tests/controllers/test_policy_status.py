@@ -24,7 +24,7 @@ def policy(name: str, resources: list[str], *expressions: str, **spec: Any) -> d
     )
 
 
-def found(kube: Any, name: str) -> tuple[int, list[tuple[str, str]]]:
+def warnings_of(kube: Any, name: str) -> tuple[int, list[tuple[str, str]]]:
     kube.advance(seconds=1)
     status = kube.get(f"validatingadmissionpolicy/{name}")["status"]
     warnings = status["typeChecking"].get("expressionWarnings") or []
@@ -43,7 +43,7 @@ def test_the_status_of_a_policy_reports_unknown_fields_and_wrong_types(kube: Kub
             **spec,
         )
     )
-    generation, warnings = found(kube, "p")
+    generation, warnings = warnings_of(kube, "p")
     assert generation == 1
     assert [place for place, _ in warnings] == ["spec.validations[0].expression", "spec.validations[1].expression"]
     assert warnings[0][1] == (
@@ -54,7 +54,7 @@ def test_the_status_of_a_policy_reports_unknown_fields_and_wrong_types(kube: Kub
 
 def test_every_type_that_a_policy_names_counts_and_a_changed_policy_is_checked_again(kube: Kube) -> None:
     kube.apply(policy("q", ["deployments", "daemonsets"], "object.spec.replicas > 1"))
-    assert found(kube, "q") == (
+    assert warnings_of(kube, "q") == (
         1,
         [
             (
@@ -67,11 +67,11 @@ def test_every_type_that_a_policy_names_counts_and_a_changed_policy_is_checked_a
         ],
     )
     kube.apply(policy("q", ["deployments"], "object.spec.replicas > 1"))
-    assert found(kube, "q") == (2, [])
+    assert warnings_of(kube, "q") == (2, [])
 
 
 def test_what_is_not_named_one_by_one_and_what_there_is_not_are_not_checked(kube: Kube) -> None:
     kube.apply(policy("r", ["*"], "object.nope == 1"))
     kube.apply(policy("s", ["nopes"], "object.nope == 1"))
-    assert found(kube, "r") == (1, [])
-    assert found(kube, "s") == (1, [])
+    assert warnings_of(kube, "r") == (1, [])
+    assert warnings_of(kube, "s") == (1, [])

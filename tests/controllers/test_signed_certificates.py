@@ -24,7 +24,7 @@ from tests.controllers.test_certificate_requests import (
     NOW,
     SERVES,
     SERVING,
-    asked,
+    make_csr,
     subject,
 )
 
@@ -36,7 +36,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     return Pair(*load_or_create_authority(tmp_path_factory.mktemp("authority")))
 
 
-def made_with(key: Any, *, identifier: bool = True) -> Authority:
+def make_authority(key: Any, *, identifier: bool = True) -> Authority:
     name = subject("authority")
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
     builder = builder.serial_number(1).not_valid_before(NOW).not_valid_after(NOW + dt.timedelta(days=99))
@@ -46,7 +46,7 @@ def made_with(key: Any, *, identifier: bool = True) -> Authority:
     return Authority(builder.sign(key, algorithm), key)
 
 
-def signed(authority: Authority, asks: Any, usages: list[str], lifetime: dt.timedelta = dt.timedelta(days=1)) -> Any:
+def sign(authority: Authority, asks: Any, usages: list[str], lifetime: dt.timedelta = dt.timedelta(days=1)) -> Any:
     return x509.load_pem_x509_certificate(authority.sign(asks, usages, lifetime, NOW))
 
 
@@ -62,14 +62,14 @@ def signed(authority: Authority, asks: Any, usages: list[str], lifetime: dt.time
     ids=["P-256", "P-384", "P-521", "RSA", "Ed25519"],
 )
 def test_each_kind_of_key_signs_with_its_algorithm(key: Any, algorithm: str | None) -> None:
-    found = signed(made_with(key), asked("a"), FOR_CLIENTS)
+    found = sign(make_authority(key), make_csr("a"), FOR_CLIENTS)
     hashed = found.signature_hash_algorithm
     assert (hashed.name if hashed else None) == algorithm
 
 
 def test_the_authoritys_key_is_named_where_it_has_an_identifier() -> None:
     kinds = [
-        {type(extension.value) for extension in signed(made_with(KEY, identifier=has), asked("a"), []).extensions}
+        {type(extension.value) for extension in sign(make_authority(KEY, identifier=has), make_csr("a"), []).extensions}
         for has in (True, False)
     ]
     assert kinds == [{x509.BasicConstraints, x509.AuthorityKeyIdentifier}, {x509.BasicConstraints}]
@@ -77,7 +77,7 @@ def test_the_authoritys_key_is_named_where_it_has_an_identifier() -> None:
 
 @pytest.mark.parametrize(("hours", "minutes"), [(7, 7 * 60), (8, 8 * 60 - 5), (9, 9 * 60 - 5)])
 def test_what_is_valid_for_eight_hours_or_more_began_five_minutes_ago(hours: int, minutes: int) -> None:
-    found = signed(made_with(KEY), asked("a"), [], dt.timedelta(hours=hours))
+    found = sign(make_authority(KEY), make_csr("a"), [], dt.timedelta(hours=hours))
     assert found.not_valid_before_utc == NOW - dt.timedelta(minutes=5)
     assert found.not_valid_after_utc == NOW + dt.timedelta(minutes=minutes)
 
@@ -98,7 +98,7 @@ def test_what_is_valid_for_eight_hours_or_more_began_five_minutes_ago(hours: int
     ],
 )
 def test_usages_stand_where_they_belong(usages: list[str], basic: set[str], extended: list[str]) -> None:
-    found = {type(each.value): each for each in signed(made_with(KEY), asked("a"), usages).extensions}
+    found = {type(each.value): each for each in sign(make_authority(KEY), make_csr("a"), usages).extensions}
     usage = found.get(x509.KeyUsage)
     names = ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
              "key_cert_sign", "crl_sign")  # fmt: skip
@@ -116,7 +116,7 @@ def test_a_subject_is_written_in_the_usual_order_with_one_common_name() -> None:
              ("1.2.840.113549.1.9.1", "a@b"))  # fmt: skip
     name = x509.Name([x509.NameAttribute(x509.ObjectIdentifier(oid), value) for oid, value in parts])
     asks = x509.CertificateSigningRequestBuilder().subject_name(name).sign(KEY, hashes.SHA256())
-    found = signed(made_with(KEY), asks, [])
+    found = sign(make_authority(KEY), asks, [])
     assert [(each.oid.dotted_string, each.value) for each in found.subject] == [
         ("2.5.4.10", "org"), ("2.5.4.10", "org2"), ("2.5.4.11", "unit"), ("2.5.4.3", "last"),
     ]  # fmt: skip
@@ -131,12 +131,12 @@ def test_alternative_names_are_critical_where_there_is_no_subject() -> None:
     for named in (True, False):
         builder = x509.CertificateSigningRequestBuilder().subject_name(subject("a") if named else x509.Name([]))
         asks = builder.add_extension(x509.SubjectAlternativeName(every), critical=False).sign(KEY, hashes.SHA256())
-        found = signed(made_with(KEY), asks, []).extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        found = sign(make_authority(KEY), asks, []).extensions.get_extension_for_class(x509.SubjectAlternativeName)
         assert (list(found.value), found.critical) == (list(every), not named)
     assert AlternativeNames.of(asks) == AlternativeNames(
         ("a.example",), ("a@b",), (ipaddress.ip_address("fd00::1"),), ("spiffe://a",)
     )
-    assert AlternativeNames.of(asked("a")) == AlternativeNames()
+    assert AlternativeNames.of(make_csr("a")) == AlternativeNames()
 
 
 @pytest.mark.parametrize(
@@ -151,18 +151,18 @@ def test_alternative_names_are_critical_where_there_is_no_subject() -> None:
 def test_nodes_have_no_other_names(signer: str, kind: str, name: x509.GeneralName) -> None:
     names = (name, x509.DNSName("n")) if signer == SERVING else (name,)
     usages = SERVES if signer == SERVING else FOR_NODES
-    assert SIGNERS[signer](asked(*NODES_NAME, names=names), usages) == f"{kind} subjectAltNames are not allowed"
+    assert SIGNERS[signer](make_csr(*NODES_NAME, names=names), usages) == f"{kind} subjectAltNames are not allowed"
 
 
 def test_usages_of_nodes_are_these_and_no_others() -> None:
-    asks = asked(*NODES_NAME)
+    asks = make_csr(*NODES_NAME)
     wrong = "usages did not match [client auth digital signature key encipherment]"
     for usages in (["client auth"], ["digital signature"], [*FOR_NODES, "server auth"], []):
         assert SIGNERS[KUBELET_CLIENT](asks, usages) == wrong
     assert SIGNERS[CLIENT](asks, ["client auth", "server auth"]) == "invalid usage for client certificate: server auth"
-    serving = asked("n", "system:nodes", names=(x509.DNSName("n"),))
+    serving = make_csr("n", "system:nodes", names=(x509.DNSName("n"),))
     assert SIGNERS[SERVING](serving, SERVES) == "subject common name does not begin with system:node:"
-    assert SIGNERS[SERVING](asked("system:node:n"), SERVES) == "subject organization is not system:nodes"
+    assert SIGNERS[SERVING](make_csr("system:node:n"), SERVES) == "subject organization is not system:nodes"
 
 
 def test_files_have_one_certificate_and_its_key(pair: Pair, tmp_path: Path) -> None:

@@ -64,13 +64,13 @@ def simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     return run
 
 
-def placed(found: Json) -> list[tuple[str, str, int]]:
+def placements(found: Json) -> list[tuple[str, str, int]]:
     return [(each["pod"], each["node"], len(each["devices"])) for each in found["pods"]]
 
 
 def test_replicas_fit_while_devices_are_free(simulated: Any) -> None:
     found = simulated(MANIFEST, code=1)
-    assert placed(found) == [("default/web-0", "n", 2), ("default/web-1", "n", 2), ("default/web-2", "", 0)]
+    assert placements(found) == [("default/web-0", "n", 2), ("default/web-1", "n", 2), ("default/web-2", "", 0)]
     assert found["fitting"] == 2
     assert found["pods"][2]["reason"] == "0/1 nodes are available: 1 cannot allocate all claims."
     (node,) = found["nodes"]
