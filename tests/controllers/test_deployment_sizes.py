@@ -107,15 +107,16 @@ async def test_pausing_and_resuming_sets_the_condition(paused: bool, reason: str
 async def test_old_replica_sets_go_when_all_is_done_or_paused() -> None:
     sets = held("a", 0, 1), held("b", 0, 2), held("new", 4, 3, of=4)
     done = {"updatedReplicas": 4, "replicas": 4, "availableReplicas": 4, "observedGeneration": 3}
-    assert (await reconcile(deployment(status=done, revisionHistoryLimit=1), *sets)).gone == ["a"]
-    assert (await reconcile(deployment(status=done, revisionHistoryLimit=0), *sets)).gone == ["a", "b"]
-    assert (await reconcile(deployment(status=done), *sets)).gone == []
-    assert (await reconcile(deployment(status=done, revisionHistoryLimit=2**31 - 1), *sets)).gone == []
-    for name in done:
-        assert (
-            await reconcile(deployment(status={**done, name: done[name] - 1}, revisionHistoryLimit=0), *sets)
-        ).gone == []
-    assert (await reconcile(deployment(paused=True, revisionHistoryLimit=0), *sets)).gone == ["a", "b"]
+    cases: list[tuple[Json, list[str]]] = [
+        ({"status": done, "revisionHistoryLimit": 1}, ["a"]),
+        ({"status": done, "revisionHistoryLimit": 0}, ["a", "b"]),
+        ({"status": done}, []),
+        ({"status": done, "revisionHistoryLimit": 2**31 - 1}, []),
+        ({"paused": True, "revisionHistoryLimit": 0}, ["a", "b"]),
+        *(({"status": {**done, name: done[name] - 1}, "revisionHistoryLimit": 0}, []) for name in done),
+    ]
+    for fields, gone in cases:
+        assert (await reconcile(deployment(**fields), *sets)).gone == gone
     unsettled = held("a", 0, 1)
     unsettled["metadata"]["generation"] = 2
     assert (await reconcile(deployment(status=done, revisionHistoryLimit=0), unsettled, *sets[1:])).gone == ["b"]
@@ -192,15 +193,9 @@ async def test_a_roll_out_makes_progress_or_is_late(
 async def test_a_roll_out_that_was_done_stays_so_while_pods_come_and_go() -> None:
     before = {"observedGeneration": 3, "replicas": 4, "updatedReplicas": 4, "readyReplicas": 2, "availableReplicas": 2,
               "conditions": [progress("NewReplicaSetAvailable", at=BEFORE)]}  # fmt: skip
-    assert (await reconcile(deployment(status=before), held("new", 4, 2, 3, of=4))).progress == (
-        "True",
-        "NewReplicaSetAvailable",
-    )
     begun = {**before, "conditions": [progress("ReplicaSetUpdated", at=BEFORE)]}
-    assert (await reconcile(deployment(status=begun), held("new", 4, 2, 3, of=4))).progress == (
-        "True",
-        "ReplicaSetUpdated",
-    )
+    for status, reason in ((before, "NewReplicaSetAvailable"), (begun, "ReplicaSetUpdated")):
+        assert (await reconcile(deployment(status=status), held("new", 4, 2, 3, of=4))).progress == ("True", reason)
 
 
 async def test_without_limits_nothing_is_made_beyond_the_size() -> None:

@@ -58,9 +58,8 @@ class VolumeClient(RecordingClient):
 
 async def provision(found: Json, of: Json | None = None, *objects: Json, **more: Any) -> VolumeClient:
     """Reconcile a claim of this class once."""
-    return await build(Provisioner, VolumeClient(), found, of or storage_class(), *objects, **more).reconcile(
-        "claim:ns/c"
-    )
+    client = build(Provisioner, VolumeClient(), found, of or storage_class(), *objects, **more)
+    return await client.reconcile("claim:ns/c")
 
 
 MADE = ["create PersistentVolume"]
@@ -80,12 +79,8 @@ async def test_a_claim_gets_the_volume_that_it_asks_for() -> None:
                      "uid": "u-c", "resourceVersion": "7"},
         "csi": {"driver": DRIVER, "volumeHandle": NAME},
     }  # fmt: skip
-    more = (
-        await provision(
-            claim(volumeMode="Block", volumeAttributesClassName="gold"),
-            storage_class(reclaimPolicy="Retain", mountOptions=["ro"]),
-        )
-    ).first
+    special = storage_class(reclaimPolicy="Retain", mountOptions=["ro"])
+    more = (await provision(claim(volumeMode="Block", volumeAttributesClassName="gold"), special)).first
     assert "finalizers" not in more["metadata"]
     assert {name: more["spec"][name] for name in ("volumeMode", "mountOptions", "volumeAttributesClassName")} == {
         "volumeMode": "Block", "mountOptions": ["ro"], "volumeAttributesClassName": "gold",

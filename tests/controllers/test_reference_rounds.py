@@ -86,9 +86,8 @@ async def test_a_claim_is_released_once_its_workload_makes_no_more_pods_and_none
 
 async def test_a_workload_is_gone_only_if_the_server_has_none() -> None:
     assert (await build_references(None).reconcile("ns/c")).writes == []
-    assert (
-        await build_references(claim(J), refuses={"get": (500, "InternalError")}).reconcile("ns/c")
-    ).error is not None
+    refused = build_references(claim(J), refuses={"get": (500, "InternalError")})
+    assert (await refused.reconcile("ns/c")).error is not None
 
 
 @pytest.mark.parametrize(
