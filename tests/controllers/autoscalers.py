@@ -94,7 +94,7 @@ def scaler(
 
 
 class AutoscalerClient(ServingClient):
-    """What was written for the autoscaler `ns/web`."""
+    """Records the writes for the autoscaler `ns/web`."""
 
     @property
     def condition(self) -> dict[str, tuple[str, str, str]]:

@@ -22,30 +22,30 @@ def template(image: str) -> Json:
 
 def deployment(
     image: str = "new", replicas: int = 4, surge: Any = 1, missing: Any = 0, status: Json | None = None,
-    said: Json | None = None, **spec: Any,
+    annotations: Json | None = None, **spec: Any,
 ) -> Json:  # fmt: skip
-    """Build the Deployment `ns/d`. `missing`: its maxUnavailable; `said`: its annotations."""
+    """Build the Deployment `ns/d`. `missing`: its maxUnavailable; `annotations`: its own."""
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": missing}}
     spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "x"}}, "template": template(image),
             "strategy": strategy, "progressDeadlineSeconds": 60, **spec}  # fmt: skip
-    metadata = {"name": "d", "namespace": "ns", "uid": "u", "generation": 3, "annotations": said or {}}
+    metadata = {"name": "d", "namespace": "ns", "uid": "u", "generation": 3, "annotations": annotations or {}}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec, "status": status or {}}
 
 
 def held(name: str, size: int, number: int, available: int | None = None, *, of: int = 0, **more: Any) -> Json:
     """Build the ReplicaSet of an image. `number`: its revision; `of`: the annotated size of its Deployment."""
     ready = size if available is None else available
-    said = {
+    annotations = {
         REVISION: str(number),
         **({DESIRED: str(of), MAX_REPLICAS: str(of + 1)} if of else {}),
-        **more.pop("said", {}),
+        **more.pop("annotations", {}),
     }
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "u", "controller": True}
     made = template(name)
     made["metadata"]["labels"][HASH_LABEL] = name
     counts = {"replicas": size, "availableReplicas": ready, "readyReplicas": ready, "observedGeneration": 1}
     metadata = {"name": f"d-{name}", "namespace": "ns", "uid": name, "generation": 1, "labels": {"app": "x"},
-                "creationTimestamp": f"2025-12-0{number}T00:00:00Z", "annotations": said, "ownerReferences": [owner]}  # fmt: skip
+                "creationTimestamp": f"2025-12-0{number}T00:00:00Z", "annotations": annotations, "ownerReferences": [owner]}  # fmt: skip
     spec = {"replicas": size, "selector": {"matchLabels": {"app": "x"}}, "template": made}
     status = {name: n for name, n in counts.items() if n} | more
     return {"kind": "ReplicaSet", "metadata": metadata, "spec": spec, "status": status}
@@ -56,7 +56,7 @@ def progress(reason: str, status: str = "True", at: str = NOW) -> Json:
 
 
 class DeploymentClient(RecordingClient):
-    """What was written for the Deployment `ns/d`."""
+    """Records the writes for the Deployment `ns/d`."""
 
     @property
     def made(self) -> list[Json]:

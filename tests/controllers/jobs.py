@@ -44,7 +44,7 @@ def pod(
 
 
 class JobClient(RecordingClient):
-    """What was written for the Job `ns/j`."""
+    """Records the writes for the Job `ns/j`."""
 
     @property
     def made(self) -> list[int | None]:

@@ -1,4 +1,4 @@
-"""How a generated life is told: steps of requests, the same for the same seed.
+"""Writer of generated lives: steps of requests, the same for the same seed.
 
 What has no namespace has the life's number at the end of its name.
 """
@@ -22,7 +22,7 @@ POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """A request. `body` is the object, a merge patch, or what a deletion says."""
+    """A request. `body` is the object, a merge patch, or the options of a deletion."""
 
     verb: Verb
     kind: Kind

@@ -28,7 +28,7 @@ NOW, BEFORE = "2026-01-01T00:00:00Z", "2025-12-31T23:59:00Z"
 # --- namespaces
 
 
-def test_conditions_of_a_namespace_say_what_keeps_it() -> None:
+def test_conditions_of_a_namespace_list_what_remains() -> None:
     findings = Findings(["b", "a"])
     held = [{"metadata": {"finalizers": ["x", "y"]}}, {"metadata": {"finalizers": ["x"]}}]
     findings.add_remaining(PODS, held)

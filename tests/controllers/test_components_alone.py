@@ -59,7 +59,7 @@ def holder(wire: Wire, lease: str) -> str:
 
 
 def default_account(wire: Wire, namespace: str) -> bool:
-    """Whether a controller has done its work in a new namespace."""
+    """Return whether a controller has done its work in a new namespace."""
     return wire.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/default").status == 200
 
 

@@ -1,4 +1,4 @@
-"""What controllers count has the names and labels of kube-controller-manager. The server is real, time is virtual."""
+"""Metrics of controllers have the names and labels of kube-controller-manager. The server is real, time is virtual."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def a_set(**spec: Any) -> Json:
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s", "namespace": "ns"}, "spec": spec}
 
 
-async def test_stateful_sets_say_how_many_pods_are_and_may_be_unavailable() -> None:
+async def test_unavailable_pods_of_stateful_sets_and_their_limit_are_measured() -> None:
     gates = "MaxUnavailableStatefulSet=true"
     async with World("statefulset-controller", gates=gates) as world:
         strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "60%"}}

@@ -45,7 +45,7 @@ def active(*names: str, **more: Any) -> Json:
 
 
 class CronJobClient(RecordingClient):
-    """What was written for the CronJob `ns/c`."""
+    """Records the writes for the CronJob `ns/c`."""
 
     @property
     def made(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""CronJobs make Jobs when their schedule says so, on a running control plane in virtual time.
+"""CronJobs create Jobs by their schedule, on a running control plane in virtual time.
 
 Their Jobs are suspended, so that each ends when a test says so.
 """

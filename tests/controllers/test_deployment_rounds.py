@@ -18,7 +18,7 @@ pytestmark = pytest.mark.integration
 
 
 async def test_a_template_without_a_replica_set_gets_one() -> None:
-    client = await reconcile(deployment(said={"mine": "z", REVISION: "9"}, minReadySeconds=5), held("old", 4, 1))
+    client = await reconcile(deployment(annotations={"mine": "z", REVISION: "9"}, minReadySeconds=5), held("old", 4, 1))
     [made] = client.made
     code = made["metadata"]["labels"][HASH_LABEL]
     assert (made["apiVersion"], made["kind"], made["metadata"]["namespace"]) == ("apps/v1", "ReplicaSet", "ns")
@@ -86,13 +86,13 @@ async def test_a_replica_set_that_cannot_be_created_is_reported() -> None:
 
 
 async def test_the_annotations_and_fields_of_the_new_replica_set_follow_the_deployment() -> None:
-    found = await reconcile(deployment(said={REVISION: "1"}), held("new", 4, 1, of=4))
+    found = await reconcile(deployment(annotations={REVISION: "1"}), held("new", 4, 1, of=4))
     assert (found.sizes, found.progress) == ({}, ("True", "NewReplicaSetAvailable"))
     first = found.bodies("update/status", "Deployment")[0]["status"]["conditions"][0]
     assert (first["reason"], first["message"]) == ("FoundNewReplicaSet", 'Found new replica set "d-new"')
     seconds = await reconcile(deployment(minReadySeconds=7), held("new", 4, 1, of=4))
     assert [each["spec"]["minReadySeconds"] for each in seconds.bodies("update", "ReplicaSet")] == [7]
-    back = await reconcile(deployment(said={"mine": "z"}), held("new", 4, 1, of=4), held("old", 0, 2))
+    back = await reconcile(deployment(annotations={"mine": "z"}), held("new", 4, 1, of=4), held("old", 0, 2))
     [updated] = back.bodies("update", "ReplicaSet")
     assert updated["metadata"]["annotations"] == {
         REVISION: "3", HISTORY: "1", "mine": "z", DESIRED: "4", MAX_REPLICAS: "5",

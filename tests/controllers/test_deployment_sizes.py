@@ -63,8 +63,8 @@ async def test_a_share_is_written_even_where_only_what_is_remembered_changes() -
 async def test_a_deployment_goes_back_once_to_the_revision_that_is_asked_for(
     to: str, image: str, reason: str, message: str
 ) -> None:
-    sets = held("a", 0, 1, said={"was": "a"}), held("b", 0, 2), held("new", 4, 3, of=4)
-    of = deployment(said={ROLLBACK: to, REVISION: "3", "mine": "z"})
+    sets = held("a", 0, 1, annotations={"was": "a"}), held("b", 0, 2), held("new", 4, 3, of=4)
+    of = deployment(annotations={ROLLBACK: to, REVISION: "3", "mine": "z"})
     client = await reconcile(of, *sets)
     [updated] = client.bodies("update", "Deployment")
     went = reason == "DeploymentRollback"
@@ -77,11 +77,11 @@ async def test_a_deployment_goes_back_once_to_the_revision_that_is_asked_for(
 
 
 async def test_without_an_earlier_revision_there_is_none_to_go_back_to() -> None:
-    client = await reconcile(deployment(said={ROLLBACK: "0"}), held("new", 4, 1, of=4))
+    client = await reconcile(deployment(annotations={ROLLBACK: "0"}), held("new", 4, 1, of=4))
     assert client.events == [("Warning", "DeploymentRollbackRevisionNotFound", "Unable to find last revision.")]
     assert ROLLBACK not in client.bodies("update", "Deployment")[0]["metadata"]["annotations"]
-    assert (await reconcile(deployment(said={ROLLBACK: "one"}), held("new", 4, 1, of=4))).events == []
-    paused = await reconcile(deployment(said={ROLLBACK: "0"}, paused=True), held("new", 4, 1, of=4))
+    assert (await reconcile(deployment(annotations={ROLLBACK: "one"}), held("new", 4, 1, of=4))).events == []
+    paused = await reconcile(deployment(annotations={ROLLBACK: "0"}, paused=True), held("new", 4, 1, of=4))
     assert (paused.events, paused.bodies("update", "Deployment")) == ([], [])
 
 
@@ -97,10 +97,12 @@ async def test_without_an_earlier_revision_there_is_none_to_go_back_to() -> None
 async def test_pausing_and_resuming_sets_the_condition(paused: bool, reason: str, expected: tuple[str, str]) -> None:
     status = {"conditions": [progress(reason, "Unknown")], "updatedReplicas": 4, "replicas": 4,
               "readyReplicas": 4, "availableReplicas": 4}  # fmt: skip
-    client = await reconcile(deployment(status=status, paused=paused, said={REVISION: "2"}), held("new", 4, 2, 3, of=4))
+    client = await reconcile(
+        deployment(status=status, paused=paused, annotations={REVISION: "2"}), held("new", 4, 2, 3, of=4)
+    )
     first = client.bodies("update/status", "Deployment")[0]["status"]["conditions"]
     assert next((each["status"], each["reason"]) for each in first if each["type"] == "Progressing") == expected
-    unlimited = deployment(paused=True, progressDeadlineSeconds=None, said={REVISION: "2"})
+    unlimited = deployment(paused=True, progressDeadlineSeconds=None, annotations={REVISION: "2"})
     assert (await reconcile(unlimited, held("new", 4, 2, of=4))).progress is None
 
 
@@ -147,17 +149,17 @@ async def test_a_deployment_that_goes_is_counted_and_no_more() -> None:
 async def test_a_status_has_counts_and_the_replica_failure() -> None:
     failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "lastTransitionTime": BEFORE}
     sets = held("new", 3, 2, 1, of=4), held("old", 2, 1, 2, of=4, conditions=[failure], terminatingReplicas=1)
-    client = await reconcile(deployment(missing=1, said={REVISION: "2"}), *sets)
+    client = await reconcile(deployment(missing=1, annotations={REVISION: "2"}), *sets)
     status = {name: value for name, value in client.status.items() if name != "conditions"}
     assert status == {"observedGeneration": 3, "replicas": 5, "updatedReplicas": 3, "readyReplicas": 3,
                       "availableReplicas": 3, "unavailableReplicas": 2}  # fmt: skip
-    said = {each["type"]: each for each in client.status["conditions"]}
-    assert said["Available"] == {**AVAILABLE, "lastUpdateTime": NOW, "lastTransitionTime": NOW}
-    assert said["ReplicaFailure"] == {**failure, "lastUpdateTime": BEFORE}
+    by_type = {each["type"]: each for each in client.status["conditions"]}
+    assert by_type["Available"] == {**AVAILABLE, "lastUpdateTime": NOW, "lastTransitionTime": NOW}
+    assert by_type["ReplicaFailure"] == {**failure, "lastUpdateTime": BEFORE}
     less = await reconcile(deployment(missing=0), *sets)
-    said = {each["type"]: each for each in less.status["conditions"]}
-    assert (said["Available"]["status"], said["Available"]["reason"]) == ("False", "MinimumReplicasUnavailable")
-    assert said["Available"]["message"] == "Deployment does not have minimum availability."
+    by_type = {each["type"]: each for each in less.status["conditions"]}
+    assert (by_type["Available"]["status"], by_type["Available"]["reason"]) == ("False", "MinimumReplicasUnavailable")
+    assert by_type["Available"]["message"] == "Deployment does not have minimum availability."
     gone = await reconcile(deployment(status=client.status), held("new", 3, 2, 1, of=4), held("old", 2, 1, 2, of=4))
     assert [each for each in gone.status["conditions"] if each["type"] == "ReplicaFailure"] == []
 
@@ -181,7 +183,7 @@ async def test_a_roll_out_makes_progress_or_is_late(
     before = {"observedGeneration": 3, "replicas": 5, "updatedReplicas": 1, "readyReplicas": 4,
               "availableReplicas": 4, "unavailableReplicas": 1, "conditions": known, **changed}  # fmt: skip
     client = await reconcile(
-        deployment(status=before, said={REVISION: "2"}), held("new", 1, 2, 0, of=4), held("old", 4, 1, 4, of=4)
+        deployment(status=before, annotations={REVISION: "2"}), held("new", 1, 2, 0, of=4), held("old", 4, 1, 4, of=4)
     )
     assert client.progress == expected
     assert (client.requeue_after is None) is (known[0]["reason"] == "ProgressDeadlineExceeded")

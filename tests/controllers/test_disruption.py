@@ -108,7 +108,7 @@ def test_shares_are_of_the_pods_that_their_owners_ask_for_and_are_rounded_up(kub
     assert status_of(kube) == (6, 4, 3, 1, "SufficientPods")
 
 
-def test_where_pods_cannot_be_counted_none_may_go_and_events_say_why(kube: Kube) -> None:
+def test_where_pods_cannot_be_counted_none_may_go_and_events_are_emitted(kube: Kube) -> None:
     kube.apply([SHOPS])
     kube.wait("customresourcedefinition/shops.example.com", "condition=Established")
     (owner,) = kube.apply([{"apiVersion": "example.com/v2", "kind": "Shop", "metadata": {"name": "one"}}])

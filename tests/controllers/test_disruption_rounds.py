@@ -41,7 +41,7 @@ def replica_set(name: str, replicas: int, deployment: str = "", kind: str = "Rep
 
 
 class BudgetClient(ServingClient):
-    """What was written for the budget `ns/b`."""
+    """Records the writes for the budget `ns/b`."""
 
     @property
     def numbers(self) -> tuple[int, ...]:

@@ -232,7 +232,7 @@ def test_subsets_are_as_few_as_possible_and_ready_addresses_come_first() -> None
 
 
 def test_ports_and_subsets_stand_in_the_order_of_upstreams_hashes() -> None:
-    """What RepackSubsets of 1.36.2 makes of the same."""
+    """The expected values come from RepackSubsets of 1.36.2."""
     ref = {"kind": "Pod", "namespace": "ns", "name": "p", "uid": "u1"}
     one = {"ip": "10.0.0.1", "hostname": "h", "nodeName": "n", "targetRef": ref}
     two, three, four = ({"ip": f"10.0.0.{number}"} for number in (2, 3, 4))

@@ -1,4 +1,4 @@
-"""What goes when its owner or its namespace goes."""
+"""Objects are deleted with their owners and their namespaces."""
 
 import asyncio
 

@@ -69,7 +69,7 @@ async def begin(client: Client, case: Case, namespace: str) -> None:
 
 
 async def _are_ready(client: Client, nodes: int) -> bool:
-    """Whether its nodes are there with their devices."""
+    """Return whether the nodes exist with their devices."""
     found = (await client.list(NODES))["items"]
     return len(found) == nodes and not any(node["spec"].get("taints") for node in found)
 

@@ -112,7 +112,7 @@ def test_pods_have_addresses_of_their_own(kube: Kube) -> None:
 
 
 @pytest.mark.parametrize(("code", "phase"), [("0", "Succeeded"), ("3", "Failed")])
-def test_a_pod_ends_as_its_annotations_say(kube: Kube, code: str, phase: str) -> None:
+def test_the_annotations_of_a_pod_decide_its_end(kube: Kube, code: str, phase: str) -> None:
     kube.add_node("worker")
     kube.apply(
         pod(annotations={"kubedra.dev/exit-after": "0.05", "kubedra.dev/exit-code": code}, restartPolicy="Never")

@@ -22,7 +22,7 @@ COMPONENTS = ("node-lifecycle-controller", "taint-eviction-controller")
 
 
 async def nodes(world: World, *names: str, **labels: str) -> None:
-    """Nodes that said once that they are ready."""
+    """Create nodes that were ready once."""
     for name in names:
         made = await world.create(
             NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
@@ -68,7 +68,7 @@ async def pod(world: World, name: str, node: str, *tolerations: Json) -> None:
 
 
 async def going(world: World) -> set[str]:
-    """Pods that are being deleted."""
+    """Return the names of the pods that are being deleted."""
     found = (await world.client.list(PODS, "ns"))["items"]
     return {each["metadata"]["name"] for each in found if each["metadata"].get("deletionTimestamp")}
 

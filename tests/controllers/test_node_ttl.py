@@ -31,7 +31,7 @@ async def seconds(world: World) -> Counter[str]:
     return Counter(node["metadata"].get("annotations", {}).get(ANNOTATION) for node in nodes)
 
 
-async def test_nodes_say_how_long_kubelets_may_keep_things_and_an_edge_that_is_crossed_back_changes_nothing() -> None:
+async def test_nodes_have_a_ttl_by_their_number_with_hysteresis() -> None:
     async with World("ttl-controller") as world:
         await make(world, range(100))
         assert await seconds(world) == {"0": 100}

@@ -1,4 +1,4 @@
-"""What a pod counts as to the controller that made it, moment by moment."""
+"""The state of a pod as its controller counts it."""
 
 from __future__ import annotations
 

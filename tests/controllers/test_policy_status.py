@@ -1,4 +1,4 @@
-"""Policies are told what is wrong with the types in their expressions, on a running control plane in virtual time."""
+"""The status of policies reports type errors of their expressions, on a running control plane in virtual time."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What an authority signs: names, usages and times of certificates, by the kind of its key."""
+"""Certificates that an authority signs: names, usages and times, by the kind of its key."""
 
 from __future__ import annotations
 
