@@ -70,7 +70,7 @@ async def test_deleted_pods_on_a_node_out_of_service_go_immediately(found: Json,
 
 async def test_deleted_pods_without_a_node_go_immediately() -> None:
     pods = pod("a", node="", deleted=NOW), pod("b", node=""), pod("c", deleted=NOW)
-    assert deleted(await collect(*pods, node())) == ["a"]
+    assert (await collect(*pods, node())).bodies("delete") == [("ns/a", {"grace_period": 0})]
 
 
 async def test_pods_of_a_node_that_stays_missing_fail_and_go() -> None:
