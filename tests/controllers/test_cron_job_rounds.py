@@ -120,6 +120,8 @@ async def test_a_job_of_that_name_that_is_there_is_taken_if_it_is_ours_and_not_k
     assert ours.status["lastScheduleTime"] == go_time(START)
     theirs = await reconcile(cron(), live=(job(NOW_NAME, owner="v"),), refuses={"create": exists})
     assert (theirs.statuses, theirs.error) == ([], None)
+    known = await reconcile(cron(status=active(NOW_NAME)), live=[job(NOW_NAME)], refuses={"create": exists})
+    assert (known.statuses, known.error) == ([], None)
     failed = await reconcile(cron(), refuses={"create": (500, "InternalError")})
     assert failed.error is not None
     assert failed.events == [("Warning", "FailedCreate", "Error creating job: refused")]
