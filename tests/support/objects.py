@@ -145,6 +145,38 @@ def make_claim(
     }
 
 
+def make_claim_template(name: str = "t", **claim: Any) -> Json:
+    """Build a ResourceClaimTemplate for claims as `make_claim` builds them."""
+    return {
+        "kind": "ResourceClaimTemplate",
+        "apiVersion": "resource.k8s.io/v1",
+        "metadata": make_metadata(name, "ns"),
+        "spec": {"spec": make_claim(name, **claim)["spec"]},
+    }
+
+
+def make_pod_group(name: str = "g", count: int = 0, **spec: Any) -> Json:
+    """Build a PodGroup: a gang of at least `count` pods, or with 0 one whose pods need not be placed together."""
+    policy = {"gang": {"minCount": count}} if count else {"basic": {}}
+    return {
+        "kind": "PodGroup",
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "metadata": make_metadata(name, "ns"),
+        "spec": {"schedulingPolicy": policy, **spec},
+    }
+
+
+def make_annotations(**values: str) -> dict[str, str]:
+    """Build annotations of kubedra: `exit_after__c="2"` becomes `kubedra.dev/exit-after.c: "2"`."""
+    return {f"kubedra.dev/{key.replace('__', '.').replace('_', '-')}": value for key, value in values.items()}
+
+
+def make_emulated_node(name: str, **annotations: str) -> Json:
+    """Build a Node for kubedra to emulate, with further annotations and without a status."""
+    found = make_annotations(emulated="true", **annotations)
+    return {"kind": "Node", "apiVersion": "v1", "metadata": make_metadata(name, annotations=found)}
+
+
 def make_manifest(kind: Kind, name: str, spec: Json | None = None, **metadata: Any) -> Json:
     """Build an object as a user writes it, without uid, resourceVersion and status."""
     made: Json = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name, **metadata}}

@@ -12,8 +12,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import Callable, Coroutine, Sequence
-from contextvars import Context
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
