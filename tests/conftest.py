@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Generator, Iterator
 
 import pytest
-import pytest_timeout  # type: ignore[import-untyped]
+import pytest_timeout
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.clients.install import installed_kubectls

@@ -51,7 +51,7 @@ class RunningHost:
         self.registry.mkdir(exist_ok=True)
         self.api, self.metrics = Api(CASE), DraMetrics()
         self.changed: list[set[str]] = []
-        client = Client(self.api)  # type: ignore[arg-type]
+        client = Client(self.api)
 
         async def read(pod: Json, name: str) -> Json:
             found: Json = self.api._claims[pod["metadata"]["namespace"], name]

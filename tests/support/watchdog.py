@@ -10,7 +10,7 @@ import signal
 import threading
 
 import pytest
-import pytest_timeout  # type: ignore[import-untyped]
+import pytest_timeout
 
 from tests.support.patience import CLOCK
 
