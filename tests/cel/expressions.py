@@ -185,7 +185,7 @@ class Maker:
         ]
 
     def expression(self, number: int) -> str:
-        """The calls of all overloads in turn, macros, and now and then a damaged one."""
+        """Build an expression: each overload in turn, macros, and sometimes a damaged one."""
         random, (turn, draw) = Random(f"expression/{number}"), divmod(number, 8)
         if draw < 4:
             return self._call(random, *self._calls[(turn * 4 + draw) % len(self._calls)], 1)
@@ -272,7 +272,7 @@ def _compiled(expression: str) -> Compiled:
 
 
 def judged(expression: str) -> str:
-    """An expression that is true where `expression` has the value that we give it, and fails as it fails."""
+    """Build an expression that is true if `expression` has the value that we compute, and fails if it fails."""
     try:
         compiled = _compiled(expression)
     except CompileFailure as error:
@@ -289,7 +289,7 @@ def judged(expression: str) -> str:
 
 
 def verdict(expression: str, *, stored: bool, lists: bool) -> Json:
-    """What becomes of an expression: error; or type, estimate, and match or failure with the cost."""
+    """Return the outcome: the error; or type and estimate, and the match or failure with its cost."""
     program = cel.compile(
         expression,
         device_environment((1, 36), {"DRAConsumableCapacity": True, "DRAListTypeAttributes": lists}, stored=stored),

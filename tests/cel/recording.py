@@ -27,7 +27,7 @@ def environment(number: int) -> dict[str, bool]:
 
 
 def read() -> list[tuple[str, int, Json]]:
-    """(expression, number of its environment, verdict)"""
+    """Return (expression, number of its environment, verdict) of each recorded case."""
     return [tuple(json.loads(line)) for line in _KEPT.read_text().splitlines()]
 
 
@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def _plain(theirs: Json) -> Json:
-    """A verdict in our form: what is zero or false is left out there."""
+    """Convert a verdict to our form, without zero and false values."""
     if "error" in theirs:
         return {"error": theirs["error"]}
     found = {"type": theirs["type"], "max": theirs.get("max", 0)}

@@ -51,7 +51,7 @@ def refusal(source: str, result: Result = ANY_RESULT) -> str:
 
 
 def value(source: str, recorder: Recorder | None = None) -> Any:
-    """What an expression gives where `object` is {"a": 1} and the user is called u."""
+    """Evaluate an expression with `object` {"a": 1} and the user u."""
     compiled = compile_admission(source, admission_language((1, 36), Declared(), stored=True), ANY_RESULT)
     authorizer = Authorizer(recorder or Recorder(), "u")
     check = ResourceCheck(authorizer, "apps", "deployments", name="d")

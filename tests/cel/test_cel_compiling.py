@@ -199,7 +199,7 @@ DEEP = {
 
 
 def at_depth(frames: int, call: Callable[[], Any]) -> Any:
-    """What a call gives that far from the bottom of the stack."""
+    """Return the result of a call so many frames deep."""
     return call() if frames == 0 else at_depth(frames - 1, call)
 
 

@@ -33,7 +33,7 @@ SUBJECTS = st.text(alphabet="abé1 \n", max_size=8)
 
 
 def simulated(pattern: str) -> Pattern:
-    """The pattern without the shortcut through `re`."""
+    """Compile a pattern without the shortcut through `re`."""
     made = Pattern(parse(pattern))
     made._longest = -1
     return made

@@ -1,5 +1,7 @@
-"""Expressions with all functions, on values of all sorts, and damaged ones: errors, types, estimates, results and costs are
-those of upstream's own library. Recorded by `python -m tests.cel.recording`.
+"""Errors, types, estimates, results and costs of expressions equal those of upstream's own library.
+
+The expressions use all functions on values of all types; some are damaged. `python -m tests.cel.recording` records
+them.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ FULL: dict[str, Any] = {
 
 
 def stored_form(schema: Struct, obj: dict[str, Any]) -> dict[str, Any]:
-    """A copy of an object as it is once it was stored."""
+    """Return a copy of an object in the form in which the codec stores it."""
     made, normalize = exact_copy(Hub(obj)), normalizer_of(schema)
     if normalize is not None:
         normalize(made)
@@ -38,8 +38,9 @@ def stored_form(schema: Struct, obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def full(type: Type, within: tuple[Struct, ...] = ()) -> Any:
-    """A value with every field set and nothing empty, as it comes back from the codec. Types that hold themselves
-    (`within`) do so once.
+    """Build a value with every field set and nothing empty, as the codec decodes it.
+
+    A recursive type contains itself once; `within` has the enclosing types.
     """
     if isinstance(type, Struct):
         inner = (*within, type)
@@ -52,7 +53,7 @@ def full(type: Type, within: tuple[Struct, ...] = ()) -> Any:
 
 
 def _core(type: Type) -> Type:
-    """What lists and maps hold in the end."""
+    """Return the item type of nested lists and maps."""
     if isinstance(type, ListOf | MapOf):
         return _core(type.item if isinstance(type, ListOf) else type.value)
     return type

@@ -190,7 +190,7 @@ def _chain(links: int) -> str:
 
 
 def _laughs(levels: int) -> str:
-    """A list of nine, of which each further one holds nine aliases of the one before."""
+    """Build lists of nine items; each further list consists of nine aliases of the one before."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, levels)]
     return "\n".join(lines)

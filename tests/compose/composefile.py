@@ -33,7 +33,7 @@ NETWORK = f"127.{16 + os.getpid() % 200}.{os.getpid() // 200 % 250}"
 
 
 def interpolate(node: Any, variables: Mapping[str, str]) -> Any:
-    """The document with ${NAME:-default} filled in."""
+    """Expand ${NAME:-default} in the document."""
     if isinstance(node, str):
         return _VARIABLE.sub(lambda found: variables.get(found[1]) or found[2] or "", node)
     if isinstance(node, list):
@@ -113,7 +113,7 @@ class Project:
         ]
 
     def text(self, container: Container, text: str) -> list[str]:
-        """The text with this machine's paths and addresses; several where a service of several replicas is named."""
+        """Replace paths and addresses by those of this machine; a service with replicas yields one text per replica."""
         for target, place in self._mounts(container):
             place.parent.mkdir(parents=True, exist_ok=True)
             text = re.sub(rf"(?<![\w/]){re.escape(target)}(?=[/\s]|$)", lambda _, place=place: str(place), text)
@@ -132,7 +132,7 @@ class Project:
         return [mapped for argument in command for mapped in self.text(container, argument)]
 
     def command(self, container: Container) -> list[str]:
-        """What the container of our image runs: the image's entrypoint, then the service's command."""
+        """Return the command line of a container of our image: its entrypoint and the service's command."""
         assert self.service(container)["image"].startswith(OURS)
         return [*KUBEDRA, *self.arguments(container, self.service(container)["command"])]
 
@@ -154,7 +154,7 @@ class Project:
         return child
 
     def health(self, container: Container) -> subprocess.CompletedProcess[str]:
-        """The health check's own command, once."""
+        """Run the health check once."""
         kind, *test = self.service(container)["healthcheck"]["test"]
         assert kind == "CMD"
         tool = {"kubedra": KUBEDRA, "pg_isready": [str(postgres_program("pg_isready"))], "wget": WGET}[test[0]]
@@ -183,7 +183,7 @@ WGET = [shutil.which("wget") or ""] if shutil.which("wget") else [sys.executable
 
 
 def postgres_program(name: str) -> Path:
-    """A program of a real PostgreSQL."""
+    """Return the path of a PostgreSQL program."""
     import warnings
 
     with warnings.catch_warnings():

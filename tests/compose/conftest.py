@@ -37,9 +37,7 @@ class Stack(Project):
     """A project with its containers' doubles: our image as it is, a real PostgreSQL, something that carries TCP."""
 
     def up(self, *services: str) -> None:
-        """Starts services after those that they depend on, and waits as the conditions say; then until all that live
-        are healthy.
-        """
+        """Start services after their dependencies; wait for their conditions, then until every container is healthy."""
         self.states: dict[str, str] = {}
         self.processes: dict[Container, subprocess.Popen[bytes]] = {}
         self._cleanups: list[Callable[[], None]] = []
@@ -60,7 +58,7 @@ class Stack(Project):
         self.states[service] = "service_started"
 
     def begin(self, container: Container) -> None:
-        """Starts one container."""
+        """Start one container."""
         image = self.service(container)["image"]
         for target in self.service(container).get("tmpfs", ()):
             if target != "/tmp":
@@ -90,9 +88,7 @@ class Stack(Project):
             assert not deadline.passed, f"{container}: {found.stdout}{found.stderr}\n{self.log(container).read_text()}"
 
     def _start_postgres(self, container: Container) -> None:
-        """What the image's entrypoint does with these variables: a new cluster with this user, password and database;
-        password needed.
-        """
+        """Do the work of the image's entrypoint: a new cluster with this user, database and required password."""
         given = dict(self.service(container)["environment"])
         password = self.place(container, given.pop("POSTGRES_PASSWORD_FILE")).read_text()
         user, database = given.pop("POSTGRES_USER"), given.pop("POSTGRES_DB")
@@ -144,9 +140,7 @@ class Stack(Project):
             cleanup()
 
     def wire(self, container: Container, file: str = "") -> Wire:
-        """A client of that container with the token and the certificate of a kubeconfig: one of its own files, or that
-        which people fetch from an API server.
-        """
+        """Return a client with the credentials of a kubeconfig: one of the container's files, or the downloaded one."""
         path = self.place(container, file) if file else self.place(self.of("apiserver")[0], "/credentials/kubeconfig")
         cluster = read_kubeconfig(path)
         return Wire(f"https://{container.address}:6443", cluster.credentials.token, cluster.authority.decode())
@@ -166,7 +160,7 @@ def unprivileged(*places: Path) -> dict[str, str]:
 
 
 def run_a_pod(wire: Wire, name: str) -> None:
-    """A pod goes all the way: created, scheduled, running on an emulated node."""
+    """Create a pod; wait until it is scheduled and runs on an emulated node."""
     spec = {"containers": [{"name": "c", "image": "i"}]}
     made = wire.post("/api/v1/namespaces/default/pods", {"metadata": {"name": name}, "spec": spec})
     assert made.status == 201, made.text

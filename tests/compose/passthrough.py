@@ -38,7 +38,7 @@ class Section:
 
 
 def parse(text: str) -> list[Section]:
-    """The sections. Raises ValueError for what is not known."""
+    """Parse the sections. Raise ValueError for an unknown directive."""
     sections: list[Section] = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split("#")[0].split()

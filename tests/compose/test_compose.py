@@ -73,7 +73,7 @@ def test_the_image_is_built_once_however_the_services_are_started() -> None:
 
 
 def needed(name: str) -> set[str]:
-    """The services that are started before this one."""
+    """Return the services that start before this one."""
     direct = set(SERVICES[name].get("depends_on", {}))
     return direct.union(*(needed(other) for other in direct)) if direct else set()
 

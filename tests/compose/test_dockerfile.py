@@ -40,7 +40,7 @@ PINS = dict(
 
 
 def said(word: str) -> str:
-    """The argument of an instruction that the image has once."""
+    """Return the argument of an instruction that occurs once in the Dockerfile."""
     (found,) = [rest for name, rest in IMAGE if name == word]
     return found
 

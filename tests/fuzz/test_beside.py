@@ -1,5 +1,7 @@
-"""Fields of claims and pods, each alone with values of all sorts, beside a real kube-apiserver: the same answers. Runs
-where kube-apiserver and etcd of 1.36 are on PATH; `python -m tools.fuzz.beside` asks for every field of every kind.
+"""Each field of claims and pods, with values of all types, gets the same answer as from a real kube-apiserver.
+
+Runs where kube-apiserver and etcd of 1.36 are on PATH; `python -m tools.fuzz.beside` compares every field of every
+kind.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""What a real kube-apiserver answered to each field alone and to lives of objects is what we answer. Recorded by
-`python -m tools.fuzz.record`, where its binaries are.
+"""We answer requests about single fields and lives of objects as a real kube-apiserver did.
+
+`python -m tools.fuzz.record` records the answers, where its binaries are installed.
 """
 
 from __future__ import annotations

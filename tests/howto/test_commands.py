@@ -99,7 +99,7 @@ def commands(page: Path) -> list[str]:
 
 
 def said(page: Path) -> list[tuple[str, str]]:
-    """The commands of a page, and what it says that they print; "" where it says nothing."""
+    """Return the commands of a page with the output that it shows; "" where it shows none."""
     found: list[tuple[str, str]] = []
     for kind, text in _BLOCK.findall(page.read_text()):
         if kind == "console":
@@ -114,7 +114,7 @@ def said(page: Path) -> list[tuple[str, str]]:
 
 
 def loosely(printed: str) -> str:
-    """The pattern of an output as a page shows it: columns may be wider, and what an ellipsis stands for is left open."""
+    """Build the pattern of an output as a page shows it: columns may be wider, and an ellipsis matches anything."""
     lines = [r"[ \t]+".join(map(re.escape, line.split())) for line in printed.splitlines() if line.strip()]
     return r"(?s)" + r"\s*\n\s*".join(lines).replace(re.escape("…"), ".*")
 
@@ -157,7 +157,10 @@ class Session:
         self.environment.pop("KUBECONFIG", None)
 
     def run(self, command: str, *, shown: bool = False) -> str:
-        """What it printed; it must succeed. A server goes to the background, a watch ends when it has printed."""
+        """Run a command that must succeed; return its output.
+
+        A server goes to the background; a watch ends after its first output.
+        """
         words = command.split()
         if words[0] == "export":
             self.environment.update(word.split("=", 1) for word in words[1:])
@@ -181,7 +184,7 @@ class Session:
         return str(done.stdout + done.stderr) if shown else str(done.stdout)
 
     def _begin(self, command: str) -> str:
-        """A command that goes on: beside the reader's terminal, in one of its own."""
+        """Start a command that does not end, in a terminal of its own."""
         log = self.directory / f"log-{len(self._running)}"
         with log.open("w") as out:
             begun = subprocess.Popen(
@@ -196,11 +199,11 @@ class Session:
         return ""
 
     def said(self, command: str) -> str:
-        """What a command that goes on has printed."""
+        """Return the output so far of a background command."""
         return self._running[command][1].read_text()
 
     def check(self) -> None:
-        """What goes on must not have ended."""
+        """Assert that no background command has ended."""
         for command, (begun, log) in self._running.items():
             assert begun.poll() is None, f"{command} ended: {log.read_text()}"
 

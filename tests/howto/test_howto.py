@@ -29,7 +29,7 @@ _FENCED = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """An empty directory; `kubedra` and `pytest` on the PATH are this environment's, `pip install` has been done."""
+    """Create an empty directory; `kubedra` and `pytest` of this environment are on PATH, as after `pip install`."""
     tools = {
         "kubedra": f'exec {sys.executable} -m kubedra "$@"',
         "pytest": f'exec {sys.executable} -m pytest -p no:cacheprovider "$@"',

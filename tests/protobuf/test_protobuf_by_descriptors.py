@@ -1,6 +1,4 @@
-"""Our messages against Google's implementation, which is told the schemas as descriptors: each reads what the other
-writes.
-"""
+"""Our messages against Google's implementation, built from the same schemas: each reads what the other writes."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ _MESSAGES = {
 
 
 def _name(item: Field) -> str:
-    """A field's name in a descriptor, where it is an identifier."""
+    """Return a field's name as an identifier, for a descriptor."""
     return re.sub(r"\W", "_", item.name) or "embedded"
 
 

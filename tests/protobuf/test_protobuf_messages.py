@@ -33,9 +33,7 @@ def normal(kind: Struct, obj: Any) -> Any:
 
 
 def unnamed(kind: Any, value: Any) -> Any:
-    """Without kind and apiVersion, which no message has: not the object's, nor those of objects in it (claim templates
-    of a StatefulSet).
-    """
+    """Remove kind and apiVersion of the object and of nested objects (claim templates of a StatefulSet)."""
     if isinstance(kind, ListOf):
         return [unnamed(kind.item, item) for item in value]
     if not isinstance(kind, Struct):

@@ -331,7 +331,7 @@ Scenario = Callable[[World], Coroutine[Any, Any, None]]
 
 @pytest.fixture
 def play() -> Callable[[Scenario], None]:
-    """Runs a scenario in a world of its own."""
+    """Return a function that runs a scenario in a world of its own."""
     import asyncio
 
     async def run(scenario: Scenario) -> None:
@@ -343,5 +343,5 @@ def play() -> Callable[[Scenario], None]:
 
 @pytest.fixture
 def new_world() -> Any:
-    """Makes worlds on a database of one's choice."""
+    """Return a function that builds a world on a given database."""
     return a_world

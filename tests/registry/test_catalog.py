@@ -26,7 +26,7 @@ THINGS = Resource(
 
 
 def opened(world: Any, *resources: Resource, served: Any = lambda *_: True) -> tuple[Catalog, list[CatalogEvent]]:
-    """A catalog of its own in a running server, and what its listener was told."""
+    """Open a second catalog in a running server; return it with the events of its listener."""
     catalog, told = Catalog(world.registry, served), []
     catalog.open(resources)
     catalog.subscribe(told.append)

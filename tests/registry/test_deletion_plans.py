@@ -30,7 +30,7 @@ class Rules(Strategy):
 
 
 def planned(rules: Strategy, metadata: Json, **options: Any) -> tuple[str, Json | None]:
-    """What comes of a DELETE: what is done, and the metadata that is written first."""
+    """Plan a DELETE; return the action and the metadata to write first."""
     ctx: Any = SimpleNamespace(resource=SimpleNamespace(strategy=rules), now=NOW)
     step = _plan(ctx, Hub({"metadata": deepcopy(metadata)}), DeleteOptions(**options))
     return step.then, None if step.obj is None else step.obj["metadata"]

@@ -121,7 +121,7 @@ def test_selected_pages_tell_no_count_and_go_on(play: Play) -> None:
 
 
 async def pages(world: Any, query: str) -> list[list[str]]:
-    """The names on each page, to the end."""
+    """Return the names of every page."""
     found, token = [], ""
     while True:
         page = await world.list("configmaps", query + (f"&continue={token}" if token else ""))

@@ -20,7 +20,7 @@ def texts(errors: list[FieldError]) -> list[str]:
 
 
 def checked(more: Json, *, namespaced: bool = True, rule: str = "subdomain", kind_rules: bool = True) -> list[str]:
-    """What is said of metadata that is in order but for this."""
+    """Return the errors of valid metadata with these changes."""
     fine = FINE if namespaced else {"name": "a"}
     return texts(rules.validate_metadata(fine | more, namespaced, rule, kind_rules=kind_rules))
 

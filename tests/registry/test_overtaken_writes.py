@@ -19,7 +19,7 @@ Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
 
 
 def overtake(world: Any, plural: str, write: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-    """The next write of a kind is overtaken by another one, after it was worked out and before it is stored."""
+    """Let another write overtake the next write of a kind, between its computation and its storage."""
     store = world.store(plural)
     append = store.append
 

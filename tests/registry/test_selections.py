@@ -16,7 +16,7 @@ from apiserver.registry.verbs.selection import check_fields, index_terms, labels
 
 
 def kind(*, namespaced: bool = True, style: str = "known", **labels: Any) -> Any:
-    """A resource. Its objects are under /things/."""
+    """Build a resource with its objects under /things/."""
     return SimpleNamespace(
         namespaced=namespaced, field_error_style=style, group="g", kind="Thing", field_labels=labels,
         key=lambda namespace, name: f"/things/{namespace}/{name}" if namespaced else f"/things/{name}",

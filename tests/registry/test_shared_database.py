@@ -1,6 +1,4 @@
-"""Two servers on one database: each reads what the other wrote, and writers of one object do not lose each other's
-writes.
-"""
+"""Two servers on one database read each other's writes, and no write of one object is lost."""
 
 from __future__ import annotations
 

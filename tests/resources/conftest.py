@@ -45,7 +45,7 @@ class Judge:
         self.user = User("alice")
 
     def find(self, plural: str) -> Resource:
-        """A resource, by `plural` or `group/plural`, as a server with these gates knows it."""
+        """Return a resource by `plural` or `group/plural`, as a server with these gates serves it."""
         resource = find(plural)
         return list_known([resource], self.features)[0]
 
@@ -77,7 +77,7 @@ class Judge:
         )
 
     def decoded(self, resource: Resource, obj: Json, version: str = "") -> Json:
-        """The object in hub form, with its defaults."""
+        """Return the object in hub form, with its defaults."""
         served = resource.version(version or resource.versions[0].name)
         assert served is not None
         given = deepcopy(obj)
@@ -90,7 +90,7 @@ class Judge:
         return hub
 
     def create(self, plural: str, obj: Json, version: str = "") -> tuple[Json, list[str]]:
-        """The object as it would be stored, and the errors that keep it from being stored."""
+        """Create an object; return its stored form and the validation errors."""
         resource = self.find(plural)
         ctx = self.context(resource, version)
         hub = self.decoded(resource, obj, version)
@@ -120,7 +120,7 @@ class Judge:
 
 
 def settle(resource: Resource, hub: Json) -> None:
-    """What the store does to an object last."""
+    """Finish an object as the store does before it writes."""
     settler = normalizer_of(resource.hub_schema)
     if settler is not None:
         settler(hub)
@@ -140,5 +140,5 @@ def judge() -> Judge:
 
 @pytest.fixture
 def judge_with() -> Callable[..., Judge]:
-    """A judge of another release or with other gates."""
+    """Return a function that builds a judge of another release or with other gates."""
     return lambda release=(1, 36), **gates: Judge(release, gates)

@@ -8,11 +8,11 @@ from apiserver.api.objects import Json
 
 
 def pod(container: Json | None = None, **spec: Any) -> Json:
-    """A pod with one container."""
+    """Build a pod with one container."""
     return {"spec": {"containers": [{"name": "c", "image": "img:1", **(container or {})}], **spec}}
 
 
 def errors(judge: Any, obj: Json) -> list[str]:
-    """What is wrong with a new pod."""
+    """Return the errors of a new pod."""
     found: list[str] = judge.create("pods", obj)[1]
     return found

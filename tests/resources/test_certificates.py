@@ -59,7 +59,7 @@ def der(tag: int, content: bytes) -> bytes:
 
 
 def request_with_sha1(wrong: bytes = b"") -> str:
-    """A request that the library does not make any more."""
+    """Build a request signed with SHA-1, which the library no longer supports."""
     key = rsa.generate_private_key(65537, 1024)
     made = x509.CertificateSigningRequestBuilder().subject_name(named("o")).sign(key, hashes.SHA256())
     signature = key.sign(made.tbs_certrequest_bytes + wrong, padding.PKCS1v15(), hashes.SHA1())
@@ -100,7 +100,7 @@ def test_a_request_may_be_signed_with_sha_1_and_has_to_be_right_all_the_same(jud
 def decide(
     judge: Judge, old: Json, subresource: str, *conditions: Json, certificate: str = ""
 ) -> tuple[Json, list[str]]:
-    """What a write to a subresource makes of a request, and what is wrong with it."""
+    """Write to a subresource of a request; return the result and the errors."""
     resource = judge.find(KIND)
     ctx = judge.context(resource, subresource=subresource, verb="update")
     status = {"conditions": list(conditions)} | ({"certificate": certificate} if certificate else {})

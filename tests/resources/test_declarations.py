@@ -1,6 +1,8 @@
-"""What kinds declare is what upstream declares: `declared.json` has the releases in which its types say that they came, were
-deprecated and go, what a kube-apiserver 1.36 serves by default, and what it tells of each in discovery with everything
-on (made by `python -m tools.fuzz.declared`). Endpoints are deprecated by their own warning.
+"""Kinds declare what upstream declares.
+
+`declared.json` has the releases that introduced, deprecated and removed each type, the resources that a kube-apiserver
+1.36 serves by default, and its discovery of each with all of them on (`python -m tools.fuzz.declared` writes it).
+Endpoints are deprecated by a warning of their own.
 """
 
 from __future__ import annotations

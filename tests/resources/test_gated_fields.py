@@ -1,5 +1,7 @@
-"""Every gated field of every kind, in every version: its gates are in the table, the field is dropped without each of
-them from what is written, and kept where the stored object uses the feature.
+"""Every gated field of every kind, in every version.
+
+Its gates are in the table. A disabled gate drops the field from writes, and keeps it if the stored object uses the
+feature.
 """
 
 from __future__ import annotations
@@ -89,7 +91,7 @@ class Writer:
         return self.judge.update(name, deepcopy(old), given, status=status, version=version)[0]
 
     def write_all(self, obj: Json) -> Json:
-        """A new object, with its status."""
+        """Create an object with its status."""
         made = self.write(obj)
         return self.write({**self.shown(made), "status": obj["status"]}, made, status=True) if "status" in obj else made
 
@@ -97,12 +99,12 @@ class Writer:
         return self.case.version.from_hub(deepcopy(hub))
 
     def value(self, hub: Json) -> Any:
-        """What stands at the place of the case."""
+        """Return the value of the case's field."""
         return at_the_end(self.shown(hub), self.case.place.steps)
 
 
 def holder(kind: Type, steps: tuple[str, ...]) -> Any:
-    """A value with something at the end of the steps."""
+    """Build a value with content at the end of the steps."""
     step, rest = steps[0], steps[1:]
     if step == ITEMS:
         assert isinstance(kind, ListOf)
@@ -116,7 +118,7 @@ def holder(kind: Type, steps: tuple[str, ...]) -> Any:
 
 
 def at_the_end(value: Any, steps: tuple[str, ...]) -> Any:
-    """What stands at the end of the steps, None if nothing does."""
+    """Return the value at the end of the steps, or None."""
     for step in steps:
         value = (value or [None])[0] if step == ITEMS else (value or {}).get("k" if step == VALUES else step)
     return value
@@ -136,7 +138,7 @@ def merged(one: Any, other: Any) -> Any:
 
 
 def in_use(case: Case) -> Json:
-    """An object that has the field and uses its feature."""
+    """Build an object that has the field and uses its feature."""
     schema, place = case.version.schema, case.place
     made: Json = holder(schema, place.steps)
     if place.gate.scope == "rule" and case.gate in COMPANIONS:
@@ -156,7 +158,7 @@ def test_every_gate_of_a_field_is_in_the_table_of_gates() -> None:
 
 
 def names_of(kind: Any, seen: set[Struct] | None = None) -> set[str]:
-    """The names of all fields of a type and of what it holds."""
+    """Return the names of all fields of a type, nested ones included."""
     seen = set() if seen is None else seen
     while isinstance(kind, ListOf | MapOf):
         kind = kind.item if isinstance(kind, ListOf) else kind.value
@@ -167,8 +169,9 @@ def names_of(kind: Any, seen: set[Struct] | None = None) -> set[str]:
 
 
 def test_every_version_of_a_kind_has_the_gates_of_the_others() -> None:
-    """Also where fields stand elsewhere in a version: by their names. A version may have no such field at all
-    (autoscaling/v1 has annotations).
+    """Compare fields by name, because versions arrange them differently.
+
+    A version may lack such a field entirely (autoscaling/v1 has annotations).
     """
     for resource in CATALOG:
         gates = {

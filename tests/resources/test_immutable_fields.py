@@ -96,7 +96,7 @@ class Writer:
         return bool(found)
 
     def told(self, before: Any, after: Any) -> list[str]:
-        """What is said of the field when it changes."""
+        """Return the errors of a change of the field."""
         name = f"{self.case.resource.group}/{self.case.resource.plural}"
         old = self.judge.decoded(self.judge.find(name), self.holder(before))
         _, errors = self.judge.update(name, deepcopy(old), self.holder(after), status=self.status)

@@ -19,7 +19,7 @@ SPEC = {"dnsConfig": {"nameservers": ["010.0.0.1"]}, "hostAliases": [{"ip": "::f
 
 
 def with_odd_addresses(kind: str) -> Json:
-    """An object of a kind that holds a pod's spec, which has them."""
+    """Build an object of a kind that embeds a pod spec with such addresses."""
     found = obj = templates({"key": "k", "operator": "Exists"})[kind]
     while "containers" not in obj:
         parts: Json = obj.get("spec", obj)

@@ -1,6 +1,4 @@
-"""Workloads and PodGroups: what they may hold, what never changes, what disabled gates drop, and when they are served
-at all.
-"""
+"""Workloads and PodGroups: valid fields, immutable fields, fields of disabled gates, and when they are served."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Claims that are reserved for a workload: the reference in the spec, the mark in the allocation, and the gate of
-both.
-"""
+"""Claims reserved for a workload: the reference in the spec, the mark in the allocation, and the gate of both."""
 
 from __future__ import annotations
 

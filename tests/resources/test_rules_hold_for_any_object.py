@@ -81,7 +81,7 @@ def _values_of(kind: Type, depth: int) -> st.SearchStrategy[Any]:
 
 
 def _objects(kind: Struct, depth: int) -> st.SearchStrategy[Any]:
-    """Some fields of a struct; the deeper, the fewer."""
+    """Generate some fields of a struct; the deeper, the fewer."""
     if depth <= 0:
         return st.just({})
     fields = {

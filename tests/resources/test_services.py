@@ -1,5 +1,6 @@
-"""Services: what they may say, and what an update may change. Addresses and node ports are given by a server
-(tests/http/test_service_network.py).
+"""Services: valid specs and valid updates.
+
+A server assigns addresses and node ports (tests/http/test_service_network.py).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ PAIRS = [(plural, version.name) for plural in SPECS for version in find(plural).
 
 
 def through(version: Any, hub: dict[str, Any]) -> dict[str, Any]:
-    """The object as a client of that version reads it and sends it back."""
+    """Return the object after a client of that version has read it and sent it back."""
     body = loads(encode(version.from_hub(orjson.loads(encode(hub)))))
     decoded = decode(version.schema, body.value, body)
     assert decoded.problems == []

@@ -1,6 +1,4 @@
-"""Deployments, ReplicaSets, StatefulSets, DaemonSets and ControllerRevisions: defaults, what is refused, generations,
-status.
-"""
+"""Deployments, ReplicaSets, StatefulSets, DaemonSets and ControllerRevisions: defaults, errors, generations, status."""
 
 from __future__ import annotations
 

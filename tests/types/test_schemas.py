@@ -96,9 +96,7 @@ def test_merge_keys_name_fields_of_the_elements(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(STRUCTS))
 def test_values_that_go_never_finds_empty_are_always_written(name: str) -> None:
-    """A struct, time, quantity or raw value held by value has no empty form, unless it is marked to be left out at
-    zero.
-    """
+    """A struct, time, quantity or raw value held by value has no empty form, unless its tag is omitzero."""
     left_out = {"creationTimestamp"}
     for field in STRUCTS[name].fields.values():
         by_value = isinstance(field.type, Struct) or (

@@ -17,7 +17,7 @@ AT = Path("spec")
 
 
 def told(rule: Immutable, new: Json, old: Json, kind: Type = STRING, *, pointer: bool = True) -> list[str]:
-    """The errors of an object with one field."""
+    """Return the errors of an update of an object with one field."""
     struct = Struct("x.v1.Holder", (field("f", 1, kind, pointer=pointer, limits=Limits(immutable=rule)),))
     return texts(changes(struct).errors(AT, new, old))
 

@@ -34,7 +34,7 @@ ITEM = Struct("x.v1.Item", (field("name", 1, STRING, omit=False, limits=Limits(r
 
 
 def found(kind: Type, value: Json, *, pointer: bool = False, omit: bool = True, **limits: Any) -> list[str]:
-    """The errors of an object with one field."""
+    """Return the errors of an object with one field."""
     item = field("f", 1, kind, pointer=pointer, omit=omit, limits=Limits(**limits))
     return texts(Rules().of(Struct("x.v1.Holder", (item,))).errors(AT, value))
 
@@ -164,7 +164,7 @@ def test_errors_of_keys_stand_at_the_map_and_long_keys_are_shown_without_their_m
 
 
 def outer(*steps: Any, **more: Any) -> Any:
-    """Checks of a type with three limited fields."""
+    """Compile the checks of a type with three limited fields."""
     struct = Struct("x.v1.Outer", (
         field("a", 1, STRING, limits=Limits(required=True)),
         field("b", 2, STRING, limits=Limits(required=True)),

@@ -24,7 +24,7 @@ KEYED = {
 
 
 def found(part: Json, *values: Any, **more: Any) -> list[str]:
-    """What is wrong with an object whose spec.f has a value (and had another), by a schema of that field."""
+    """Return the errors of an object by a schema of spec.f, for a value of spec.f and its old value."""
     spec = {"type": "object", "properties": {"f": part}}
     schema = Structural({"type": "object", "properties": {"spec": spec}})
     objects = [{"spec": {"f": value}} for value in values]

@@ -1,10 +1,10 @@
-"""Mutated requests against a server of their own.
+"""Send mutated requests to a server of its own.
 
-    python -m tools.fuzz [--requests N] [--seed S]        N requests of a seed
-    python -m tools.fuzz --seed S --only NUMBER           one of them, alone
-    python -m tools.fuzz --replay FILE                    what a run has kept
+    python -m tools.fuzz [--requests N] [--seed S]        send N requests of a seed
+    python -m tools.fuzz --seed S --only NUMBER           send one of them
+    python -m tools.fuzz --replay FILE                    send a request that a run saved
 
-Rules: docs/damage.md. Whoever breaks one is printed with what sends it again. Exit code 1 where one was broken.
+docs/damage.md has the rules. Every violation is printed with the command that reproduces it; the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def _progress(done: int, line: str) -> None:
-    """Shows where a run is; where nobody looks, now and then, for a run that is cut short."""
+    """Show the progress: continuously on a terminal, and sometimes in a log file, for an interrupted run."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
     elif done % _SELDOM == 0:

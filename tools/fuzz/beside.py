@@ -57,7 +57,7 @@ class Server:
         self._versions: dict[str, str] = {}
 
     def ask(self, method: str, target: str, body: Any = None) -> dict[str, Any]:
-        """The answer in common form: status, type, warning, body."""
+        """Send a request; return the normalized answer: status, type, warning, body."""
         data = None if body is None else json.dumps(body).encode()
         answer, raw = self.exchange(method, target, data)
         return common(answer, raw, CommonForm("\0"))
@@ -65,7 +65,7 @@ class Server:
     def exchange(
         self, method: str, target: str, data: bytes | None, media: str = "", accept: str = ""
     ) -> tuple[http.client.HTTPResponse, bytes]:
-        """The answer and its body."""
+        """Send a request; return the response and its body."""
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": media or "application/json"}
         if accept:
             headers["Accept"] = accept
@@ -79,7 +79,10 @@ class Server:
         return answer, answer.read()
 
     def asked(self, case: FieldCase) -> dict[str, Any]:
-        """The answer to a case. Many kinds are updated only by whoever says which version of the object is meant."""
+        """Send a case; return the normalized answer.
+
+        Most kinds require the current resourceVersion for an update.
+        """
         body = case.body
         if case.method == "PUT":
             stored = case.target.partition("?")[0].removesuffix("/status")
@@ -98,7 +101,7 @@ class Server:
 
 
 def common(answer: http.client.HTTPResponse, raw: bytes, names: CommonForm) -> dict[str, Any]:
-    """An answer as it is compared; `names` are those that values have got before."""
+    """Normalize an answer for comparison; `names` has the names given to earlier values."""
     text, media = _VERSION.sub(rb"\1N", raw), answer.getheader("Content-Type")
     warnings = sorted(value for name, value in answer.getheaders() if name.lower() == "warning")
     return {"status": answer.status, "type": media, "warnings": warnings, "body": _in_order(names(decode(text, media)))}
@@ -167,7 +170,7 @@ class Real:
 
 
 def _key(directory: Path) -> Path:
-    """A key that signs tokens."""
+    """Create the key that signs tokens."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import rsa
 
@@ -193,7 +196,7 @@ class Report:
 
 @contextlib.contextmanager
 def both(directory: Path, *flags: str) -> Iterator[tuple[Server, Server]]:
-    """The real server and ours, each with an object of every kind."""
+    """Start the real server and ours, each with an object of every kind."""
     tokens = directory / "tokens.csv"
     tokens.write_text(f'{TOKEN},admin,admin,"system:masters"\n')
     given = (*FLAGS, f"--token-auth-file={tokens}", *flags)
@@ -210,13 +213,13 @@ def both(directory: Path, *flags: str) -> Iterator[tuple[Server, Server]]:
 
 
 def make_seeds(server: Server) -> None:
-    """Makes an object of each kind that has a seed."""
+    """Create an object of each kind that has a seed."""
     for case in Requests(1).seeds():
         server.ask(case.method, case.target, json.loads(case.data.partition(b"\r\n\r\n")[2]))
 
 
 def compare(pair: tuple[Server, Server], asked: Iterator[FieldCase]) -> Report:
-    """Asks both of each case."""
+    """Send each case to both servers; collect the differences."""
     report = Report()
     for case in asked:
         if case.field.split(" ")[1] in APART:

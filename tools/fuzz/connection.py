@@ -1,4 +1,4 @@
-"""A client's connection to the server."""
+"""A client connection to the server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tools.fuzz import rules
 
 
 class Connection:
-    """A connection that is opened again when it was closed."""
+    """A connection that reopens after it was closed."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -17,17 +17,22 @@ class Connection:
         self._data = b""
 
     def ask(self, data: bytes, *, bodiless: bool = False) -> rules.Answer | None:
-        """The answer; None where the server closes instead. Raises ValueError for what is no answer, TimeoutError."""
+        """Send a request; return the answer, or None if the server closes the connection.
+
+        Raises:
+            ValueError: the bytes are no HTTP response.
+            TimeoutError: no answer in time.
+        """
         self.send(data)
         return self.answer(bodiless=bodiless)
 
     @property
     def open(self) -> bool:
-        """Whether the connection goes on behind what was read last."""
+        """Whether the connection remains open after the last answer."""
         return self._socket is not None
 
     def send(self, data: bytes) -> None:
-        """Sends requests."""
+        """Send requests."""
         if self._socket is None:
             self._socket, self._data = connect(self._port), b""
         try:
@@ -39,7 +44,7 @@ class Connection:
             raise
 
     def answer(self, *, bodiless: bool = False) -> rules.Answer | None:
-        """The next answer, as `ask`."""
+        """Read the next answer; as `ask`."""
         assert self._socket is not None, "something was sent"
         try:
             made = rules.read(self._data, bodiless=bodiless)
@@ -75,7 +80,7 @@ def connect(port: int) -> socket.socket:
 
 
 def receive(connection: socket.socket) -> bytes:
-    """The next bytes; b"" at the end. Raises TimeoutError after fair seconds."""
+    """Return the next bytes; b"" at the end. Raise TimeoutError after fair seconds."""
     deadline = Deadline()
     while True:
         try:

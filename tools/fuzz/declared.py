@@ -1,8 +1,8 @@
-"""What upstream declares of each kind, for `tests/resources/test_declarations.py`.
+"""Write what upstream declares of each kind, for `tests/resources/test_declarations.py`.
 
     python -m tools.fuzz.declared CHECKOUT
 
-reads the releases from a checkout of Kubernetes, and the rest from a kube-apiserver that is on PATH, with etcd.
+The releases come from a checkout of Kubernetes, the rest from a kube-apiserver on PATH, with etcd.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WARNED: Final = {"/v1/endpoints": {"deprecated": [1, 33]}}
 
 
 def lives(checkout: Path) -> dict[tuple[str, str, str], Json]:
-    """The releases of types by directory of the group, version and kind."""
+    """Return the releases of types by the group's directory, version and kind."""
     found: dict[tuple[str, str, str], Json] = {}
     for file in (checkout / "staging" / "src" / "k8s.io").rglob("zz_generated.prerelease-lifecycle.go"):
         for kind, what, major, minor in _LIFE.findall(file.read_text()):
@@ -43,7 +43,7 @@ def lives(checkout: Path) -> dict[tuple[str, str, str], Json]:
 
 
 def discovered(*flags: str) -> dict[str, Json]:
-    """What a server tells of each resource, by GROUP/VERSION/PLURAL."""
+    """Return a server's discovery of each resource, by GROUP/VERSION/PLURAL."""
     found: dict[str, Json] = {}
     with tempfile.TemporaryDirectory() as directory:
         tokens = Path(directory) / "tokens.csv"

@@ -1,7 +1,8 @@
-"""Each field of each kind, alone: a seed in which one field has one value, created and updated without being kept.
+"""Vary each field of each kind: a seed with one value in one field is created and updated in a dry run.
 
-What is wrong with such an object is wrong with that field, so that two servers can be asked and their answers compared
-(`tools.fuzz.beside`). The values of a type are those at which rules turn: empty, too long, of another form, negative.
+Any error is due to that field, so that two servers can receive the same requests and their answers can be compared
+(`tools.fuzz.beside`). The values of a type are those at the limits of rules: empty, too long, of another form,
+negative.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ def _requests(resource: Resource, version: Version, seed: Json, path: list[Step]
 
 
 def _fields(kind: Type, above: list[Step], within: tuple[int, ...] = ()) -> Iterator[tuple[list[Step], Type]]:
-    """The fields below a type, with the steps that lead there: the first element of a list, the key `a` of a map."""
+    """Yield the fields below a type with the steps to each: the first element of a list, the key `a` of a map."""
     if isinstance(kind, ListOf):
         if isinstance(kind.item, Struct):
             yield from _fields(kind.item, [*above, 0], within)
@@ -169,7 +170,7 @@ def _values(kind: Type) -> tuple[Any, ...]:
 
 
 def _plain(kind: Type, depth: int = 0) -> Any:
-    """The least of a type: what it requires, in its simplest form."""
+    """Build the smallest value of a type: its required fields, in their simplest form."""
     if isinstance(kind, Scalar):
         return min(kind.enum) if kind.enum else deepcopy(_PLAIN[kind.name])
     if isinstance(kind, ListOf):
@@ -185,7 +186,7 @@ def _plain(kind: Type, depth: int = 0) -> Any:
 
 
 def _put(obj: Any, kind: Type, path: list[Step], value: Any) -> None:
-    """Sets what stands at the end of a path; what has to stand above it is made."""
+    """Set the value at the end of a path; create its parents."""
     for place, step in enumerate(path):
         below = kind.fields[str(step)].type if isinstance(kind, Struct) else _element(kind)
         if place == len(path) - 1:

@@ -30,8 +30,9 @@ def digest(answer: Json) -> str:
 
 
 def played(server: Server, life: Life) -> Iterator[Json]:
-    """The answers to a life, one after the other, in common form. Managers of fields that wrote in the same second stand
-    in the order of their names.
+    """Play a life; yield the normalized answers.
+
+    Field managers that wrote in the same second are sorted by name.
     """
     names, last = CommonForm("\0"), ""
     if life.namespace:
@@ -46,7 +47,7 @@ def played(server: Server, life: Life) -> Iterator[Json]:
 
 
 def _version(raw: bytes) -> str:
-    """The version of an object that was answered; "" for a list or a table."""
+    """Return the resourceVersion of the answered object; "" for a list or a table."""
     body = json.loads(raw)
     found = "" if str(body.get("kind", "")).endswith(("List", "Table")) else dig(body, "metadata.resourceVersion")
     return found or ""

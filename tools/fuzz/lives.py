@@ -1,8 +1,8 @@
-"""Lives of objects: each is created, written in every way, read, listed and deleted, in a namespace of its own.
+"""Generate lives of objects: each is created, written in every way, read, listed and deleted in its own namespace.
 
-A life is a list of requests that make sense one after the other, so that two servers can be asked the same and their
-answers compared (`tools.fuzz.record`). It depends on the kind, the version and a number alone, and so do its names:
-lives may be played in any order.
+A life is a list of requests that build on each other, so that two servers can receive the same requests and their
+answers can be compared (`tools.fuzz.record`). It depends only on the kind, the version and a number, and so do its
+names. Lives can be played in any order.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Life:
 
 
 def lives(seed: int, number: int, wanted: Callable[[Resource, Version], int]) -> Iterator[Life]:
-    """So many of each version and kind that has a seed as are wanted, counted from a number."""
+    """Yield lives of each version and kind with a seed; `wanted` returns their number, `number` is the first one's."""
     for resource, version, obj in Requests(1).targets:
         if obj is None or resource.group in APART or f"{resource.group}/{resource.plural}" in APART:
             continue
@@ -93,7 +93,7 @@ class _Maker:
         return Life(f"{self._api_version} {self._resource.plural}", self._number, self._namespace, tuple(steps))
 
     def _object(self, name: str, changes: int) -> Json:
-        """The seed, with labels that lists select, and some changes."""
+        """Build the seed with labels for list selectors, and some changes."""
         head = {"apiVersion": self._api_version, "kind": self._resource.kind}
         obj = {**head, "metadata": {"name": name, "labels": {"life": self._life}}, **deepcopy(self._seed)}
         for _ in range(changes):
@@ -161,7 +161,7 @@ class _Maker:
         )
 
     def _metadata(self) -> Step:
-        """A small patch of the metadata, which nearly every kind takes."""
+        """Build a small patch of the metadata that most kinds accept."""
         change: Json = self._random.choice(
             (
                 {"labels": {"x": "z"}}, {"annotations": {"a": None, "n": "1"}}, {"finalizers": None}, {"finalizers": ["example.com/h"]},
@@ -227,7 +227,7 @@ class _Maker:
         return steps
 
     def _below(self) -> str:
-        """A subresource of the object, now and then: one that is written like the object itself."""
+        """Return a subresource with the object's own schema, or usually ""."""
         own = [part.name for part in self._resource.subresources if part.name in ("status", "resize", "approval")]
         return f"/{self._random.choice(own)}" if own and self._random.random() < 0.25 else ""
 
@@ -240,5 +240,5 @@ class _Maker:
 
 
 def sent(step: Step, last: str) -> bytes | None:
-    """The body of a step's request, with the version that was answered last."""
+    """Return the body of a step's request, with the last answered resourceVersion."""
     return None if step.body is None else json.dumps(step.body).replace(f'"{LAST}"', json.dumps(last)).encode()

@@ -1,4 +1,4 @@
-"""Patches of objects: parts of them for the patches that merge, and JSON patch operations."""
+"""Build patches of objects: parts of them for merge patches, and JSON patch operations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.fuzz import values
 
 
 def part(random: Random, obj: Any, *, strategic: bool) -> Any:
-    """Part of an object, with nulls, and with directives."""
+    """Build a part of an object, with nulls and directives."""
     if isinstance(obj, list):
         made_list = [part(random, item, strategic=strategic) for item in obj if random.random() < 0.8]
         if strategic and random.random() < 0.15:
@@ -46,7 +46,7 @@ def part(random: Random, obj: Any, *, strategic: bool) -> Any:
 
 
 def operations(random: Random, obj: Any, schema: Struct) -> Any:
-    """JSON patch operations, most of them at places that an object has."""
+    """Build JSON patch operations, most of them at existing paths."""
     found = values.paths(obj) or ["/a"]
     made = []
     for _ in range(random.choice((1, 1, 2, 3, 6))):

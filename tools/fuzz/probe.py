@@ -1,4 +1,4 @@
-"""How long others wait while requests are sent: a thread that asks for /readyz, and the processor time of the server."""
+"""Measure how long other clients wait: a thread requests /readyz, and the server's processor time is read."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ class Processor:
 
 
 class Probe(threading.Thread):
-    """Asks for /readyz again and again. `worst` is the longest time that the server's loop worked while one such
-    request waited.
+    """A thread that requests /readyz in a loop.
+
+    `worst` is the longest processor time of the server's loop during one such request.
     """
 
     def __init__(

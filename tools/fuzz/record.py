@@ -42,7 +42,7 @@ Answered = tuple[FieldCase, dict[str, Any], dict[str, Any]]
 
 @contextlib.contextmanager
 def alone(profile: str) -> Iterator[Server]:
-    """A server in this process, with an object of every kind; what is written later has a later time."""
+    """Start a server in this process with an object of every kind; later writes have later times."""
     with tempfile.TemporaryDirectory() as directory:
         tokens = Path(directory) / "tokens.csv"
         tokens.write_text(f'{TOKEN},admin,admin,"system:masters"\n')
@@ -143,7 +143,7 @@ def main() -> int:
 
 
 def _beside(theirs: Server, ours: Server, life: Life) -> tuple[Life, list[str]]:
-    """The answers up to the first that differs."""
+    """Return the answers up to the first difference."""
     answers = []
     for step, wanted, got in zip(life.steps, played(theirs, life), played(ours, life), strict=True):
         if lines := list(differences(wanted, got)):
@@ -155,7 +155,7 @@ def _beside(theirs: Server, ours: Server, life: Life) -> tuple[Life, list[str]]:
 
 
 def _write_lives(found: list[tuple[Life, list[str]]]) -> None:
-    """Keeps what is answered the same in another order."""
+    """Write the lives that get the same answers in another order."""
     with alone("default") as again:
         kept = []
         for life, answers in reversed(found):

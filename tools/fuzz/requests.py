@@ -93,7 +93,7 @@ class Requests:
         return _Maker(random, number, *random.choice(self.targets)).case()
 
     def seeds(self) -> list[Case]:
-        """A creation of each kind's seed in each version, unchanged. Their numbers are negative."""
+        """Return a creation of each kind's unchanged seed in each version. Their numbers are negative."""
         made = []
         for number, (resource, version, seed) in enumerate(self.targets, 1):
             if seed is not None:
@@ -103,7 +103,7 @@ class Requests:
 
 
 def _in_version(resource: Resource, version: Version, seed: Json | None) -> Json | None:
-    """A seed in another version of its resource."""
+    """Convert a seed to another version of its resource."""
     first = resource.versions[0]
     if seed is None or version is first:
         return seed
@@ -136,7 +136,7 @@ class _Maker:
     # Bodies
 
     def plain(self) -> Json:
-        """The seed as it is."""
+        """Return the unchanged seed."""
         assert self.seed is not None
         return {
             "apiVersion": self.api_version,
@@ -146,7 +146,7 @@ class _Maker:
         }
 
     def object(self) -> Json:
-        """An object of the kind: the changed seed, or one that the schema alone makes."""
+        """Build an object of the kind: the changed seed, or one from the schema only."""
         random, schema = self.random, self.version.schema
         head = {"apiVersion": self.api_version, "kind": self.resource.kind}
         if random.random() < 0.03:
@@ -253,7 +253,7 @@ class _Maker:
         return self.body(options, DeleteOptions)
 
     def below(self) -> Case:
-        """A subresource, with whatever method."""
+        """Build a request with any method for a subresource."""
         random = self.random
         subresources = self.resource.subresources
         if not subresources:
@@ -317,7 +317,7 @@ class _Maker:
         return "&".join(f"{quote(name)}={quote(value)}" for name, value in made)
 
     def finished(self, method: str, path: str, query: str, body: bytes | Json = b"", media: str = "") -> Case:
-        """The bytes of a request."""
+        """Render a request as bytes."""
         random = self.random
         data = _json(body) if isinstance(body, dict) else body
         target = quote(path, safe="/%:") + (f"?{query}" if query else "")

@@ -53,8 +53,10 @@ _CHUNKED: Final = re.compile(rb"(?i)^transfer-encoding: chunked", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer; `body` None where it has no end of its own (a stream), `end` where it ends in what was read. `last`:
-    the server closes the connection behind it.
+    """One answer.
+
+    `body` is None for a stream without an end; `end` is the offset behind the answer in the input. `last`: the server
+    closes the connection after it.
     """
 
     status: int
@@ -65,7 +67,7 @@ class Answer:
 
 
 def read(data: bytes, at: int = 0, *, bodiless: bool = False) -> Answer | None:
-    """The answer that begins at a place; None where it is not all there. Raises ValueError for what is no answer."""
+    """Parse the answer at an offset. Return None if it is incomplete; raise ValueError if it is no HTTP response."""
     head = _HEAD.match(data, at)
     if head is None:
         if b"\r\n\r\n" in data[at:]:
@@ -87,7 +89,7 @@ def read(data: bytes, at: int = 0, *, bodiless: bool = False) -> Answer | None:
 
 
 def broken(answer: Answer) -> str:
-    """What is wrong with an answer, else ""."""
+    """Return the violation of an answer, or ""."""
     body = answer.body
     if body and answer.media == "application/json":
         try:

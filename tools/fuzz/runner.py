@@ -1,9 +1,8 @@
-"""Sends requests to a server of its own and watches over it.
+"""Send requests to a server of its own and check its health.
 
-The server runs in a child process. One connection carries the requests of the API, some at once, which are answered one
-after the other; conversations of the wire have connections of their own, a few at a time; a thread asks for /readyz all
-the while. How long the server's loop was busy is read from its processor time, so that a busy machine makes nothing
-look slow.
+The server runs in a child process. One connection carries the requests of the API in batches; the server answers in
+order. Raw conversations have connections of their own, a few at a time; a thread requests /readyz continuously. The
+busy time of the server's loop is its processor time, so that a busy machine makes nothing look slow.
 """
 
 from __future__ import annotations
@@ -134,7 +133,7 @@ class Run:
         return self.report
 
     def one(self, number: int) -> None:
-        """Sends the request of a number, or keeps it to be sent with those that follow."""
+        """Send the request of a number, or add it to the next batch."""
         self.report.requests += 1
         if number % WIRE_SHARE == WIRE_SHARE - 1:
             self.send(self._conversations.case(number))
@@ -146,7 +145,7 @@ class Run:
             self._flush()
 
     def send(self, case: WireCase) -> None:
-        """Has one conversation, beside what follows: some are answered after seconds."""
+        """Start one conversation in parallel with the following requests; some answers take seconds."""
         while len(self._conversing) >= BESIDE:
             self._conversing.popleft().result()
         self._conversing.append(self._threads.submit(self._converse, case))
@@ -156,14 +155,15 @@ class Run:
             self._conversing.popleft().result()
 
     def _flush(self) -> None:
-        """Sends the requests that wait."""
+        """Send the batch."""
         cases, self._waiting, self._waiting_bytes = self._waiting, [], 0
         while cases:
             cases = cases[self._ask(cases) :]
 
     def _ask(self, cases: list[Case]) -> int:
-        """Sends requests at once; how many have had their turn. Those behind an answer that ends the connection have
-        not.
+        """Send requests in one batch; return the number of requests handled.
+
+        Requests behind an answer that ends the connection are not handled.
         """
         connection, done = self._connection, 0
         fresh = not connection.open
@@ -199,7 +199,7 @@ class Run:
             )
 
     def _failed(self, case: Case | WireCase, error: Exception) -> None:
-        """Raises ConnectionRefusedError: there is nobody to go on with."""
+        """Report a failure. Raise ConnectionRefusedError again: there is no server left."""
         if isinstance(error, ConnectionRefusedError):
             self._found("the server lives", case, f"it ended with {self._child.process.poll()}")
             raise error
@@ -252,7 +252,7 @@ class Run:
         self.report.memory.append(self._memory())
 
     def _look(self, number: int) -> None:
-        """What the server has logged since the last look."""
+        """Check the lines logged since the last check."""
         log = self._child.log()
         said, self._said = log[self._said :], len(log)
         lines = said.splitlines()
@@ -291,7 +291,7 @@ class Run:
 
 @contextmanager
 def server(directory: Path) -> Iterator[Child]:
-    """A server with every version and gate, on a store in a file. Ctrl-C is for the run alone."""
+    """Start a server with every version and gate, on a store in a file; Ctrl-C reaches only the run."""
     apart = ("setsid",) if shutil.which("setsid") else ()
     with Child(directory, *FLAGS, before=apart) as child:
         yield child

@@ -14,7 +14,7 @@ _LETTERS: Final = "abz019-._/:=%\\\"'{}[](),!<>&|?* \t\né\u0000"
 
 
 def text(random: Random) -> str:
-    """A word that means something somewhere, or nonsense."""
+    """Return a word that means something somewhere, or nonsense."""
     if random.random() < 0.85:
         return random.choice(_WORDS)
     return "".join(random.choices(_LETTERS, k=random.randrange(12)))
@@ -24,7 +24,7 @@ _KEYS: Final = ("a", "app", "x/y", "example.com/k", "", "-", "metadata.name", "!
 
 
 def label_selector(random: Random) -> str:
-    """Requirements joined by commas, sometimes spoilt."""
+    """Build a label selector, sometimes an invalid one."""
     forms = (
         "{k}={v}",
         "{k}=={v}",
@@ -75,7 +75,7 @@ _FORMS: Final = (
 
 
 def expression(random: Random, depth: int = 4) -> str:
-    """A CEL expression, of any types."""
+    """Build a CEL expression of any type."""
     if depth == 0 or random.random() < 0.25:
         return random.choice(_ATOMS)
     a = expression(random, depth - 1)
@@ -112,7 +112,7 @@ _TOKENS: Final = (
 
 
 def damaged(random: Random, data: bytes) -> bytes:
-    """The bytes with a few changes."""
+    """Return the bytes with a few changes."""
     made = bytearray(data)
     for _ in range(random.choice((1, 1, 2, 5))):
         at = random.randrange(len(made) + 1)

@@ -1,7 +1,6 @@
-"""Random values: of a type of the schema, or of no type at all; and small changes of whole objects.
+"""Build random values, typed and untyped, and make small changes of whole objects.
 
-Everything is drawn from one `random.Random`, so that a seed gives the same values again. Nothing is said of any kind
-but by its schema.
+Every choice comes from one `random.Random`, so that a seed repeats its values. A kind is known only by its schema.
 """
 
 from __future__ import annotations
@@ -95,12 +94,12 @@ _JUNK: Final = (
 
 
 def junk(random: Random) -> Any:
-    """A value of no particular type."""
+    """Return a value of no particular type."""
     return deepcopy(random.choice(_JUNK)) if random.random() < 0.8 else text(random)
 
 
 def of_type(random: Random, type: Type, depth: int = DEPTH, name: str = "") -> Any:
-    """A value of a type, or, rarely, of another. `name` is the field's."""
+    """Build a value of a type, or rarely of another; `name` is the field's."""
     if random.random() < 0.02:
         return junk(random)
     if isinstance(type, Scalar):
@@ -116,7 +115,7 @@ def of_type(random: Random, type: Type, depth: int = DEPTH, name: str = "") -> A
 
 
 def struct(random: Random, type: Struct, depth: int = DEPTH) -> Json:
-    """Some fields of a struct: what it requires, nearly always, and of the others fewer the deeper it stands."""
+    """Build a struct: nearly always its required fields, and fewer of the others at greater depth."""
     made: Json = {}
     chance = 0.6 if depth >= DEPTH - 1 else min(0.5, 3 / (len(type.fields) or 1)) * depth / DEPTH
     for name, field in type.fields.items():
@@ -162,7 +161,7 @@ _SCALARS: Final[dict[str, Callable[[Random], Any]]] = {
 
 
 def metadata(random: Random, name: str, namespace: str) -> Json:
-    """Metadata that is mostly in order."""
+    """Build mostly valid metadata."""
     made: Json = {"name": name}
     if random.random() < 0.04:
         made = {"generateName": random.choice(("a-", "", "A_", "x" * 70))}
@@ -202,7 +201,7 @@ _METADATA: Final[dict[str, Callable[[Random], Any]]] = {
 
 
 def change(random: Random, obj: Json, schema: Struct) -> None:
-    """One small change somewhere in an object."""
+    """Make one small change somewhere in an object."""
     places: list[tuple[Any, Any, Type | None]] = []
     _walk(obj, schema, places)
     container, key, kind = random.choice(places)
@@ -222,7 +221,7 @@ def change(random: Random, obj: Json, schema: Struct) -> None:
 
 
 def _walk(value: Any, type: Type | None, places: list[tuple[Any, Any, Type | None]]) -> None:
-    """Everywhere a value stands or could stand."""
+    """Collect every place of a value, present or possible."""
     if isinstance(value, dict):
         fields = type.fields if isinstance(type, Struct) else {}
         for key, part in value.items():
@@ -243,7 +242,7 @@ def _walk(value: Any, type: Type | None, places: list[tuple[Any, Any, Type | Non
 
 
 def paths(value: Any, above: str = "") -> list[str]:
-    """The JSON pointers of all that stands in a value."""
+    """Return the JSON pointers of all parts of a value."""
     found = [above] if above else []
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in items:

@@ -1,4 +1,4 @@
-"""Whether a server is whole after what was done to it."""
+"""Check that a server is intact after a run."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from tools.fuzz.runner import FLAGS
 
 
 def check_whole(child: Child) -> list[str]:
-    """What is wrong: every kind is listed in every version, an object is made, changed and deleted, and after the
-    server was stopped its store is whole and another one shows the same.
-    """
+    """Return the violations: every kind must be listed in every version, writes work, and a restart keeps the store."""
     wrong: list[str] = []
     wire = child.wire()
     path = "/api/v1/namespaces/kube-public/configmaps"
@@ -53,7 +51,7 @@ def check_whole(child: Child) -> list[str]:
 
 
 def _kept(where: str, item: dict[str, Any]) -> Any:
-    """Of an object what a start leaves as it is."""
+    """Return the part of an object that a restart keeps."""
     return (item["metadata"]["uid"], item["spec"]) if where.endswith("/flowschemas") else item
 
 

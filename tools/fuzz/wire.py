@@ -91,7 +91,7 @@ def _pipelined(random: Random, request: Callable[[], Case]) -> bytes:
 
 
 def _chunked(random: Random, request: Callable[[], Case]) -> bytes:
-    """The body of a request in chunks, not all of them in order."""
+    """Send the body of a request in chunks, not all of them valid."""
     head, _, body = request().data.partition(b"\r\n\r\n")
     lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"content-length")]
     body = body or b'{"metadata":{"name":"a"}}'
@@ -135,7 +135,7 @@ def _request_line(random: Random, request: Callable[[], Case]) -> bytes:
 
 
 def _watch(random: Random, request: Callable[[], Case]) -> bytes:
-    """A watch, and what comes behind it, which is never answered while it lasts."""
+    """Send a watch and a request behind it, which gets no answer while the watch lasts."""
     path = random.choice((_MAPS, b"/api/v1/pods", b"/apis/resource.k8s.io/v1/resourceslices", b"/api/v1/events"))
     made = b"GET %b%b HTTP/1.%d\r\nHost: 127.0.0.1\r\n\r\n" % (
         path,
@@ -146,19 +146,19 @@ def _watch(random: Random, request: Callable[[], Case]) -> bytes:
 
 
 def _short(random: Random, request: Callable[[], Case]) -> bytes:
-    """A request that is promised and does not come."""
+    """Send a Content-Length without the whole body."""
     data = request().data
     return data[: random.randrange(len(data))]
 
 
 def _patient(random: Random, request: Callable[[], Case]) -> bytes:
-    """A body that is sent without waiting for 100 Continue."""
+    """Send a body without waiting for 100 Continue."""
     head, _, body = request().data.partition(b"\r\n\r\n")
     return head + b"\r\nExpect: 100-continue\r\n\r\n" + body + request().data
 
 
 def _late(random: Random, request: Callable[[], Case]) -> bytes:
-    """A revision that is not there yet: the server waits for it."""
+    """Request a future revision: the server waits for it."""
     query = random.choice(
         (b"resourceVersion=9000000000", b"resourceVersion=9000000000&limit=1", b"watch=1&resourceVersion=9000000000")
     )

@@ -1,11 +1,11 @@
-"""Mutation runs: does a test fail when the code is wrong?
+"""Check by mutation whether a test fails when the code is wrong.
 
     python -m tools.mutation PACKAGE… [--sample N] [--seed S] [--seconds T] [--survivors FILE] [--verbose]
 
-Each mutant is one small change of a package's code (changes.py). It is tried by those tests of the package that reach
-it (reach.py), the cheapest first, until one fails (trial.py). What survives is printed with its place and both lines:
-either a rule lacks a test, or the mutant is equivalent, which equivalent.txt says with the reason. Servers that tests
-start are forked (servers.py), so that the change is in them as well; other processes that tests start have none.
+Each mutant is one small change of a package's code (changes.py). The package's tests that reach it (reach.py) run, the
+fastest first, until one fails (trial.py). Survivors are printed with their place and both lines: either a rule lacks a
+test, or the mutant is equivalent and belongs into equivalent.txt with the reason. Servers of tests are forked
+(servers.py) and contain the mutant; other processes of tests do not.
 """
 
 from __future__ import annotations
@@ -107,12 +107,12 @@ TESTS: dict[str, tuple[str, ...]] = {
 
 
 def tests_of(package: str) -> tuple[str, ...]:
-    """The tests about a package: those of the longest name that it begins with."""
+    """Return the tests of a package: those of the longest matching name in TESTS."""
     return tuple(test for test in TESTS[_name_of(package)] if (ROOT / test).exists())
 
 
 def _name_of(package: str) -> str:
-    """The name in TESTS under which a package or a file of one stands."""
+    """Return the longest name in TESTS that contains a package or file."""
     names = [name for name in TESTS if package == name or package.startswith(name + "/")]
     if not names:
         raise SystemExit(f"mutation: no tests are named for {package}; there are: {', '.join(TESTS)}")
@@ -120,13 +120,14 @@ def _name_of(package: str) -> str:
 
 
 def _others(package: str) -> tuple[str, ...]:
-    """The packages inside of this one that other tests are about: they are not sampled with it."""
+    """Return the nested packages with tests of their own; they are not sampled with this one."""
     return tuple(name for name in TESTS if name.startswith(package + "/") and _name_of(name) != _name_of(package))
 
 
 class Dead:
-    """The mutants that were killed: kept, so that a run goes on where another was stopped, and after a test was written
-    only what survived is tried again. Each holds for one state of its file.
+    """The killed mutants, saved so that a later run tries only the others.
+
+    An entry holds for one state of its file.
     """
 
     def __init__(self) -> None:
@@ -137,7 +138,7 @@ class Dead:
         return self._name(mutant) in self._killed
 
     def add(self, mutant: Mutant) -> None:
-        """Called in forked processes, too."""
+        """Add a mutant; forked processes call this, too."""
         with self._file.open("a") as file:
             file.write(f"{self._name(mutant)}\n")
         self._killed.add(self._name(mutant))
@@ -149,7 +150,7 @@ class Dead:
 
 
 def run(package: str, number: int, seed: int, *, verbose: bool) -> list[Mutant]:
-    """Tries mutants of a package and prints what becomes of them; the survivors."""
+    """Try mutants of a package, print the outcomes and return the survivors."""
     reach = recorded(tests_of(package))
     chosen = sample(package, number, seed, _others(package))
     dead = Dead()

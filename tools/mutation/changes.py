@@ -1,6 +1,6 @@
-"""The mutants of a file: each is one small change, made in the syntax tree so that lines and columns stay as they are.
+"""List the mutants of a file: each is one small change of the syntax tree that keeps lines and columns.
 
-A comparison is turned round, a condition negated, a constant off by one, a statement left out, a result dropped.
+A comparison is inverted, a condition negated, a constant off by one, a statement removed, a result dropped.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One change. `lines` are the first and last of those that run when it does; `function` is the outermost one that it
-    is in, as "name:line", or "" for code that runs when the module is imported.
+    """One change.
+
+    `lines` are the first and last of the lines that run when it does. `function` is the outermost enclosing function as
+    "name:line", or "" for code that runs on import.
     """
 
     path: str
@@ -45,20 +47,20 @@ class Mutant:
 
     @property
     def known(self) -> str:
-        """How the list of equivalent mutants names it."""
+        """The entry in the list of equivalent mutants."""
         return f"{self.path}: {self.before} => {self.after}"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A way to get a node wrong: the node by its place in ast.walk, and what to do with it."""
+    """A change of a node: the node by its index in ast.walk, and the operation on it."""
 
     node: int
     make: Callable[[ast.AST], None]
 
 
 def changes(tree: ast.Module) -> list[Change]:
-    """Every change that a file allows, with what no test could tell left out."""
+    """Return every possible change of a file, without those that no test could notice."""
     skipped = {id(part) for node in ast.walk(tree) for root in _declarative(node) for part in ast.walk(root)}
     return [
         Change(index, make)
@@ -69,7 +71,7 @@ def changes(tree: ast.Module) -> list[Change]:
 
 
 def mutant(path: Path, tree: ast.Module, change: Change) -> Mutant:
-    """The file with one change."""
+    """Build the mutant of a change."""
     changed = copy.deepcopy(tree)
     originals, nodes = list(ast.walk(tree)), list(ast.walk(changed))
     node = originals[change.node]
@@ -84,8 +86,9 @@ def mutant(path: Path, tree: ast.Module, change: Change) -> Mutant:
 
 
 def sample(package: str, number: int, seed: int, others: tuple[str, ...] = ()) -> list[Mutant]:
-    """Mutants of a package or file, chosen by chance: a file as often as it is long. Equivalent ones are left out, and
-    these packages inside of it.
+    """Choose random mutants of a package or file, weighted by file length, without equivalent ones.
+
+    `others` are nested packages to leave out.
     """
     choice = random.Random(seed)
     place = ROOT / package
@@ -109,12 +112,12 @@ def sample(package: str, number: int, seed: int, others: tuple[str, ...] = ()) -
 
 
 def known() -> set[str]:
-    """The mutants that are known to be equivalent."""
+    """Return the mutants in the list of equivalent ones."""
     return {line.rsplit(": ", 1)[0] for line in EQUIVALENT.read_text().splitlines() if line}
 
 
 def stale(entries: Iterable[str]) -> list[str]:
-    """Of `known()` those whose file is gone, or has the line no longer that they are about."""
+    """Return the entries of `known()` that name a missing file or line."""
     found: dict[str, set[str]] = {}
     return sorted(entry for entry in entries if _before(entry) not in _lines_of(entry.partition(": ")[0], found))
 
@@ -124,7 +127,7 @@ def _before(entry: str) -> str:
 
 
 def _lines_of(path: str, found: dict[str, set[str]]) -> set[str]:
-    """The lines of a file as mutants show them; `found` keeps those of files that were asked for."""
+    """Return the lines of a file as mutants show them; `found` caches the lines of earlier files."""
     if path not in found:
         file = ROOT / path
         text = ast.unparse(ast.parse(file.read_text())) if file.is_file() else ""
@@ -134,7 +137,7 @@ def _lines_of(path: str, found: dict[str, set[str]]) -> set[str]:
 
 
 def _lines(statement: ast.AST, node: ast.AST) -> tuple[int, int]:
-    """Lines of which one runs when the change does: a statement's, or its head's when it holds others."""
+    """Return the lines that show whether the change runs: the statement's, or its head's if it has a body."""
     match statement:
         case ast.Match():
             return _place(node)
@@ -150,8 +153,10 @@ def _place(node: ast.AST) -> tuple[int, int]:
 
 
 def _declarative(node: ast.AST) -> Iterator[ast.AST]:
-    """Parts of a node in which no test could tell a change: annotations, docstrings, imports, texts of errors and of the
-    log, what makes a class or a function cheaper, and what holds anyway (assertions, `strict` of zip).
+    """Yield the parts of a node with no effect that a test could notice.
+
+    These are annotations, docstrings, imports, texts of errors and logs, optimizations of classes and functions, and
+    redundant code (assertions, `strict` of zip).
     """
     match node:
         case ast.Import() | ast.ImportFrom() | ast.Assert() | ast.Expr(value=ast.Constant()):
@@ -175,7 +180,7 @@ def _declarative(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _ways(node: ast.AST) -> Iterator[Callable[[ast.AST], None]]:
-    """Each way to get a node wrong."""
+    """Yield each way to break a node."""
     match node:
         case ast.Compare(ops=[operator]) if type(operator) in _COMPARISONS:
             yield _set("ops", [_COMPARISONS[type(operator)]()])
@@ -211,7 +216,7 @@ def _leave_out(node: ast.AST) -> None:
 
 
 def _around(tree: ast.Module, node: ast.AST) -> tuple[ast.AST, str]:
-    """The innermost statement that holds a node, and the outermost function whose body does."""
+    """Return the innermost statement that contains a node, and the outermost function that contains it in its body."""
     statement: ast.AST = node
     function = ""
     here: ast.AST = tree

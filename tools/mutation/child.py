@@ -1,4 +1,4 @@
-"""Work in a forked process: it starts with all that is imported here, and what it breaks is gone with it."""
+"""Run work in a forked process: it has all imports of this one, and damages nothing here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Say = Callable[[bytes], None]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a process ended: its exit code, None when it was silent for too long, what it said, its seconds of CPU."""
+    """The end of a process: its exit code (None after too long a silence), its bytes, its CPU seconds."""
 
     code: int | None
     said: bytes
@@ -30,8 +30,9 @@ class Outcome:
 
 
 def run_apart(work: Callable[[Say], int | None], patient: Callable[[int], float] | None = None) -> Outcome:
-    """Runs `work` in a child; its result is the exit code. `patient` says how many fair seconds it may be silent after
-    so many bytes; its output is thrown away then.
+    """Run `work` in a child; its result is the exit code.
+
+    `patient` returns the fair seconds of allowed silence after so many bytes; its output is discarded then.
     """
     return run_beside(work, patient)()
 
@@ -39,7 +40,7 @@ def run_apart(work: Callable[[Say], int | None], patient: Callable[[int], float]
 def run_beside(
     work: Callable[[Say], int | None], patient: Callable[[int], float] | None = None
 ) -> Callable[[], Outcome]:
-    """The same, with something else to do meanwhile: the result waits for its end."""
+    """Run `work` in a child in parallel; the returned function waits for its end."""
     reading, writing = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()

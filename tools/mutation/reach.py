@@ -1,8 +1,7 @@
-"""Which lines does each test reach? Recorded once by tracing it, and kept beside the repository's other caches.
+"""Record the lines that each test reaches, once, beside the repository's other caches.
 
-A record belongs to the tests of one file. It holds for one state of the sources and of that file; each is made again
-when either changes. Lines that run while the modules are imported are recorded apart: a change there is not made by
-exchanging a function's code.
+A record belongs to the tests of one file. It holds for one state of the sources and of that file. Lines that run on
+import are recorded separately: a change of them cannot be made by replacing a function's code.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ Lines = dict[str, int]
 
 @dataclass(slots=True)
 class Traced:
-    """A test that passes when nothing is wrong: where it stands, what it reaches, and its seconds of CPU when traced."""
+    """A test that passes on unchanged code: its file, the lines that it reaches, and its CPU seconds while traced."""
 
     file: str
     id: str
@@ -54,7 +53,7 @@ class Traced:
 
 @dataclass(slots=True)
 class Reach:
-    """What was recorded of some files of tests: the tests, and the lines that run on import."""
+    """The record of some test files: the tests, and the lines that run on import."""
 
     tests: list[Traced] = field(default_factory=list)
     imported: Lines = field(default_factory=dict)
@@ -68,7 +67,7 @@ class Reach:
 
 
 class Tracer:
-    """Sees the lines of the sources that run, in all threads, by coverage's tracer in C."""
+    """Records the lines of the sources that run in any thread, with coverage's tracer in C."""
 
     def __init__(self) -> None:
         import coverage  # a dependency of development, which the suite does without
@@ -81,11 +80,11 @@ class Tracer:
         self._coverage.start()
 
     def name(self, context: str) -> None:
-        """What runs from now on belongs to this."""
+        """Attribute the lines from now on to this context."""
         self._coverage.switch_context(context)
 
     def take(self) -> dict[str, Lines]:
-        """Ends it: the lines seen, by the name they belong to."""
+        """Stop; return the lines by context."""
         self._coverage.stop()
         data = self._coverage.get_data()
         found: dict[str, Lines] = {}
@@ -99,7 +98,7 @@ class Tracer:
 
 
 class Recorder:
-    """A plugin of pytest that runs each file's tests in a process of its own and keeps what each of them reaches."""
+    """A pytest plugin that runs each file's tests in a process of its own and records the lines of each."""
 
     def __init__(self, stamps: dict[str, str]) -> None:
         self._stamps = stamps
@@ -164,13 +163,13 @@ def _merge(lines: Lines, more: Lines) -> None:
 
 
 def _on_another_database(item: pytest.Item) -> bool:
-    """Whether it says again, on SQLite or Postgres, what a conversation says in memory: too slow for a mutant."""
+    """Return whether the test repeats a conversation on SQLite or Postgres: too slow for a mutant."""
     parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     return item.get_closest_marker("slow") is not None and parameters.get("storage", "memory") != "memory"
 
 
 def passes(item: pytest.Item, following: pytest.Item | None) -> bool:
-    """Runs a test with its fixtures; those that the following one shares stay."""
+    """Run a test with its fixtures, and keep those that the following test shares."""
     from _pytest.runner import runtestprotocol
 
     reports = runtestprotocol(item, log=False, nextitem=following)
@@ -178,8 +177,9 @@ def passes(item: pytest.Item, following: pytest.Item | None) -> bool:
 
 
 def recorded(places: Sequence[str]) -> Reach:
-    """What the tests at these places reach, recorded now where no record holds. In a process that has imported nothing
-    of the sources.
+    """Return the lines that the tests at these places reach; trace the tests without a valid record.
+
+    The process must not have imported the sources.
     """
     CACHE.mkdir(exist_ok=True)
     stamps = _stamps(places)
@@ -195,14 +195,14 @@ def recorded(places: Sequence[str]) -> Reach:
 
 
 def pytest_main(arguments: Sequence[str], plugin: object) -> int:
-    """Pytest in this process, as mutation runs want it: without workers, and with what is imported already."""
+    """Run pytest in this process, without workers and with the existing imports."""
     imported = "ignore::pytest.PytestAssertRewriteWarning"
     options = ["-q", "-n0", "--capture=no", "-p", "no:cacheprovider", "-W", imported, f"--rootdir={ROOT}"]
     return int(pytest.main([*options, *arguments], [plugin, servers.Plugin()]))
 
 
 def _stamps(places: Sequence[str]) -> dict[str, str]:
-    """The names of the records of all files of tests at these places: they change with whatever a record depends on."""
+    """Return the record names of all test files at these places; a name hashes everything that the record depends on."""
     tests = ROOT / "tests"
     sources = _hash([file for name in SOURCES for file in sorted((ROOT / name).rglob("*.py"))])
     forked = _hash([Path(servers.__file__)])
@@ -219,7 +219,7 @@ def _stamps(places: Sequence[str]) -> dict[str, str]:
 
 
 def _follow(file: Path, used: set[Path]) -> None:
-    """Adds a file of the tests and those that it imports."""
+    """Add a test file and its imports."""
     used.add(file)
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:

@@ -1,5 +1,6 @@
-"""Servers of tests, forked from the test's process rather than started: a mutant is in them as well, they need not
-import anything, and the lines that they reach are recorded.
+"""Fork the servers of tests from the test's process.
+
+They contain the mutant, import nothing, and their lines are traced.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ STARTED: list[int] = []
 
 
 class Plugin:
-    """A plugin of pytest: from the end of collection on servers are forked."""
+    """A pytest plugin: servers are forked from the end of collection on."""
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         import_all()  # what a server imports itself would not be changed
@@ -44,7 +45,7 @@ def _popen(arguments: Sequence[str], **options: Any) -> Any:
 
 
 def spent() -> float:
-    """Seconds of CPU of this process, of its servers, and of those that have ended."""
+    """Return the CPU seconds of this process and of its servers, running or ended."""
     found = os.times()
     seconds = found.user + found.system + found.children_user + found.children_system
     for pid in STARTED:
@@ -56,7 +57,7 @@ def spent() -> float:
 
 
 def fork(flags: list[str], *, env: Mapping[str, str], stderr: IO[str], cwd: Path | str = ".", **_: Any) -> Forked:
-    """A server with these flags."""
+    """Fork a server with these flags."""
 
     def forked(*files: int) -> int:
         sys.stdout.flush()

@@ -1,7 +1,7 @@
-"""Does a test fail when the code is wrong? A mutant is tried by the tests that reach it, the cheapest first.
+"""Try a mutant with the tests that reach it, the fastest first.
 
-A change inside a function is made by exchanging the function's code, in a process forked from one that has imported and
-collected everything. A change of what runs on import needs a process that imports anew.
+A change inside a function replaces the function's code, in a fork of a process that has imported and collected
+everything. A change of code that runs on import needs a process that imports again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ KILLED, SURVIVED, ANEW = 1, 0, 2
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a mutant: the test that failed, "" for none; how many reach it; seconds of CPU."""
+    """The outcome of a mutant: the test that failed or "", the number of tests that reach it, CPU seconds."""
 
     killed: bool
     by: str
@@ -51,7 +51,7 @@ Tell = Callable[[Mutant, Verdict], None]
 
 
 def judge(mutants: Sequence[Mutant], reach: Reach, tell: Tell) -> list[Verdict]:
-    """Tries each mutant, and tells of each as it is done. In a process that has imported nothing of the sources."""
+    """Try each mutant and report each outcome. The process must not have imported the sources."""
     inside = {n: mutant for n, mutant in enumerate(mutants) if mutant.function and not _on_import(mutant, reach)}
     verdicts: dict[int, Verdict] = {}
     if inside:
@@ -79,8 +79,9 @@ def _on_import(mutant: Mutant, reach: Reach) -> bool:
 
 
 def _judges(mutant: Mutant, reach: Reach) -> list[Traced]:
-    """The tests that reach a mutant, cheapest first. What runs on import is reached by all that reach its file; those
-    that run the very line stand in front.
+    """Return the tests that reach a mutant, fastest first.
+
+    All tests that reach its file reach code that runs on import; those that run the very line come first.
     """
     direct = [test for test in reach.tests if test.reaches(mutant.path, *mutant.lines)]
     direct.sort(key=lambda test: test.seconds)
@@ -93,7 +94,7 @@ def _judges(mutant: Mutant, reach: Reach) -> list[Traced]:
 
 
 class Session:
-    """A plugin of pytest: a process that has collected all tests, and forks one for each mutant."""
+    """A pytest plugin: the process collects all tests and forks once per mutant."""
 
     def __init__(self, mutants: dict[int, Mutant], reach: Reach, tell: Tell) -> None:
         self._mutants, self._reach, self._tell = mutants, reach, tell
@@ -129,7 +130,7 @@ class Session:
 def _forked(
     mutant: Mutant, functions: list[FunctionType], items: list[pytest.Item], judges: list[Traced]
 ) -> Verdict | None:
-    """None when the mutant cannot be put in place here."""
+    """Try a mutant in a fork; return None if it cannot be applied there."""
     if not judges:
         return Verdict(False, "", 0, 0.0)
 
@@ -145,7 +146,7 @@ def _patience(judges: list[Traced]) -> Callable[[int], float]:
 
 
 def _verdict(code: int | None, said: bytes, judges: list[Traced], seconds: float) -> Verdict:
-    """The children say a byte for each test that passed."""
+    """Build the verdict; children write one byte per passed test."""
     killed = code != SURVIVED
     failed = judges[len(said)].id if len(said) < len(judges) else "the end of the tests"
     return Verdict(killed, failed if killed else "", len(judges), seconds)
@@ -160,8 +161,9 @@ def try_tests(items: Sequence[pytest.Item], say: Say) -> int:
 
 
 class _Anew:
-    """A plugin of pytest that runs tests in a given order until one fails. Where the parameters of a test have changed with
-    the mutant, what is gone judges nothing, and those that came in its place (unknown before) do.
+    """A pytest plugin that runs tests in a given order until one fails.
+
+    If the mutant changes the parameters of a test, the new items, unknown before, replace the missing ones.
     """
 
     def __init__(self, tests: Sequence[Traced], known: Container[str], say: Say) -> None:
@@ -180,7 +182,7 @@ class _Anew:
         return True
 
     def _fails(self, item: pytest.Item) -> bool:
-        """Runs a test alone. One that is skipped does not fail."""
+        """Run one test. A skipped test does not fail."""
         failed = any(report.failed for report in runtestprotocol(item, log=False, nextitem=None))
         self._say(b".")
         return failed
@@ -191,7 +193,7 @@ def _unparametrized(name: str) -> str:
 
 
 def _anew(mutant: Mutant, reach: Reach) -> Verdict:
-    """Tests of declarations come first: they are one file to collect."""
+    """Try a mutant in a new process, tests of declarations first: they are one file to collect."""
     judges = _judges(mutant, reach)
     first = [test for test in judges if test.file in DECLARATIONS]
     known = {test.id for test in reach.tests}
@@ -213,7 +215,7 @@ def _anew_by(mutant: Mutant, judges: list[Traced], known: Container[str]) -> Ver
 
 
 def _import_changed(mutant: Mutant) -> None:
-    """From now on this process imports the mutant in place of its file."""
+    """Make this process import the mutant in place of its file."""
     read = SourceFileLoader.get_code
 
     def get_code(loader: SourceFileLoader, name: str) -> Any:
@@ -225,7 +227,7 @@ def _import_changed(mutant: Mutant) -> None:
 
 
 def exchange(mutant: Mutant, functions: Sequence[FunctionType]) -> bool:
-    """Gives each of the functions of the changed file its changed code. False when that is not possible."""
+    """Replace the code of each function of the changed file; return False if that is impossible."""
     original = _by_place(_compiled(ast.parse((ROOT / mutant.path).read_text()), mutant.path))
     changed = _by_place(_compiled(mutant.tree, mutant.path))
     codes: dict[CodeType, CodeType] = {}
@@ -247,7 +249,7 @@ def _compiled(tree: ast.Module, path: str) -> CodeType:
 
 
 def _by_place(module: CodeType) -> dict[tuple[str, int], list[CodeType]]:
-    """The functions of a file by name and line."""
+    """Return the functions of a file by name and line."""
     found: dict[tuple[str, int], list[CodeType]] = {}
     for code in _codes(module):
         if code is not module:
@@ -263,7 +265,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _functions() -> Iterator[FunctionType]:
-    """All functions of the sources that exist now."""
+    """Yield all existing functions of the sources."""
     for thing in gc.get_objects():
         if type(thing) is FunctionType and Path(thing.__code__.co_filename).is_relative_to(ROOT):
             yield thing
