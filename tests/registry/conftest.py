@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -297,9 +297,15 @@ def shown(entry: Entry) -> Json:
 
 
 @asynccontextmanager
-async def a_world(
-    target: str = "memory:", *, shared: bool = False, name: str = "uid", features: Features | None = None
+async def open_world(
+    target: str = "memory:",
+    *,
+    shared: bool = False,
+    name: str = "uid",
+    features: Features | None = None,
+    reservations: Mapping[tuple[str, str], Any] | None = None,
 ) -> AsyncIterator[World]:
+    """Open a registry on a log; uids begin with `name`."""
     log = await open_log(target, poll_interval=30.0)
     cache = WatchCache(log, orjson.loads)
     clock = Clock()
@@ -307,14 +313,14 @@ async def a_world(
     registry = Registry(
         log,
         cache,
-        admission=partial(build, disable=("ServiceAccount",)),  # nobody makes accounts for pods here
+        admission=partial(build, disable=("ServiceAccount",)),  # no controller creates accounts for pods here
         features=features or Features(),
         clock=clock,
         shared=shared,
     )
     registry.new_uid = lambda: f"{name}-{next(numbers)}"
     registry.new_suffix = lambda: f"x{next(numbers):04}"
-    Catalog(registry).open(CATALOG)
+    Catalog(registry, reservations=reservations).open(CATALOG)
     await cache.start()
     world = World(registry, clock)
     try:
@@ -326,22 +332,7 @@ async def a_world(
         await log.close()
 
 
-Scenario = Callable[[World], Coroutine[Any, Any, None]]
-
-
 @pytest.fixture
-def play() -> Callable[[Scenario], None]:
-    """Return a function that runs a scenario in a world of its own."""
-    import asyncio
-
-    async def run(scenario: Scenario) -> None:
-        async with a_world() as world:
-            await scenario(world)
-
-    return lambda scenario: asyncio.run(run(scenario))
-
-
-@pytest.fixture
-def new_world() -> Any:
-    """Return a function that builds a world on a given database."""
-    return a_world
+def world() -> AbstractAsyncContextManager[World]:
+    """Return a world, which the hook for coroutine tests opens on the test's loop."""
+    return open_world()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,8 +15,7 @@ from apiserver.admission.plugins.taint_nodes_by_condition import TaintNodesByCon
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from apiserver.registry.store.admission import Attributes, Chain, Plugin
-
-Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
+from tests.registry.conftest import World
 
 
 def test_the_flags_add_to_and_take_from_the_default_set() -> None:
@@ -38,12 +36,9 @@ def test_every_name_that_is_built_is_one_of_upstreams() -> None:
     assert set(ORDER) >= DEFAULT_ON
 
 
-def test_every_plugin_is_built_under_its_name_and_stands_in_upstreams_order(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        chain = build(world.registry, enable=BUILT)
-        assert [plugin.name for plugin in chain.plugins] == [name for name in ORDER if name in BUILT]
-
-    play(scenario)
+async def test_every_plugin_is_built_under_its_name_and_stands_in_upstreams_order(world: World) -> None:
+    chain = build(world.registry, enable=BUILT)
+    assert [plugin.name for plugin in chain.plugins] == [name for name in ORDER if name in BUILT]
 
 
 @dataclass
@@ -131,61 +126,52 @@ class Recorder(Plugin):
         return later()
 
 
-def test_plugins_are_asked_in_order_whether_they_wait_or_not(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        log: list[str] = []
-        store = world.store("configmaps")
-        plugins = [Recorder("a", log), Recorder("b", log, waits=True), Recorder("c", log)]
-        world.registry.admission, store.cached_handlers = Chain(plugins), {}
-        await world.create("configmaps", {"metadata": {"name": "x"}})
-        await world.merge("configmaps", "x", {"data": {"a": "1"}})
-        assert log == ["a", "b", "c"]
-
-    play(scenario)
+async def test_plugins_are_asked_in_order_whether_they_wait_or_not(world: World) -> None:
+    log: list[str] = []
+    store = world.store("configmaps")
+    plugins = [Recorder("a", log), Recorder("b", log, waits=True), Recorder("c", log)]
+    world.registry.admission, store.cached_handlers = Chain(plugins), {}
+    await world.create("configmaps", {"metadata": {"name": "x"}})
+    await world.merge("configmaps", "x", {"data": {"a": "1"}})
+    assert log == ["a", "b", "c"]
 
 
-def test_a_chain_without_plugins_asks_nobody(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        assert build(world.registry, disable=ORDER).plugins == ()
-
-    play(scenario)
+async def test_a_chain_without_plugins_asks_nobody(world: World) -> None:
+    assert build(world.registry, disable=ORDER).plugins == ()
 
 
-def test_a_plugin_that_objects_configure_is_asked_only_while_there_are_any(play: Play) -> None:
+async def test_a_plugin_that_objects_configure_is_asked_only_while_there_are_any(world: World) -> None:
     class Configured(Recorder):
         configured_by = ("coordination.k8s.io", "leases")
 
-    async def scenario(world: Any) -> None:
-        log: list[str] = []
-        registry, leases = world.registry, world.store("leases")
-        registry.admission = Chain([Recorder("always", log), Configured("configured", log)])
-        registry.watch_configuration(world.store("configmaps"))
-        registry.watch_configuration(leases)
+    log: list[str] = []
+    registry, leases = world.registry, world.store("leases")
+    registry.admission = Chain([Recorder("always", log), Configured("configured", log)])
+    registry.watch_configuration(world.store("configmaps"))
+    registry.watch_configuration(leases)
 
-        async def asked(name: str) -> list[str]:
-            log.clear()
-            await world.create("configmaps", {"metadata": {"name": name}})
-            return log[:]
+    async def asked(name: str) -> list[str]:
+        log.clear()
+        await world.create("configmaps", {"metadata": {"name": name}})
+        return log[:]
 
-        assert await asked("a") == ["always"]
-        for name in ("one", "two"):
-            await world.create("leases", {"metadata": {"name": name}})
-            assert await asked(f"with-{name}") == ["always", "configured"]
-        await world.delete("leases", "one")
-        assert await asked("with-one-left") == ["always", "configured"]
-        stored = (await registry.log.state(leases.cache.prefix)).records
-        leases.cache.load((), registry.log.revision)  # as after a snapshot of what another server stored
-        assert await asked("unloaded") == ["always"]
-        leases.cache.load(stored, registry.log.revision)
-        assert await asked("loaded") == ["always", "configured"]
-        await world.delete("leases", "two")
-        assert await asked("without") == ["always"]
-
-    play(scenario)
+    assert await asked("a") == ["always"]
+    for name in ("one", "two"):
+        await world.create("leases", {"metadata": {"name": name}})
+        assert await asked(f"with-{name}") == ["always", "configured"]
+    await world.delete("leases", "one")
+    assert await asked("with-one-left") == ["always", "configured"]
+    stored = (await registry.log.state(leases.cache.prefix)).records
+    leases.cache.load((), registry.log.revision)  # as after a snapshot of what another server stored
+    assert await asked("unloaded") == ["always"]
+    leases.cache.load(stored, registry.log.revision)
+    assert await asked("loaded") == ["always", "configured"]
+    await world.delete("leases", "two")
+    assert await asked("without") == ["always"]
 
 
-def test_a_plugin_says_once_whether_requests_concern_it_and_again_after_each_change_of_what_it_goes_by(
-    play: Play,
+async def test_a_plugin_says_once_whether_requests_concern_it_and_again_after_each_change_of_what_it_goes_by(
+    world: World,
 ) -> None:
     class Judging(Recorder):
         depends_on = (("coordination.k8s.io", "leases"),)
@@ -195,28 +181,25 @@ def test_a_plugin_says_once_whether_requests_concern_it_and_again_after_each_cha
             self.judged += 1
             return attributes.resource.plural == self.wanted
 
-    async def scenario(world: Any) -> None:
-        log: list[str] = []
-        registry, plugin = world.registry, Judging("judging", log)
-        registry.admission = Chain([plugin])
-        for plural in ("leases", "configmaps"):
-            world.store(plural).cached_handlers = {}
-            registry.watch_configuration(world.store(plural))
+    log: list[str] = []
+    registry, plugin = world.registry, Judging("judging", log)
+    registry.admission = Chain([plugin])
+    for plural in ("leases", "configmaps"):
+        world.store(plural).cached_handlers = {}
+        registry.watch_configuration(world.store(plural))
 
-        async def asked(name: str) -> bool:
-            log.clear()
-            await world.create("configmaps", {"metadata": {"name": name}})
-            return bool(log)
+    async def asked(name: str) -> bool:
+        log.clear()
+        await world.create("configmaps", {"metadata": {"name": name}})
+        return bool(log)
 
-        assert not await asked("a")
-        plugin.wanted, judged = "configmaps", plugin.judged
-        assert not await asked("b")
-        assert plugin.judged == judged == 1
-        for name in ("one", "two"):
-            await world.create("leases", {"metadata": {"name": name}})
-            assert await asked(f"with-{name}")
-        plugin.wanted = ""
-        await world.delete("leases", "one")
-        assert not await asked("after")
-
-    play(scenario)
+    assert not await asked("a")
+    plugin.wanted, judged = "configmaps", plugin.judged
+    assert not await asked("b")
+    assert plugin.judged == judged == 1
+    for name in ("one", "two"):
+        await world.create("leases", {"metadata": {"name": name}})
+        assert await asked(f"with-{name}")
+    plugin.wanted = ""
+    await world.delete("leases", "one")
+    assert not await asked("after")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -17,12 +16,12 @@ from apiserver.registry.fields.merge import add_parent_fields, check, merge, rem
 from apiserver.registry.fields.set import paths, without
 from apiserver.registry.fields.walk import ABSENT, collect_applied, walker_of
 from apiserver.storage.log.types import Write
+from tests.registry.conftest import World
 
-Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
 APPLY = "application/apply-patch+yaml"
 
 
-async def apply(world: Any, data: Json | None, query: str, **metadata: Any) -> Any:
+async def apply(world: World, data: Json | None, query: str, **metadata: Any) -> Any:
     body: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", **metadata}}
     if data is not None:
         body["data"] = data
@@ -36,76 +35,58 @@ def owners(obj: Json) -> dict[tuple[str, str], Json]:
     }
 
 
-def test_the_first_apply_creates_and_a_repetition_changes_nothing(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        made = await apply(world, {"a": "1"}, "fieldManager=m1")
-        assert owners(made) == {("m1", "Apply"): {"f:data": {"f:a": {}}}}
-        world.clock.pass_seconds(5)
-        assert await apply(world, {"a": "1"}, "fieldManager=m1") == made
-
-    play(scenario)
+async def test_the_first_apply_creates_and_a_repetition_changes_nothing(world: World) -> None:
+    made = await apply(world, {"a": "1"}, "fieldManager=m1")
+    assert owners(made) == {("m1", "Apply"): {"f:data": {"f:a": {}}}}
+    world.clock.pass_seconds(5)
+    assert await apply(world, {"a": "1"}, "fieldManager=m1") == made
 
 
-def test_fields_that_are_no_longer_stated_go_unless_others_own_them(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await apply(world, {"a": "1", "b": "1"}, "fieldManager=m1")
-        await apply(world, {"b": "1"}, "fieldManager=m2")
-        left = await apply(world, {}, "fieldManager=m1")
-        assert left["data"] == {"b": "1"}
-        assert owners(left)["m2", "Apply"] == {"f:data": {"f:b": {}}}
-
-    play(scenario)
+async def test_fields_that_are_no_longer_stated_go_unless_others_own_them(world: World) -> None:
+    await apply(world, {"a": "1", "b": "1"}, "fieldManager=m1")
+    await apply(world, {"b": "1"}, "fieldManager=m2")
+    left = await apply(world, {}, "fieldManager=m1")
+    assert left["data"] == {"b": "1"}
+    assert owners(left)["m2", "Apply"] == {"f:data": {"f:b": {}}}
 
 
-def test_conflicts_name_manager_and_field_and_force_settles_them(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await apply(world, {"a": "1", "b": "1"}, "fieldManager=m1")
-        with pytest.raises(StatusError, match=r'Apply failed with 1 conflict: conflict with "m1": .data.a') as one:
-            await apply(world, {"a": "2"}, "fieldManager=m2")
-        assert one.value.details == {
-            "causes": [{"reason": "FieldManagerConflict", "message": 'conflict with "m1"', "field": ".data.a"}]
-        }
-        with pytest.raises(StatusError, match=r'2 conflicts: conflicts with "m1":\n- \.data\.a\n- \.data\.b'):
-            await apply(world, {"a": "2", "b": "2"}, "fieldManager=m2")
-        taken = await apply(world, {"a": "2"}, "fieldManager=m2&force=true")
-        assert owners(taken) == {("m1", "Apply"): {"f:data": {"f:b": {}}}, ("m2", "Apply"): {"f:data": {"f:a": {}}}}
-
-    play(scenario)
+async def test_conflicts_name_manager_and_field_and_force_settles_them(world: World) -> None:
+    await apply(world, {"a": "1", "b": "1"}, "fieldManager=m1")
+    with pytest.raises(StatusError, match=r'Apply failed with 1 conflict: conflict with "m1": .data.a') as one:
+        await apply(world, {"a": "2"}, "fieldManager=m2")
+    assert one.value.details == {
+        "causes": [{"reason": "FieldManagerConflict", "message": 'conflict with "m1"', "field": ".data.a"}]
+    }
+    with pytest.raises(StatusError, match=r'2 conflicts: conflicts with "m1":\n- \.data\.a\n- \.data\.b'):
+        await apply(world, {"a": "2", "b": "2"}, "fieldManager=m2")
+    taken = await apply(world, {"a": "2"}, "fieldManager=m2&force=true")
+    assert owners(taken) == {("m1", "Apply"): {"f:data": {"f:b": {}}}, ("m2", "Apply"): {"f:data": {"f:a": {}}}}
 
 
-def test_an_updater_conflicts_under_its_version(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"a": "1"}}, "fieldManager=old")
-        with pytest.raises(StatusError, match=r'conflict with "old" using v1: \.data\.a'):
-            await apply(world, {"a": "2"}, "fieldManager=m1")
-
-    play(scenario)
+async def test_an_updater_conflicts_under_its_version(world: World) -> None:
+    await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"a": "1"}}, "fieldManager=old")
+    with pytest.raises(StatusError, match=r'conflict with "old" using v1: \.data\.a'):
+        await apply(world, {"a": "2"}, "fieldManager=m1")
 
 
-def test_unmanaged_fields_belong_to_who_wrote_before_the_first_apply(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"a": "1"}})
-        await world.merge("configmaps", "a", {"metadata": {"managedFields": [{}]}})
-        done = await apply(world, {"b": "2"}, "fieldManager=m1")
-        assert owners(done) == {
-            ("m1", "Apply"): {"f:data": {"f:b": {}}},
-            ("before-first-apply", "Update"): {"f:data": {".": {}, "f:a": {}}},
-        }
-
-    play(scenario)
+async def test_unmanaged_fields_belong_to_who_wrote_before_the_first_apply(world: World) -> None:
+    await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"a": "1"}})
+    await world.merge("configmaps", "a", {"metadata": {"managedFields": [{}]}})
+    done = await apply(world, {"b": "2"}, "fieldManager=m1")
+    assert owners(done) == {
+        ("m1", "Apply"): {"f:data": {"f:b": {}}},
+        ("before-first-apply", "Update"): {"f:data": {".": {}, "f:a": {}}},
+    }
 
 
-def test_kubectl_takes_over_what_it_applied_from_the_client(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        last = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"a":"1"}}'
-        key = "kubectl.kubernetes.io/last-applied-configuration"
-        sent = {"metadata": {"name": "a", "annotations": {key: last}}, "data": {"a": "1"}}
-        await world.create("configmaps", sent, "fieldManager=kubectl-client-side-apply")
-        done = await apply(world, {"a": "2"}, "fieldManager=kubectl")
-        assert done["data"] == {"a": "2"}
-        assert '"a":"2"' in done["metadata"]["annotations"][key]
-
-    play(scenario)
+async def test_kubectl_takes_over_what_it_applied_from_the_client(world: World) -> None:
+    last = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"a":"1"}}'
+    key = "kubectl.kubernetes.io/last-applied-configuration"
+    sent = {"metadata": {"name": "a", "annotations": {key: last}}, "data": {"a": "1"}}
+    await world.create("configmaps", sent, "fieldManager=kubectl-client-side-apply")
+    done = await apply(world, {"a": "2"}, "fieldManager=kubectl")
+    assert done["data"] == {"a": "2"}
+    assert '"a":"2"' in done["metadata"]["annotations"][key]
 
 
 _LAST = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "1", "b": "1"}}
@@ -126,25 +107,21 @@ _LAST = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "da
         ("kubectl", None, [".data.a", ".data.b"]),
     ],
 )
-def test_kubectl_alone_takes_over_and_only_what_it_said_last_and_nobody_changed(
-    play: Play, manager: str, last: str | None, conflicts: list[str]
+async def test_kubectl_alone_takes_over_and_only_what_it_said_last_and_nobody_changed(
+    world: World, manager: str, last: str | None, conflicts: list[str]
 ) -> None:
     key = "kubectl.kubernetes.io/last-applied-configuration"
-
-    async def scenario(world: Any) -> None:
-        annotations = {} if last is None else {key: last}
-        sent = {"metadata": {"name": "a", "annotations": annotations}, "data": {"a": "1", "b": "1"}}
-        await world.create("configmaps", sent, "fieldManager=creator")
-        if not conflicts:
-            assert (await apply(world, {"a": "2", "b": "2"}, f"fieldManager={manager}"))["data"] == {"a": "2", "b": "2"}
-            return
-        with pytest.raises(StatusError) as refused:
-            await apply(world, {"a": "2", "b": "2"}, f"fieldManager={manager}")
-        assert refused.value.code == 409
-        assert refused.value.details is not None
-        assert [cause["field"] for cause in refused.value.details["causes"]] == conflicts
-
-    play(scenario)
+    annotations = {} if last is None else {key: last}
+    sent = {"metadata": {"name": "a", "annotations": annotations}, "data": {"a": "1", "b": "1"}}
+    await world.create("configmaps", sent, "fieldManager=creator")
+    if not conflicts:
+        assert (await apply(world, {"a": "2", "b": "2"}, f"fieldManager={manager}"))["data"] == {"a": "2", "b": "2"}
+        return
+    with pytest.raises(StatusError) as refused:
+        await apply(world, {"a": "2", "b": "2"}, f"fieldManager={manager}")
+    assert refused.value.code == 409
+    assert refused.value.details is not None
+    assert [cause["field"] for cause in refused.value.details["causes"]] == conflicts
 
 
 @pytest.mark.parametrize(
@@ -176,28 +153,22 @@ def test_kubectl_alone_takes_over_and_only_what_it_said_last_and_nobody_changed(
         ),
     ],
 )
-def test_bodies_that_cannot_be_applied(play: Play, body: bytes, code: int, words: str) -> None:
-    async def scenario(world: Any) -> None:
-        with pytest.raises(StatusError) as wrong:
-            await world.call("patch", "configmaps", "a", body, "fieldManager=m1", content_type=APPLY)
-        assert wrong.value.code == code
-        assert words in wrong.value.message
-
-    play(scenario)
+async def test_bodies_that_cannot_be_applied(world: World, body: bytes, code: int, words: str) -> None:
+    with pytest.raises(StatusError) as wrong:
+        await world.call("patch", "configmaps", "a", body, "fieldManager=m1", content_type=APPLY)
+    assert wrong.value.code == code
+    assert words in wrong.value.message
 
 
-def test_a_status_apply_creates_nothing_and_apply_needs_a_manager(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "a"}, "status": {}}
-        for sent in (body, b"{["):
-            with pytest.raises(StatusError, match='"a" not found'):
-                await world.call(
-                    "patch", "resourceclaims", "a", sent, "fieldManager=m", content_type=APPLY, subresource="status"
-                )
-        with pytest.raises(StatusError, match="fieldManager: Required value: is required for apply patch"):
-            await world.call("patch", "resourceclaims", "a", body, content_type=APPLY)
-
-    play(scenario)
+async def test_a_status_apply_creates_nothing_and_apply_needs_a_manager(world: World) -> None:
+    body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "a"}, "status": {}}
+    for sent in (body, b"{["):
+        with pytest.raises(StatusError, match='"a" not found'):
+            await world.call(
+                "patch", "resourceclaims", "a", sent, "fieldManager=m", content_type=APPLY, subresource="status"
+            )
+    with pytest.raises(StatusError, match="fieldManager: Required value: is required for apply patch"):
+        await world.call("patch", "resourceclaims", "a", body, content_type=APPLY)
 
 
 ITEM = Struct("io.test.v1.Item", (field("name", 1, STRING, required=True), field("size", 2, INT32)))
@@ -324,19 +295,16 @@ def test_a_key_that_is_left_out_is_its_default_in_all_that_apply_does() -> None:
     assert remove(PORTS, [tcp, udp], owned) == [udp]
 
 
-def test_what_is_owned_in_a_version_that_is_no_more_holds_nothing(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await apply(world, {"a": "1", "b": "1"}, "fieldManager=m1")
-        store, entry = world.store("configmaps"), (await world.list("configmaps")).entries[0]
-        old = entry.obj["metadata"]["managedFields"][0] | {"manager": "old", "apiVersion": "v0"}
-        value = entry.value.replace(b'"managedFields":[', b'"managedFields":[' + json.dumps(old).encode() + b",")
-        edited = await store.append(Write(entry.key, value, entry.revision))
-        assert ("old", "Apply") in owners(edited.obj)
-        left = await apply(world, {"a": "1"}, "fieldManager=m1")
-        assert left["data"] == {"a": "1"}
-        assert owners(left) == {("m1", "Apply"): {"f:data": {"f:a": {}}}}
-
-    play(scenario)
+async def test_what_is_owned_in_a_version_that_is_no_more_holds_nothing(world: World) -> None:
+    await apply(world, {"a": "1", "b": "1"}, "fieldManager=m1")
+    store, entry = world.store("configmaps"), (await world.list("configmaps")).entries[0]
+    old = entry.obj["metadata"]["managedFields"][0] | {"manager": "old", "apiVersion": "v0"}
+    value = entry.value.replace(b'"managedFields":[', b'"managedFields":[' + json.dumps(old).encode() + b",")
+    edited = await store.append(Write(entry.key, value, entry.revision))
+    assert ("old", "Apply") in owners(edited.obj)
+    left = await apply(world, {"a": "1"}, "fieldManager=m1")
+    assert left["data"] == {"a": "1"}
+    assert owners(left) == {("m1", "Apply"): {"f:data": {"f:a": {}}}}
 
 
 PART = Struct("io.test.v1.Part", (field("deep", 1, INT32), field("more", 2, MapOf(INT32))))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import orjson
@@ -16,8 +15,7 @@ from apiserver.api.schema.language import INT32, INT64, QUANTITY, RAW, STRING, T
 from apiserver.registry.body.decode import summary, warnings_of
 from apiserver.registry.body.unstructured import find_type_mismatch, restore
 from apiserver.registry.verbs.patch import JsonPatch
-
-Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
+from tests.registry.conftest import World
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -25,72 +23,58 @@ JSON_PATCH = "application/json-patch+json"
 
 
 async def refused(
-    world: Any, verb: str, body: Any, query: str = "", content_type: str = "application/json"
+    world: World, verb: str, body: Any, query: str = "", content_type: str = "application/json"
 ) -> StatusError:
     with pytest.raises(StatusError) as wrong:
         await world.call(verb, "configmaps", "" if verb == "create" else "a", body, query, content_type=content_type)
     return wrong.value
 
 
-def test_kind_and_version_default_to_those_of_the_url(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await world.create("configmaps", {"metadata": {"name": "a"}})
-        await world.create("configmaps", {"kind": "ConfigMap", "metadata": {"name": "b"}})
-        error = await refused(world, "create", {"kind": "Nope", "apiVersion": "v1"})
-        assert (
-            error.message
-            == 'Nope in version "v1" cannot be handled as a ConfigMap: no kind "Nope" is registered for version "v1" in'
-            ' scheme "pkg/api/legacyscheme/scheme.go:30"'
-        )
-        error = await refused(world, "create", {"kind": "Pod", "apiVersion": "v1", "spec": {"containers": "x"}})
-        assert error.message.startswith(
-            'Pod in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal string'
-        )
-        error = await refused(world, "create", {"kind": "Pod", "apiVersion": "v1"})
-        assert error.message.endswith("converting (v1.Pod) to (core.ConfigMap): unknown conversion")
-        error = await refused(world, "create", b'{"apiVersion": "a/b/c", "kind": "ConfigMap"}')
-        assert (
-            error.message
-            == "the object provided is unrecognized (must be of type ConfigMap): unexpected GroupVersion string: a/b/c"
-            ' ({"apiVersion": "a/b/c", "kind" ...)'
-        )
-
-    play(scenario)
+async def test_kind_and_version_default_to_those_of_the_url(world: World) -> None:
+    await world.create("configmaps", {"metadata": {"name": "a"}})
+    await world.create("configmaps", {"kind": "ConfigMap", "metadata": {"name": "b"}})
+    error = await refused(world, "create", {"kind": "Nope", "apiVersion": "v1"})
+    assert (
+        error.message
+        == 'Nope in version "v1" cannot be handled as a ConfigMap: no kind "Nope" is registered for version "v1" in'
+        ' scheme "pkg/api/legacyscheme/scheme.go:30"'
+    )
+    error = await refused(world, "create", {"kind": "Pod", "apiVersion": "v1", "spec": {"containers": "x"}})
+    assert error.message.startswith(
+        'Pod in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal string'
+    )
+    error = await refused(world, "create", {"kind": "Pod", "apiVersion": "v1"})
+    assert error.message.endswith("converting (v1.Pod) to (core.ConfigMap): unknown conversion")
+    error = await refused(world, "create", b'{"apiVersion": "a/b/c", "kind": "ConfigMap"}')
+    assert (
+        error.message
+        == "the object provided is unrecognized (must be of type ConfigMap): unexpected GroupVersion string: a/b/c"
+        ' ({"apiVersion": "a/b/c", "kind" ...)'
+    )
 
 
-def test_an_empty_body_is_an_object_without_a_name(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        for body in (b"null", b"{}"):
-            assert "name or generateName is required" in (await refused(world, "create", body)).message
-
-    play(scenario)
+async def test_an_empty_body_is_an_object_without_a_name(world: World) -> None:
+    for body in (b"null", b"{}"):
+        assert "name or generateName is required" in (await refused(world, "create", body)).message
 
 
-def test_media_types(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        result = await world.call(
-            "create", "configmaps", body=b"metadata:\n  name: a\n", content_type="application/yaml"
-        )
-        assert result.created
-        await world.create("configmaps", {"metadata": {"name": "b"}}, content_type="")
-        error = await refused(world, "create", {}, content_type="text/plain")
-        assert (error.code, error.reason) == (415, "UnsupportedMediaType")
-        assert error.message.endswith("application/json, application/yaml, application/vnd.kubernetes.protobuf")
-
-    play(scenario)
+async def test_media_types(world: World) -> None:
+    result = await world.call("create", "configmaps", body=b"metadata:\n  name: a\n", content_type="application/yaml")
+    assert result.created
+    await world.create("configmaps", {"metadata": {"name": "b"}}, content_type="")
+    error = await refused(world, "create", {}, content_type="text/plain")
+    assert (error.code, error.reason) == (415, "UnsupportedMediaType")
+    assert error.message.endswith("application/json, application/yaml, application/vnd.kubernetes.protobuf")
 
 
-def test_unknown_fields_are_ignored_warned_about_or_refused(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        body = b'{"metadata":{"name":"a","nope":1},"data":{"a":"1","a":"2"}}'
-        await world.call("create", "configmaps", body=body, query="fieldValidation=Ignore&dryRun=All")
-        assert world.warnings == []
-        await world.call("create", "configmaps", body=body, query="dryRun=All")
-        assert world.warnings == ['unknown field "metadata.nope"', 'duplicate field "data.a"']
-        error = await refused(world, "create", body, "fieldValidation=Strict")
-        assert error.message.endswith('strict decoding error: unknown field "metadata.nope", duplicate field "data.a"')
-
-    play(scenario)
+async def test_unknown_fields_are_ignored_warned_about_or_refused(world: World) -> None:
+    body = b'{"metadata":{"name":"a","nope":1},"data":{"a":"1","a":"2"}}'
+    await world.call("create", "configmaps", body=body, query="fieldValidation=Ignore&dryRun=All")
+    assert world.warnings == []
+    await world.call("create", "configmaps", body=body, query="dryRun=All")
+    assert world.warnings == ['unknown field "metadata.nope"', 'duplicate field "data.a"']
+    error = await refused(world, "create", body, "fieldValidation=Strict")
+    assert error.message.endswith('strict decoding error: unknown field "metadata.nope", duplicate field "data.a"')
 
 
 def test_what_yaml_finds_is_one_warning_a_line() -> None:
@@ -105,60 +89,47 @@ def test_bodies_are_summed_up() -> None:
     assert summary(b"{" + b"x" * 40) == "{" + "x" * 29 + " ..."
 
 
-async def patched(world: Any, body: Any, content_type: str, query: str = "") -> Json:
+async def patched(world: World, body: Any, content_type: str, query: str = "") -> Json:
     result = await world.call("patch", "configmaps", "a", body, query, content_type=content_type)
     obj: Json = result.entry.obj
     return obj
 
 
-def test_the_three_patches(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await world.create(
-            "configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/a"]}, "data": {"a": "1"}}
-        )
-        assert (await patched(world, [{"op": "add", "path": "/data/b", "value": "2"}], JSON_PATCH))["data"] == {
-            "a": "1",
-            "b": "2",
-        }
-        assert (await patched(world, {"data": {"a": None}}, MERGE))["data"] == {"b": "2"}
-        body = {"metadata": {"finalizers": ["example.com/b"]}}
-        assert (await patched(world, body, STRATEGIC))["metadata"]["finalizers"] == ["example.com/b", "example.com/a"]
-        assert (await patched(world, body, MERGE))["metadata"]["finalizers"] == ["example.com/b"]
-
-    play(scenario)
+async def test_the_three_patches(world: World) -> None:
+    await world.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/a"]}, "data": {"a": "1"}})
+    assert (await patched(world, [{"op": "add", "path": "/data/b", "value": "2"}], JSON_PATCH))["data"] == {
+        "a": "1",
+        "b": "2",
+    }
+    assert (await patched(world, {"data": {"a": None}}, MERGE))["data"] == {"b": "2"}
+    body = {"metadata": {"finalizers": ["example.com/b"]}}
+    assert (await patched(world, body, STRATEGIC))["metadata"]["finalizers"] == ["example.com/b", "example.com/a"]
+    assert (await patched(world, body, MERGE))["metadata"]["finalizers"] == ["example.com/b"]
 
 
-def test_a_test_sees_kind_and_version(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        made = await world.create("configmaps", {"metadata": {"name": "a"}})
-        version = made["metadata"]["resourceVersion"]
-        await patched(
-            world,
-            [
-                {"op": "test", "path": "/kind", "value": "ConfigMap"},
-                {"op": "test", "path": "/apiVersion", "value": "v1"},
-            ],
-            JSON_PATCH,
-        )
-        await patched(world, [{"op": "test", "path": "/metadata/resourceVersion", "value": version}], JSON_PATCH)
-        error = await refused(
-            world, "patch", [{"op": "test", "path": "/kind", "value": "Pod"}], content_type=JSON_PATCH
-        )
-        assert (error.code, error.reason, error.details) == (422, "Invalid", {})
-
-    play(scenario)
+async def test_a_test_sees_kind_and_version(world: World) -> None:
+    made = await world.create("configmaps", {"metadata": {"name": "a"}})
+    version = made["metadata"]["resourceVersion"]
+    await patched(
+        world,
+        [
+            {"op": "test", "path": "/kind", "value": "ConfigMap"},
+            {"op": "test", "path": "/apiVersion", "value": "v1"},
+        ],
+        JSON_PATCH,
+    )
+    await patched(world, [{"op": "test", "path": "/metadata/resourceVersion", "value": version}], JSON_PATCH)
+    error = await refused(world, "patch", [{"op": "test", "path": "/kind", "value": "Pod"}], content_type=JSON_PATCH)
+    assert (error.code, error.reason, error.details) == (422, "Invalid", {})
 
 
-def test_a_version_in_a_patch_is_checked(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await world.create("configmaps", {"metadata": {"name": "a"}})
-        body = {"metadata": {"resourceVersion": "1"}, "data": {"x": "1"}}
-        error = await refused(world, "patch", body, content_type=MERGE)
-        assert error.code == 409
-        body = {"metadata": {"resourceVersion": None}, "data": {"x": "1"}}
-        assert (await patched(world, body, MERGE))["data"] == {"x": "1"}
-
-    play(scenario)
+async def test_a_version_in_a_patch_is_checked(world: World) -> None:
+    await world.create("configmaps", {"metadata": {"name": "a"}})
+    body = {"metadata": {"resourceVersion": "1"}, "data": {"x": "1"}}
+    error = await refused(world, "patch", body, content_type=MERGE)
+    assert error.code == 409
+    body = {"metadata": {"resourceVersion": None}, "data": {"x": "1"}}
+    assert (await patched(world, body, MERGE))["data"] == {"x": "1"}
 
 
 @pytest.mark.parametrize(
@@ -178,33 +149,29 @@ def test_a_version_in_a_patch_is_checked(play: Play) -> None:
         ("text/plain", b"{}", 415, "application/json-patch+json, application/merge-patch+json"),
     ],
 )  # fmt: skip
-def test_what_is_said_of_wrong_patches(play: Play, content_type: str, body: bytes, code: int, words: str) -> None:
-    async def scenario(world: Any) -> None:
-        await world.create("configmaps", {"metadata": {"name": "a"}})
-        error = await refused(world, "patch", body, content_type=content_type)
-        assert error.code == code
-        assert words in error.message
+async def test_what_is_said_of_wrong_patches(
+    world: World, content_type: str, body: bytes, code: int, words: str
+) -> None:
+    await world.create("configmaps", {"metadata": {"name": "a"}})
+    error = await refused(world, "patch", body, content_type=content_type)
+    assert error.code == code
+    assert words in error.message
 
-    play(scenario)
 
-
-def test_unknown_fields_in_a_patch(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await world.create("configmaps", {"metadata": {"name": "a"}})
-        await patched(world, {"foo": 1}, MERGE)
-        assert world.warnings == ['unknown field "foo"']
-        await patched(world, {"foo": 1}, MERGE, "fieldValidation=Ignore")
-        assert world.warnings == []
-        error = await refused(world, "patch", {"metadata": {"zap": 1}}, "fieldValidation=Strict", STRATEGIC)
-        assert (
-            error.message
-            == ' "" is invalid: patch: Invalid value: "map[metadata:map[zap:1]]": strict decoding error: unknown field'
-            ' "metadata.zap"'
-        )
-        await patched(world, b'{"data":{"a":"1","a":"2"}}', MERGE)
-        assert world.warnings == ['duplicate field "data.a"']
-
-    play(scenario)
+async def test_unknown_fields_in_a_patch(world: World) -> None:
+    await world.create("configmaps", {"metadata": {"name": "a"}})
+    await patched(world, {"foo": 1}, MERGE)
+    assert world.warnings == ['unknown field "foo"']
+    await patched(world, {"foo": 1}, MERGE, "fieldValidation=Ignore")
+    assert world.warnings == []
+    error = await refused(world, "patch", {"metadata": {"zap": 1}}, "fieldValidation=Strict", STRATEGIC)
+    assert (
+        error.message
+        == ' "" is invalid: patch: Invalid value: "map[metadata:map[zap:1]]": strict decoding error: unknown field'
+        ' "metadata.zap"'
+    )
+    await patched(world, b'{"data":{"a":"1","a":"2"}}', MERGE)
+    assert world.warnings == ['duplicate field "data.a"']
 
 
 THING = Struct(

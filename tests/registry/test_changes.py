@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 from apiserver.registry.store.changes import set_on_change
-
-Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
+from tests.registry.conftest import World
 
 
 async def woken(wake: asyncio.Event) -> bool:
@@ -20,23 +17,20 @@ async def woken(wake: asyncio.Event) -> bool:
     return was
 
 
-def test_what_matters_wakes_and_so_does_what_was_missed_until_the_server_ends(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        cache, wake = world.store("configmaps").cache, asyncio.Event()
-        follower = asyncio.ensure_future(set_on_change(cache, wake, lambda event: not event.key.endswith("/other")))
-        assert not await woken(wake)
-        await world.create("configmaps", {"metadata": {"name": "a"}})
-        assert await woken(wake)
-        await world.create("configmaps", {"metadata": {"name": "other"}})
-        assert not await woken(wake)
-        await world.delete("configmaps", "a")
-        assert await woken(wake)
-        await world.create("leases", {"metadata": {"name": "l"}})
-        assert not await woken(wake)
-        await world.forget_history("configmaps")
-        cache.wake()
-        assert await woken(wake)
-        cache.close()
-        await asyncio.wait_for(follower, 5)
-
-    play(scenario)
+async def test_what_matters_wakes_and_so_does_what_was_missed_until_the_server_ends(world: World) -> None:
+    cache, wake = world.store("configmaps").cache, asyncio.Event()
+    follower = asyncio.ensure_future(set_on_change(cache, wake, lambda event: not event.key.endswith("/other")))
+    assert not await woken(wake)
+    await world.create("configmaps", {"metadata": {"name": "a"}})
+    assert await woken(wake)
+    await world.create("configmaps", {"metadata": {"name": "other"}})
+    assert not await woken(wake)
+    await world.delete("configmaps", "a")
+    assert await woken(wake)
+    await world.create("leases", {"metadata": {"name": "l"}})
+    assert not await woken(wake)
+    await world.forget_history("configmaps")
+    cache.wake()
+    assert await woken(wake)
+    cache.close()
+    await asyncio.wait_for(follower, 5)

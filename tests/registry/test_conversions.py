@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -18,8 +17,7 @@ from apiserver.registry.definition.resource import Resource, Version
 from apiserver.registry.definition.strategy import Strategy
 from apiserver.registry.store.conversion import ConvertedEntry, add_mark, read_mark, remove_mark
 from apiserver.storage.watchcache.entry import Event
-
-Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
+from tests.registry.conftest import World
 
 
 class Colours:
@@ -62,7 +60,7 @@ def thing(name: str, text: str, **metadata: Any) -> Json:
     return {"metadata": {"name": name, **metadata}, "text": text}
 
 
-async def stored_text(world: Any, name: str) -> str:
+async def stored_text(world: World, name: str) -> str:
     found: str = read(world.store("things").cache.get(f"/registry/things/default/{name}"))["text"]
     return found
 
@@ -71,102 +69,87 @@ def names(listing: Any) -> list[str]:
     return [entry.obj["metadata"]["name"] for entry in listing.entries]
 
 
-def test_what_is_written_read_and_listed_has_the_version_of_the_request(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await Catalog(world.registry).add(THINGS)
-        assert (await world.create("things", thing("a", "shown red")))["text"] == "shown red"
-        assert await stored_text(world, "a") == "red"
-        assert (await world.get("things", "a"))["text"] == "shown red"
-        changed = await world.update("things", "a", thing("a", "shown blue"))
-        assert (changed["text"], await stored_text(world, "a")) == ("shown blue", "blue")
-        same = await world.update("things", "a", thing("a", "shown blue"))
-        assert same["metadata"]["resourceVersion"] == changed["metadata"]["resourceVersion"]
-        merged = await world.merge("things", "a", {"metadata": {"labels": {"l": "1"}}})
-        assert (merged["text"], await stored_text(world, "a")) == ("shown blue", "blue")
-        await world.create("things", thing("b", "shown red"))
-        for query, found in (
-            ("", ["a", "b"]),
-            ("fieldSelector=text%3Dshown+red", ["b"]),
-            ("fieldSelector=text%3Dred", []),
-            ("labelSelector=l%3D1", ["a"]),
-            ("labelSelector=!l", ["b"]),
-        ):
-            listing = await world.list("things", query)
-            assert names(listing) == found, query
-            assert all(entry.obj["text"].startswith("shown ") for entry in listing.entries)
-
-    play(scenario)
+async def test_what_is_written_read_and_listed_has_the_version_of_the_request(world: World) -> None:
+    await Catalog(world.registry).add(THINGS)
+    assert (await world.create("things", thing("a", "shown red")))["text"] == "shown red"
+    assert await stored_text(world, "a") == "red"
+    assert (await world.get("things", "a"))["text"] == "shown red"
+    changed = await world.update("things", "a", thing("a", "shown blue"))
+    assert (changed["text"], await stored_text(world, "a")) == ("shown blue", "blue")
+    same = await world.update("things", "a", thing("a", "shown blue"))
+    assert same["metadata"]["resourceVersion"] == changed["metadata"]["resourceVersion"]
+    merged = await world.merge("things", "a", {"metadata": {"labels": {"l": "1"}}})
+    assert (merged["text"], await stored_text(world, "a")) == ("shown blue", "blue")
+    await world.create("things", thing("b", "shown red"))
+    for query, found in (
+        ("", ["a", "b"]),
+        ("fieldSelector=text%3Dshown+red", ["b"]),
+        ("fieldSelector=text%3Dred", []),
+        ("labelSelector=l%3D1", ["a"]),
+        ("labelSelector=!l", ["b"]),
+    ):
+        listing = await world.list("things", query)
+        assert names(listing) == found, query
+        assert all(entry.obj["text"].startswith("shown ") for entry in listing.entries)
 
 
-def test_a_selected_page_holds_as_many_as_were_asked_for_and_goes_on(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await Catalog(world.registry).add(THINGS)
-        for name in "abcd":
-            await world.create("things", thing(name, f"shown {'red' if name != 'b' else 'blue'}"))
-        query = "fieldSelector=text%3Dshown+red"
-        first = await world.list("things", f"{query}&limit=2")
-        assert names(first) == ["a", "c"]
-        second = await world.list("things", f"{query}&limit=2&continue={first.continue_token}")
-        assert (names(second), second.continue_token) == (["d"], "")
-        for limit in (3, 4):
-            whole = await world.list("things", f"{query}&limit={limit}")
-            assert (names(whole), whole.continue_token) == (["a", "c", "d"], "")
-
-    play(scenario)
+async def test_a_selected_page_holds_as_many_as_were_asked_for_and_goes_on(world: World) -> None:
+    await Catalog(world.registry).add(THINGS)
+    for name in "abcd":
+        await world.create("things", thing(name, f"shown {'red' if name != 'b' else 'blue'}"))
+    query = "fieldSelector=text%3Dshown+red"
+    first = await world.list("things", f"{query}&limit=2")
+    assert names(first) == ["a", "c"]
+    second = await world.list("things", f"{query}&limit=2&continue={first.continue_token}")
+    assert (names(second), second.continue_token) == (["d"], "")
+    for limit in (3, 4):
+        whole = await world.list("things", f"{query}&limit={limit}")
+        assert (names(whole), whole.continue_token) == (["a", "c", "d"], "")
 
 
-def test_a_deletion_answers_in_the_version_of_the_request_and_stores_what_is_held(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await Catalog(world.registry).add(THINGS)
-        await world.create("things", thing("a", "shown red", finalizers=["example.com/f"]))
-        held = await world.delete("things", "a")
-        assert (held.gone, held.entry.obj["text"], await stored_text(world, "a")) == (False, "shown red", "red")
-        await world.merge("things", "a", {"metadata": {"finalizers": None}})
-        await world.create("things", thing("b", "shown red"))
-        gone = await world.delete("things", "b")
-        assert (gone.gone, gone.status["details"]["name"]) == (True, "b")
-
-    play(scenario)
+async def test_a_deletion_answers_in_the_version_of_the_request_and_stores_what_is_held(world: World) -> None:
+    await Catalog(world.registry).add(THINGS)
+    await world.create("things", thing("a", "shown red", finalizers=["example.com/f"]))
+    held = await world.delete("things", "a")
+    assert (held.gone, held.entry.obj["text"], await stored_text(world, "a")) == (False, "shown red", "red")
+    await world.merge("things", "a", {"metadata": {"finalizers": None}})
+    await world.create("things", thing("b", "shown red"))
+    gone = await world.delete("things", "b")
+    assert (gone.gone, gone.status["details"]["name"]) == (True, "b")
 
 
-def test_a_watch_sees_the_present_and_changes_in_its_version_and_ends_where_they_cannot_be_converted(
-    play: Play,
+async def test_a_watch_sees_the_present_and_changes_in_its_version_and_ends_where_they_cannot_be_converted(
+    world: World,
 ) -> None:
-    async def scenario(world: Any) -> None:
-        await Catalog(world.registry).add(THINGS)
-        await world.create("things", thing("a", "shown red"))
-        watch = await world.watch("things")
-        blue = await world.watch("things", "fieldSelector=text%3Dshown+blue")
-        first = await watch.next()
-        assert (first.type, first.entry.obj["text"]) == ("ADDED", "shown red")
-        await world.update("things", "a", thing("a", "shown blue"))
-        for each in (watch, blue):
-            event = await each.next()
-            assert (event.type, event.entry.obj["text"]) == ("ADDED" if each is blue else "MODIFIED", "shown blue")
-        with pytest.raises(StatusError, match="cannot be converted"):
-            await world.create("things", thing("bad", "shown red"))
-        wrong = await watch.next()
-        assert (wrong.type, wrong.status["code"]) == ("ERROR", 500)
-        with pytest.raises(StopAsyncIteration):
-            await watch.next()
-
-    play(scenario)
+    await Catalog(world.registry).add(THINGS)
+    await world.create("things", thing("a", "shown red"))
+    watch = await world.watch("things")
+    blue = await world.watch("things", "fieldSelector=text%3Dshown+blue")
+    first = await watch.next()
+    assert (first.type, first.entry.obj["text"]) == ("ADDED", "shown red")
+    await world.update("things", "a", thing("a", "shown blue"))
+    for each in (watch, blue):
+        event = await each.next()
+        assert (event.type, event.entry.obj["text"]) == ("ADDED" if each is blue else "MODIFIED", "shown blue")
+    with pytest.raises(StatusError, match="cannot be converted"):
+        await world.create("things", thing("bad", "shown red"))
+    wrong = await watch.next()
+    assert (wrong.type, wrong.status["code"]) == ("ERROR", 500)
+    with pytest.raises(StopAsyncIteration):
+        await watch.next()
 
 
-def test_a_collection_is_deleted_object_by_object_up_to_the_first_that_cannot_be_converted(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await Catalog(world.registry).add(THINGS)
-        for name in ("a", "c"):
-            await world.create("things", thing(name, "shown red"))
-        await world.call("deletecollection", "things", query="fieldSelector=metadata.name%3Da")
-        assert names(await world.list("things")) == ["c"]
-        with pytest.raises(StatusError):
-            await world.create("things", thing("bad", "shown red"))
-        with pytest.raises(StatusError, match="cannot be converted"):
-            await world.call("deletecollection", "things")
-        assert len(world.store("things").cache) == 2
-
-    play(scenario)
+async def test_a_collection_is_deleted_object_by_object_up_to_the_first_that_cannot_be_converted(world: World) -> None:
+    await Catalog(world.registry).add(THINGS)
+    for name in ("a", "c"):
+        await world.create("things", thing(name, "shown red"))
+    await world.call("deletecollection", "things", query="fieldSelector=metadata.name%3Da")
+    assert names(await world.list("things")) == ["c"]
+    with pytest.raises(StatusError):
+        await world.create("things", thing("bad", "shown red"))
+    with pytest.raises(StatusError, match="cannot be converted"):
+        await world.call("deletecollection", "things")
+    assert len(world.store("things").cache) == 2
 
 
 def test_a_row_names_its_version_at_its_end() -> None:
@@ -178,10 +161,7 @@ def test_a_row_names_its_version_at_its_end() -> None:
         assert (read_mark(other), remove_mark(other)) == ("", other)
 
 
-def test_a_resource_that_nobody_converts_is_shown_as_it_is(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await Catalog(world.registry).add(replace(THINGS, conversion=None))
-        assert (await world.create("things", thing("a", "red")))["text"] == "red"
-        assert names(await world.list("things", "fieldSelector=text%3Dred")) == ["a"]
-
-    play(scenario)
+async def test_a_resource_that_nobody_converts_is_shown_as_it_is(world: World) -> None:
+    await Catalog(world.registry).add(replace(THINGS, conversion=None))
+    assert (await world.create("things", thing("a", "red")))["text"] == "red"
+    assert names(await world.list("things", "fieldSelector=text%3Dred")) == ["a"]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any
-
 import pytest
 
-Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
+from tests.registry.conftest import World
 
 
 @pytest.mark.parametrize(
@@ -21,43 +18,34 @@ Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
         ("resource.k8s.io", "v1", "Claim", None),
     ],
 )
-def test_a_resource_is_found_by_group_version_and_kind(
-    play: Play, group: str, version: str, kind: str, plural: str | None
+async def test_a_resource_is_found_by_group_version_and_kind(
+    world: World, group: str, version: str, kind: str, plural: str | None
 ) -> None:
-    async def scenario(world: Any) -> None:
-        found = world.registry.resource_of(group, version, kind)
-        assert (found and (found.group, found.plural)) == (plural and (group, plural))
-
-    play(scenario)
+    found = world.registry.resource_of(group, version, kind)
+    assert (found and (found.group, found.plural)) == (plural and (group, plural))
 
 
-def test_an_object_is_found_by_group_plural_namespace_and_name(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"x": "1"}})
-        registry = world.registry
-        found = registry.lookup("", "configmaps", "default", "a")
-        assert found is not None
-        assert found["data"] == {"x": "1"}
-        for group, plural, namespace, name in (
-            ("apps", "configmaps", "default", "a"),
-            ("", "pods", "default", "a"),
-            ("", "configmaps", "other", "a"),
-            ("", "configmaps", "default", "b"),
-        ):
-            assert registry.lookup(group, plural, namespace, name) is None
-
-    play(scenario)
+async def test_an_object_is_found_by_group_plural_namespace_and_name(world: World) -> None:
+    await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"x": "1"}})
+    registry = world.registry
+    found = registry.lookup("", "configmaps", "default", "a")
+    assert found is not None
+    assert found["data"] == {"x": "1"}
+    for group, plural, namespace, name in (
+        ("apps", "configmaps", "default", "a"),
+        ("", "pods", "default", "a"),
+        ("", "configmaps", "other", "a"),
+        ("", "configmaps", "default", "b"),
+    ):
+        assert registry.lookup(group, plural, namespace, name) is None
 
 
-def test_all_objects_of_a_kind_are_told_and_counted(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        registry = world.registry
-        assert registry.all_of("", "configmaps") == []
-        for name in ("a", "b"):
-            await world.create("configmaps", {"metadata": {"name": name}})
-        assert [obj["metadata"]["name"] for obj in registry.all_of("", "configmaps")] == ["a", "b"]
-        assert registry.all_of("apps", "configmaps") == []
-        counts = registry.counts()
-        assert (counts["configmaps"], counts["leases.coordination.k8s.io"], counts["namespaces"]) == (2, 0, 1)
-
-    play(scenario)
+async def test_all_objects_of_a_kind_are_told_and_counted(world: World) -> None:
+    registry = world.registry
+    assert registry.all_of("", "configmaps") == []
+    for name in ("a", "b"):
+        await world.create("configmaps", {"metadata": {"name": name}})
+    assert [obj["metadata"]["name"] for obj in registry.all_of("", "configmaps")] == ["a", "b"]
+    assert registry.all_of("apps", "configmaps") == []
+    counts = registry.counts()
+    assert (counts["configmaps"], counts["leases.coordination.k8s.io"], counts["namespaces"]) == (2, 0, 1)

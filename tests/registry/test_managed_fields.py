@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any
-
 import pytest
 
 from apiserver.api.errors.status import StatusError
@@ -19,8 +16,7 @@ from apiserver.registry.fields.managers import (
     fold_old_updates,
     keep_times,
 )
-
-Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
+from tests.registry.conftest import World
 
 
 def owners(obj: Json) -> dict[str, Json]:
@@ -28,105 +24,85 @@ def owners(obj: Json) -> dict[str, Json]:
     return {entry["manager"]: entry["fieldsV1"] for entry in obj["metadata"].get("managedFields", ())}
 
 
-def test_a_creator_owns_what_it_sent_but_not_what_the_server_owns(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        made = await world.create(
-            "configmaps", {"metadata": {"name": "a", "labels": {"x": "1"}}, "data": {"k": "v"}}, "fieldManager=me"
-        )
-        assert made["metadata"]["managedFields"] == [
-            {
-                "manager": "me",
-                "operation": "Update",
-                "apiVersion": "v1",
-                "time": "2025-01-02T03:04:05Z",
-                "fieldsType": "FieldsV1",
-                "fieldsV1": {"f:data": {".": {}, "f:k": {}}, "f:metadata": {"f:labels": {".": {}, "f:x": {}}}},
-            }
-        ]
-
-    play(scenario)
-
-
-def test_a_write_takes_changed_fields_from_others(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await world.create(
-            "configmaps", {"metadata": {"name": "a"}, "data": {"a": "1", "b": "1"}}, "fieldManager=first"
-        )
-        world.clock.pass_seconds(2)
-        changed = await world.merge("configmaps", "a", {"data": {"b": "2", "c": "3"}}, "fieldManager=second")
-        assert owners(changed) == {
-            "first": {"f:data": {".": {}, "f:a": {}}},
-            "second": {"f:data": {"f:b": {}, "f:c": {}}},
-        }
-        changed = await world.merge("configmaps", "a", {"data": {"a": None}}, "fieldManager=third")
-        assert owners(changed) == {"first": {"f:data": {}}, "second": {"f:data": {"f:b": {}, "f:c": {}}}}
-        assert [entry["time"] for entry in changed["metadata"]["managedFields"]] == [
-            "2025-01-02T03:04:05Z",
-            "2025-01-02T03:04:07Z",
-        ]
-
-    play(scenario)
-
-
-def test_an_update_owns_no_field_of_the_server_even_if_it_sends_one(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        made = await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"a": "1"}}, "fieldManager=first")
-        made["data"]["b"], made["metadata"]["creationTimestamp"] = "2", "2020-01-01T00:00:00Z"
-        changed = await world.update("configmaps", "a", made, "fieldManager=second")
-        assert owners(changed)["second"] == {"f:data": {"f:b": {}}}
-
-    play(scenario)
-
-
-def test_status_is_managed_apart_and_reset_fields_are_nobodys(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        claim = {"metadata": {"name": "a"}, "spec": {"devices": {"requests": [{"name": "r"}]}}}
-        await world.create("resourceclaims", claim, "fieldManager=user")
-        status = {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}
-        changed = await world.update(
-            "resourceclaims", "a", {**claim, "status": status}, "fieldManager=controller", subresource="status"
-        )
-        entry = next(entry for entry in changed["metadata"]["managedFields"] if entry["manager"] == "controller")
-        assert entry["subresource"] == "status"
-        assert list(entry["fieldsV1"]) == ["f:status"]
-        again = await world.update("resourceclaims", "a", {**claim, "status": {}}, "fieldManager=other")
-        assert owners(again) == owners(changed)
-
-    play(scenario)
-
-
-def test_managers_can_be_edited_and_forgotten(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"a": "1"}}, "fieldManager=me")
-        entry = {
-            "manager": "renamed",
-            "operation": "Apply",
+async def test_a_creator_owns_what_it_sent_but_not_what_the_server_owns(world: World) -> None:
+    made = await world.create(
+        "configmaps", {"metadata": {"name": "a", "labels": {"x": "1"}}, "data": {"k": "v"}}, "fieldManager=me"
+    )
+    assert made["metadata"]["managedFields"] == [
+        {
+            "manager": "me",
+            "operation": "Update",
             "apiVersion": "v1",
+            "time": "2025-01-02T03:04:05Z",
             "fieldsType": "FieldsV1",
-            "fieldsV1": {"f:data": {"f:a": {}}},
+            "fieldsV1": {"f:data": {".": {}, "f:k": {}}, "f:metadata": {"f:labels": {".": {}, "f:x": {}}}},
         }
-        changed = await world.merge("configmaps", "a", {"metadata": {"managedFields": [entry]}})
-        assert owners(changed) == {"renamed": {"f:data": {"f:a": {}}}}
-        cleared = await world.merge("configmaps", "a", {"metadata": {"managedFields": []}})
-        assert "managedFields" not in cleared["metadata"]
-        untracked = await world.merge("configmaps", "a", {"data": {"b": "2"}})
-        assert "managedFields" not in untracked["metadata"]
-
-    play(scenario)
+    ]
 
 
-def test_more_than_ten_update_managers_are_folded(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"m0": "1"}}, "fieldManager=m0")
-        for i in range(1, 13):
-            world.clock.pass_seconds(1)
-            changed = await world.merge("configmaps", "a", {"data": {f"m{i}": "1"}}, f"fieldManager=m{i}")
-        found = owners(changed)
-        assert len(found) == MAX_UPDATE_MANAGERS
-        assert found["ancient-changes"] == {"f:data": {".": {}, "f:m0": {}, "f:m1": {}, "f:m2": {}, "f:m3": {}}}
-        assert list(found)[:2] == ["ancient-changes", "m4"]
+async def test_a_write_takes_changed_fields_from_others(world: World) -> None:
+    await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"a": "1", "b": "1"}}, "fieldManager=first")
+    world.clock.pass_seconds(2)
+    changed = await world.merge("configmaps", "a", {"data": {"b": "2", "c": "3"}}, "fieldManager=second")
+    assert owners(changed) == {
+        "first": {"f:data": {".": {}, "f:a": {}}},
+        "second": {"f:data": {"f:b": {}, "f:c": {}}},
+    }
+    changed = await world.merge("configmaps", "a", {"data": {"a": None}}, "fieldManager=third")
+    assert owners(changed) == {"first": {"f:data": {}}, "second": {"f:data": {"f:b": {}, "f:c": {}}}}
+    assert [entry["time"] for entry in changed["metadata"]["managedFields"]] == [
+        "2025-01-02T03:04:05Z",
+        "2025-01-02T03:04:07Z",
+    ]
 
-    play(scenario)
+
+async def test_an_update_owns_no_field_of_the_server_even_if_it_sends_one(world: World) -> None:
+    made = await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"a": "1"}}, "fieldManager=first")
+    made["data"]["b"], made["metadata"]["creationTimestamp"] = "2", "2020-01-01T00:00:00Z"
+    changed = await world.update("configmaps", "a", made, "fieldManager=second")
+    assert owners(changed)["second"] == {"f:data": {"f:b": {}}}
+
+
+async def test_status_is_managed_apart_and_reset_fields_are_nobodys(world: World) -> None:
+    claim = {"metadata": {"name": "a"}, "spec": {"devices": {"requests": [{"name": "r"}]}}}
+    await world.create("resourceclaims", claim, "fieldManager=user")
+    status = {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}
+    changed = await world.update(
+        "resourceclaims", "a", {**claim, "status": status}, "fieldManager=controller", subresource="status"
+    )
+    entry = next(entry for entry in changed["metadata"]["managedFields"] if entry["manager"] == "controller")
+    assert entry["subresource"] == "status"
+    assert list(entry["fieldsV1"]) == ["f:status"]
+    again = await world.update("resourceclaims", "a", {**claim, "status": {}}, "fieldManager=other")
+    assert owners(again) == owners(changed)
+
+
+async def test_managers_can_be_edited_and_forgotten(world: World) -> None:
+    await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"a": "1"}}, "fieldManager=me")
+    entry = {
+        "manager": "renamed",
+        "operation": "Apply",
+        "apiVersion": "v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:data": {"f:a": {}}},
+    }
+    changed = await world.merge("configmaps", "a", {"metadata": {"managedFields": [entry]}})
+    assert owners(changed) == {"renamed": {"f:data": {"f:a": {}}}}
+    cleared = await world.merge("configmaps", "a", {"metadata": {"managedFields": []}})
+    assert "managedFields" not in cleared["metadata"]
+    untracked = await world.merge("configmaps", "a", {"data": {"b": "2"}})
+    assert "managedFields" not in untracked["metadata"]
+
+
+async def test_more_than_ten_update_managers_are_folded(world: World) -> None:
+    await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"m0": "1"}}, "fieldManager=m0")
+    for i in range(1, 13):
+        world.clock.pass_seconds(1)
+        changed = await world.merge("configmaps", "a", {"data": {f"m{i}": "1"}}, f"fieldManager=m{i}")
+    found = owners(changed)
+    assert len(found) == MAX_UPDATE_MANAGERS
+    assert found["ancient-changes"] == {"f:data": {".": {}, "f:m0": {}, "f:m1": {}, "f:m2": {}, "f:m3": {}}}
+    assert list(found)[:2] == ["ancient-changes", "m4"]
 
 
 def test_folding_leaves_ten_alone() -> None:
@@ -181,22 +157,19 @@ def test_the_manager_is_named_by_the_parameter_or_the_user_agent(given: str, age
     assert manager_name(given, agent) == name
 
 
-def test_managers_are_left_out_where_they_alone_make_an_object_too_large(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        data = {f"{'long-' * 14}{number}": "A" for number in range(9999)}
-        made = await world.create("configmaps", {"metadata": {"name": "made"}, "data": data})
-        assert "managedFields" not in made["metadata"]
-        await world.create("configmaps", {"metadata": {"name": "grown"}, "data": {"k": "v"}})
-        grown = await world.merge("configmaps", "grown", {"data": data})
-        assert "managedFields" not in grown["metadata"]
-        assert len(grown["data"]) == 10_000
-        applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "grown"}}
-        with pytest.raises(StatusError, match="etcdserver: request is too large"):
-            await world.call(
-                "patch", "configmaps", "grown", applied, "fieldManager=m", content_type="application/apply-patch+yaml"
-            )
-
-    play(scenario)
+async def test_managers_are_left_out_where_they_alone_make_an_object_too_large(world: World) -> None:
+    data = {f"{'long-' * 14}{number}": "A" for number in range(9999)}
+    made = await world.create("configmaps", {"metadata": {"name": "made"}, "data": data})
+    assert "managedFields" not in made["metadata"]
+    await world.create("configmaps", {"metadata": {"name": "grown"}, "data": {"k": "v"}})
+    grown = await world.merge("configmaps", "grown", {"data": data})
+    assert "managedFields" not in grown["metadata"]
+    assert len(grown["data"]) == 10_000
+    applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "grown"}}
+    with pytest.raises(StatusError, match="etcdserver: request is too large"):
+        await world.call(
+            "patch", "configmaps", "grown", applied, "fieldManager=m", content_type="application/apply-patch+yaml"
+        )
 
 
 ORDINARY: Json = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}

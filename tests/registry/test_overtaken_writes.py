@@ -14,11 +14,10 @@ from apiserver.registry.store.admission import Attributes, Handlers, Plugin, Rei
 from apiserver.registry.verbs.replace import replace_object
 from apiserver.request.messages import User
 from apiserver.storage.log.types import KeyMissing, RevisionConflict
+from tests.registry.conftest import World
 
-Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
 
-
-def overtake(world: Any, plural: str, write: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+def overtake(world: World, plural: str, write: Callable[[], Coroutine[Any, Any, Any]]) -> None:
     """Let another write overtake the next write of a kind, between its computation and its storage."""
     store = world.store(plural)
     append = store.append
@@ -31,28 +30,25 @@ def overtake(world: Any, plural: str, write: Callable[[], Coroutine[Any, Any, An
     store.append = late
 
 
-def test_a_write_that_is_overtaken_is_made_again_on_what_is_there_now(play: Play) -> None:
+async def test_a_write_that_is_overtaken_is_made_again_on_what_is_there_now(world: World) -> None:
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
     body = {"metadata": {"name": "a", "ownerReferences": [owner, owner]}, "data": {"mine": "1"}, "nope": 1}
 
-    async def scenario(world: Any) -> None:
-        async def other() -> None:
-            await world.merge("configmaps", "a", {"data": {"other": "1"}, "metadata": {"finalizers": None}})
+    async def other() -> None:
+        await world.merge("configmaps", "a", {"data": {"other": "1"}, "metadata": {"finalizers": None}})
 
-        await world.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/f"]}})
-        overtake(world, "configmaps", other)
-        put = await world.update("configmaps", "a", body)
-        assert (put["data"], put["metadata"]["ownerReferences"]) == ({"mine": "1"}, [owner])
-        assert len(world.warnings) == 2, "an unknown field and an owner, each once"
-        overtake(world, "configmaps", other)
-        merged = await world.merge("configmaps", "a", {"data": {"late": "1"}, "nope": 1})
-        assert merged["data"] == {"mine": "1", "other": "1", "late": "1"}
-        assert len(world.warnings) == 1
-        await world.merge("configmaps", "a", {"metadata": {"finalizers": ["example.com/f"]}})
-        overtake(world, "configmaps", other)
-        assert (await world.delete("configmaps", "a")).gone, "the finalizer that held it went meanwhile"
-
-    play(scenario)
+    await world.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/f"]}})
+    overtake(world, "configmaps", other)
+    put = await world.update("configmaps", "a", body)
+    assert (put["data"], put["metadata"]["ownerReferences"]) == ({"mine": "1"}, [owner])
+    assert len(world.warnings) == 2, "an unknown field and an owner, each once"
+    overtake(world, "configmaps", other)
+    merged = await world.merge("configmaps", "a", {"data": {"late": "1"}, "nope": 1})
+    assert merged["data"] == {"mine": "1", "other": "1", "late": "1"}
+    assert len(world.warnings) == 1
+    await world.merge("configmaps", "a", {"metadata": {"finalizers": ["example.com/f"]}})
+    overtake(world, "configmaps", other)
+    assert (await world.delete("configmaps", "a")).gone, "the finalizer that held it went meanwhile"
 
 
 class Reinvoking(Plugin):
@@ -67,114 +63,100 @@ class Reinvoking(Plugin):
         self.calls.append(reinvocation.second_round)
 
 
-def test_plugins_see_a_write_that_is_overtaken_as_a_new_one(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await world.create("configmaps", {"metadata": {"name": "a"}})
-        plugin = Reinvoking()
-        overtake(world, "configmaps", lambda: world.merge("configmaps", "a", {"data": {"other": "1"}}))
-        world.store("configmaps").handlers = lambda *_: Handlers((plugin,), ())
-        await world.merge("configmaps", "a", {"data": {"mine": "1"}})
-        assert plugin.calls == [False, True] * 3, "the first attempt, the other write, the second attempt"
-
-    play(scenario)
+async def test_plugins_see_a_write_that_is_overtaken_as_a_new_one(world: World) -> None:
+    await world.create("configmaps", {"metadata": {"name": "a"}})
+    plugin = Reinvoking()
+    overtake(world, "configmaps", lambda: world.merge("configmaps", "a", {"data": {"other": "1"}}))
+    world.store("configmaps").handlers = lambda *_: Handlers((plugin,), ())
+    await world.merge("configmaps", "a", {"data": {"mine": "1"}})
+    assert plugin.calls == [False, True] * 3, "the first attempt, the other write, the second attempt"
 
 
 @pytest.mark.parametrize("node", [None, ""])
-def test_a_deletion_that_is_overtaken_ends_with_what_the_other_writer_left(play: Play, node: str | None) -> None:
+async def test_a_deletion_that_is_overtaken_ends_with_what_the_other_writer_left(
+    world: World, node: str | None
+) -> None:
     """`node` "": the object is marked first, and overtaken between that and its removal."""
+    plural = "configmaps" if node is None else "pods"
+    body = {"metadata": {"name": "a"}} | ({} if node is None else {"spec": {"containers": [], "nodeName": node}})
 
-    async def scenario(world: Any) -> None:
-        plural = "configmaps" if node is None else "pods"
-        body = {"metadata": {"name": "a"}} | ({} if node is None else {"spec": {"containers": [], "nodeName": node}})
+    async def label() -> None:
+        await world.merge(plural, "a", {"metadata": {"labels": {"last": "1"}}})
 
-        async def label() -> None:
-            await world.merge(plural, "a", {"metadata": {"labels": {"last": "1"}}})
+    async def remove() -> None:
+        assert (await world.delete(plural, "a")).gone
 
-        async def remove() -> None:
-            assert (await world.delete(plural, "a")).gone
+    async def overtaken_by(other: Callable[[], Coroutine[Any, Any, None]]) -> Any:
+        await world.create(plural, body)
 
-        async def overtaken_by(other: Callable[[], Coroutine[Any, Any, None]]) -> Any:
-            await world.create(plural, body)
+        async def after_the_mark() -> None:
+            overtake(world, plural, other)
 
-            async def after_the_mark() -> None:
-                overtake(world, plural, other)
+        overtake(world, plural, other if node is None else after_the_mark)
+        return await world.delete(plural, "a")
 
-            overtake(world, plural, other if node is None else after_the_mark)
-            return await world.delete(plural, "a")
+    async def replace() -> None:
+        await remove()
+        await world.create(plural, body)
 
-        async def replace() -> None:
-            await remove()
-            await world.create(plural, body)
-
-        for other in (label, replace):  # the name is free afterwards; an update of what was marked removes it
-            result = await overtaken_by(other)
-            labels = {"last": "1"} if other is label and node is None else None
-            assert (result.gone, result.entry.obj["metadata"].get("labels")) == (True, labels)
-            with pytest.raises(StatusError, match='"a" not found'):
-                await world.get(plural, "a")
-        if node is None:
-            with pytest.raises(StatusError, match='"a" not found'):
-                await overtaken_by(remove)
-        else:
-            assert (await overtaken_by(remove)).gone, "what it marked is gone, whoever removed it"
-
-    play(scenario)
+    for other in (label, replace):  # the name is free afterwards; an update of what was marked removes it
+        result = await overtaken_by(other)
+        labels = {"last": "1"} if other is label and node is None else None
+        assert (result.gone, result.entry.obj["metadata"].get("labels")) == (True, labels)
+        with pytest.raises(StatusError, match='"a" not found'):
+            await world.get(plural, "a")
+    if node is None:
+        with pytest.raises(StatusError, match='"a" not found'):
+            await overtaken_by(remove)
+    else:
+        assert (await overtaken_by(remove)).gone, "what it marked is gone, whoever removed it"
 
 
-def test_what_another_writer_made_or_deleted_first_is_there_or_not(play: Play) -> None:
+async def test_what_another_writer_made_or_deleted_first_is_there_or_not(world: World) -> None:
     lease: Json = {"metadata": {"name": "l"}}
-
-    async def scenario(world: Any) -> None:
-        overtake(world, "leases", lambda: world.create("leases", lease))
-        with pytest.raises(StatusError, match="Invalid value: 0: must be specified"):
-            await world.update("leases", "l", lease)
-        overtake(world, "leases", lambda: world.delete("leases", "l"))
-        with pytest.raises(StatusError, match='"l" not found'):
-            await world.merge("leases", "l", {"spec": {"holderIdentity": "x"}})
-
-    play(scenario)
+    overtake(world, "leases", lambda: world.create("leases", lease))
+    with pytest.raises(StatusError, match="Invalid value: 0: must be specified"):
+        await world.update("leases", "l", lease)
+    overtake(world, "leases", lambda: world.delete("leases", "l"))
+    with pytest.raises(StatusError, match='"l" not found'):
+        await world.merge("leases", "l", {"spec": {"holderIdentity": "x"}})
 
 
-def test_who_replaces_an_object_does_that_after_the_write_that_is_under_way(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"x": "1"}})
-        store = world.store("configmaps")
-        ctx = store.context(user=User("u"), version="v1", verb="update", namespace="default", name="a")
+async def test_who_replaces_an_object_does_that_after_the_write_that_is_under_way(world: World) -> None:
+    await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"x": "1"}})
+    store = world.store("configmaps")
+    ctx = store.context(user=User("u"), version="v1", verb="update", namespace="default", name="a")
 
-        def doubled(obj: Any) -> Any:
-            return {**obj, "data": {"x": obj["data"]["x"] * 2}}
+    def doubled(obj: Any) -> Any:
+        return {**obj, "data": {"x": obj["data"]["x"] * 2}}
 
-        entries = await asyncio.gather(*(replace_object(store, ctx, doubled) for _ in range(3)))
-        assert [entry.obj["data"]["x"] for entry in entries] == ["11", "1111", "11111111"]
-        dry = await replace_object(store, ctx, doubled, dry_run=True)
-        same = await replace_object(store, ctx, lambda obj: obj)
-        assert (len(dry.obj["data"]["x"]), same.revision, len(same.obj["data"]["x"])) == (16, entries[-1].revision, 8)
-        uid, version = same.obj["metadata"]["uid"], same.obj["metadata"]["resourceVersion"]
-        await replace_object(store, ctx, doubled, uid=uid, resource_version=version)
-        for wrong, words in (
-            ({"uid": "v"}, "UID in precondition: v"),
-            ({"resource_version": "1"}, "ResourceVersion in precondition: 1"),
-        ):
-            with pytest.raises(StatusError, match=words):
-                await replace_object(store, ctx, doubled, **wrong)
-        overtake(world, "configmaps", lambda: world.merge("configmaps", "a", {"data": {"x": "y"}}))
-        assert (await replace_object(store, ctx, doubled)).obj["data"] == {"x": "yy"}
-        await world.delete("configmaps", "a")
-        with pytest.raises(StatusError, match="not found"):
-            await replace_object(store, ctx, doubled)
-
-    play(scenario)
+    entries = await asyncio.gather(*(replace_object(store, ctx, doubled) for _ in range(3)))
+    assert [entry.obj["data"]["x"] for entry in entries] == ["11", "1111", "11111111"]
+    dry = await replace_object(store, ctx, doubled, dry_run=True)
+    same = await replace_object(store, ctx, lambda obj: obj)
+    assert (len(dry.obj["data"]["x"]), same.revision, len(same.obj["data"]["x"])) == (16, entries[-1].revision, 8)
+    uid, version = same.obj["metadata"]["uid"], same.obj["metadata"]["resourceVersion"]
+    await replace_object(store, ctx, doubled, uid=uid, resource_version=version)
+    for wrong, words in (
+        ({"uid": "v"}, "UID in precondition: v"),
+        ({"resource_version": "1"}, "ResourceVersion in precondition: 1"),
+    ):
+        with pytest.raises(StatusError, match=words):
+            await replace_object(store, ctx, doubled, **wrong)
+    overtake(world, "configmaps", lambda: world.merge("configmaps", "a", {"data": {"x": "y"}}))
+    assert (await replace_object(store, ctx, doubled)).obj["data"] == {"x": "yy"}
+    await world.delete("configmaps", "a")
+    with pytest.raises(StatusError, match="not found"):
+        await replace_object(store, ctx, doubled)
 
 
-def test_who_was_refused_waits_until_the_reason_is_seen_here(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_was_refused_waits_until_the_reason_is_seen_here(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("apiserver.registry.store.store.WAIT_SECONDS", 0.01)
-
-    async def scenario(world: Any) -> None:
-        registry = world.registry
-        await registry.catch_up(RevisionConflict("/a", 1, registry.log.revision))
-        await registry.catch_up(KeyMissing("/a", 1, 0))
-        with pytest.raises(StatusError, match="this server has not caught up with the database") as late:
-            await registry.catch_up(RevisionConflict("/a", 1, registry.log.revision + 1))
-        assert late.value.code == 503
-
-    play(scenario)
+    registry = world.registry
+    await registry.catch_up(RevisionConflict("/a", 1, registry.log.revision))
+    await registry.catch_up(KeyMissing("/a", 1, 0))
+    with pytest.raises(StatusError, match="this server has not caught up with the database") as late:
+        await registry.catch_up(RevisionConflict("/a", 1, registry.log.revision + 1))
+    assert late.value.code == 503

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +11,7 @@ import pytest
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from apiserver.registry.verbs.patch import _problems_of_operations
-
-Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
+from tests.registry.conftest import World
 
 APPLY, STRATEGIC, MERGE, OPERATIONS = (
     f"application/{kind}"
@@ -21,7 +19,7 @@ APPLY, STRATEGIC, MERGE, OPERATIONS = (
 )
 
 
-async def patched(world: Any, body: Any, media: str, query: str = "") -> Json:
+async def patched(world: World, body: Any, media: str, query: str = "") -> Json:
     result = await world.call("patch", "configmaps", "a", body, query, content_type=media)
     obj: Json = result.entry.obj
     return obj
@@ -31,65 +29,54 @@ def configuration(**metadata: Any) -> Json:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", **metadata}, "data": {"k": "v"}}
 
 
-def test_an_apply_makes_an_object_in_the_namespace_of_its_path(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        for wrong, code, words in (
-            (
-                configuration(namespace="other"),
-                400,
-                "the namespace of the provided object does not match the namespace",
-            ),
-            (configuration(name="b"), 400, "the name of the object (b) does not match the name on the URL (a)"),
-            (configuration(uid="u"), 409, "uid mismatch: the provided object specified uid u, and no existing object"),
-        ):
-            with pytest.raises(StatusError) as refused:
-                await patched(world, wrong, APPLY, "fieldManager=m")
-            assert refused.value.code == code
-            assert words in refused.value.message
-        made = await patched(world, configuration(), APPLY, "fieldManager=m")
-        assert made["metadata"]["namespace"] == "default"
-        for media in (STRATEGIC, MERGE):
-            with pytest.raises(StatusError, match='configmaps "b" not found'):
-                await world.call("patch", "configmaps", "b", {}, "", content_type=media)
-
-    play(scenario)
+async def test_an_apply_makes_an_object_in_the_namespace_of_its_path(world: World) -> None:
+    for wrong, code, words in (
+        (
+            configuration(namespace="other"),
+            400,
+            "the namespace of the provided object does not match the namespace",
+        ),
+        (configuration(name="b"), 400, "the name of the object (b) does not match the name on the URL (a)"),
+        (configuration(uid="u"), 409, "uid mismatch: the provided object specified uid u, and no existing object"),
+    ):
+        with pytest.raises(StatusError) as refused:
+            await patched(world, wrong, APPLY, "fieldManager=m")
+        assert refused.value.code == code
+        assert words in refused.value.message
+    made = await patched(world, configuration(), APPLY, "fieldManager=m")
+    assert made["metadata"]["namespace"] == "default"
+    for media in (STRATEGIC, MERGE):
+        with pytest.raises(StatusError, match='configmaps "b" not found'):
+            await world.call("patch", "configmaps", "b", {}, "", content_type=media)
 
 
-def test_what_a_patch_says_twice_is_ignored_warned_about_or_refused(play: Play) -> None:
+async def test_what_a_patch_says_twice_is_ignored_warned_about_or_refused(world: World) -> None:
     body = b'{"data":{"x":"1","x":"2"}}'
     operations = b'[{"op":"add","path":"/data/x","value":"1","value":"2","more":3}]'
-
-    async def scenario(world: Any) -> None:
-        await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"k": "v"}})
-        for media, text, said in (
-            (STRATEGIC, body, ['duplicate field "data.x"']),
-            (MERGE, body, ['duplicate field "data.x"']),
-            (OPERATIONS, operations, ['json patch duplicate field "[0].value"', 'json patch unknown field "[0].more"']),
-        ):
-            assert (await patched(world, text, media, "dryRun=All"))["data"] == {"k": "v", "x": "2"}
-            assert sorted(world.warnings) == said
-            await patched(world, text, media, "dryRun=All&fieldValidation=Ignore")
-            assert world.warnings == []
-            with pytest.raises(StatusError) as refused:
-                await patched(world, text, media, "fieldValidation=Strict")
-            assert refused.value.code in (400, 422)
-            assert all(words in refused.value.message for words in said)
-
-    play(scenario)
-
-
-def test_what_an_apply_says_twice_is_told_as_a_reader_of_yaml_tells_it(play: Play) -> None:
-    body = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"1","x":"2"}}'
-
-    async def scenario(world: Any) -> None:
-        assert (await patched(world, body, APPLY, "fieldManager=m"))["data"] == {"x": "2"}
-        assert world.warnings == ['line 1: key "x" already set in map']
-        await patched(world, body, APPLY, "fieldManager=m&fieldValidation=Ignore")
+    await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"k": "v"}})
+    for media, text, said in (
+        (STRATEGIC, body, ['duplicate field "data.x"']),
+        (MERGE, body, ['duplicate field "data.x"']),
+        (OPERATIONS, operations, ['json patch duplicate field "[0].value"', 'json patch unknown field "[0].more"']),
+    ):
+        assert (await patched(world, text, media, "dryRun=All"))["data"] == {"k": "v", "x": "2"}
+        assert sorted(world.warnings) == said
+        await patched(world, text, media, "dryRun=All&fieldValidation=Ignore")
         assert world.warnings == []
-        with pytest.raises(StatusError, match="error strict decoding YAML: error converting YAML to JSON: yaml: "):
-            await patched(world, body, APPLY, "fieldManager=m&fieldValidation=Strict")
+        with pytest.raises(StatusError) as refused:
+            await patched(world, text, media, "fieldValidation=Strict")
+        assert refused.value.code in (400, 422)
+        assert all(words in refused.value.message for words in said)
 
-    play(scenario)
+
+async def test_what_an_apply_says_twice_is_told_as_a_reader_of_yaml_tells_it(world: World) -> None:
+    body = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"1","x":"2"}}'
+    assert (await patched(world, body, APPLY, "fieldManager=m"))["data"] == {"x": "2"}
+    assert world.warnings == ['line 1: key "x" already set in map']
+    await patched(world, body, APPLY, "fieldManager=m&fieldValidation=Ignore")
+    assert world.warnings == []
+    with pytest.raises(StatusError, match="error strict decoding YAML: error converting YAML to JSON: yaml: "):
+        await patched(world, body, APPLY, "fieldManager=m&fieldValidation=Strict")
 
 
 @pytest.mark.parametrize(
@@ -111,37 +98,31 @@ def test_each_operation_of_a_patch_is_read_strictly(
         assert problem.startswith(f'json patch {kind} field "[{index}].{key}')
 
 
-def test_objects_of_custom_kinds_are_not_merged_strategically(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await world.create("configmaps", {"metadata": {"name": "a"}})
-        store = world.store("configmaps")
-        labels = {"metadata": {"labels": {"a": "b"}}}
-        for custom in (False, True):
-            store.resource = replace(store.resource, custom=custom)
-            assert (await patched(world, labels, f"{MERGE}; charset=utf-8"))["metadata"]["labels"] == {"a": "b"}
-            if not custom:
-                await patched(world, labels, STRATEGIC)
-            for media in ("application/json", STRATEGIC) if custom else ("application/json",):
-                with pytest.raises(StatusError) as refused:
-                    await patched(world, labels, media)
-                assert (refused.value.code, refused.value.reason) == (415, "UnsupportedMediaType")
-                assert refused.value.message.startswith(
-                    "the body of the request was in an unknown format - accepted media types"
-                )
-                assert (STRATEGIC in refused.value.message) is not custom
-                assert MERGE in refused.value.message
-
-    play(scenario)
-
-
-def test_a_patch_that_is_none_is_refused_as_what_it_is(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"k": "v"}})
-        for media, body in ((STRATEGIC, b"["), (MERGE, b"{"), (OPERATIONS, b"{}"), (STRATEGIC, b"[]"), (APPLY, b"[]")):
+async def test_objects_of_custom_kinds_are_not_merged_strategically(world: World) -> None:
+    await world.create("configmaps", {"metadata": {"name": "a"}})
+    store = world.store("configmaps")
+    labels = {"metadata": {"labels": {"a": "b"}}}
+    for custom in (False, True):
+        store.resource = replace(store.resource, custom=custom)
+        assert (await patched(world, labels, f"{MERGE}; charset=utf-8"))["metadata"]["labels"] == {"a": "b"}
+        if not custom:
+            await patched(world, labels, STRATEGIC)
+        for media in ("application/json", STRATEGIC) if custom else ("application/json",):
             with pytest.raises(StatusError) as refused:
-                await patched(world, body, media, "fieldManager=m" if media == APPLY else "")
-            assert refused.value.code == 400, (media, body)
-        assert await patched(world, b"null", STRATEGIC) == (await world.call("get", "configmaps", "a")).obj
-        assert json.loads(json.dumps(await patched(world, b"{}", MERGE)))["data"] == {"k": "v"}
+                await patched(world, labels, media)
+            assert (refused.value.code, refused.value.reason) == (415, "UnsupportedMediaType")
+            assert refused.value.message.startswith(
+                "the body of the request was in an unknown format - accepted media types"
+            )
+            assert (STRATEGIC in refused.value.message) is not custom
+            assert MERGE in refused.value.message
 
-    play(scenario)
+
+async def test_a_patch_that_is_none_is_refused_as_what_it_is(world: World) -> None:
+    await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"k": "v"}})
+    for media, body in ((STRATEGIC, b"["), (MERGE, b"{"), (OPERATIONS, b"{}"), (STRATEGIC, b"[]"), (APPLY, b"[]")):
+        with pytest.raises(StatusError) as refused:
+            await patched(world, body, media, "fieldManager=m" if media == APPLY else "")
+        assert refused.value.code == 400, (media, body)
+    assert await patched(world, b"null", STRATEGIC) == (await world.call("get", "configmaps", "a")).obj
+    assert json.loads(json.dumps(await patched(world, b"{}", MERGE)))["data"] == {"k": "v"}

@@ -14,6 +14,7 @@ from apiserver.api.schema.language import STRING, Struct, field
 from apiserver.api.types.core.configuration import ConfigMap
 from apiserver.registry.body import decode as bodies
 from apiserver.registry.definition.resource import Subresource, Version
+from tests.registry.conftest import World
 
 THING = Struct("io.test.v1.Thing", (field("text", 1, STRING),))
 OTHER = Struct("io.test.v2.Thing", (field("text", 1, STRING),))
@@ -167,29 +168,25 @@ def test_an_empty_list_of_managers_asks_to_forget_them(raw: Any, resets: bool) -
     assert bodies._resets_managers(raw) is resets
 
 
-async def made(world: Any, envelope: bytes) -> Any:
+async def made(world: World, envelope: bytes) -> Any:
     return await world.call("create", "configmaps", body=envelope, content_type=bodies.PROTOBUF)
 
 
-def test_a_body_in_protobuf_is_of_the_kind_that_its_envelope_names_or_else_of_the_paths(play: Any) -> None:
+async def test_a_body_in_protobuf_is_of_the_kind_that_its_envelope_names_or_else_of_the_paths(world: World) -> None:
     message = protobuf.encode(ConfigMap, {"metadata": {"name": "a"}, "data": {"k": "v"}})
-
-    async def scenario(world: Any) -> None:
-        for version, kind in (("v1", "ConfigMap"), ("", ""), ("v1", ""), ("a/b/c", "")):
-            assert (await made(world, protobuf.wrap(version, kind, message))).entry.obj["data"] == {"k": "v"}
-            await world.delete("configmaps", "a")
-        for envelope, words in (
-            (protobuf.wrap("v1", "Pod", b""), "converting (v1.Pod) to (core.ConfigMap): unknown conversion"),
-            (protobuf.wrap("v2", "ConfigMap", message), 'no kind "ConfigMap" is registered for version "v2"'),
-            (
-                b"{}",
-                "the object provided is unrecognized (must be of type ConfigMap): provided data does not appear to be",
-            ),
-            (b"k8s\0", "the object provided is unrecognized (must be of type ConfigMap): empty body"),
-        ):
-            with pytest.raises(StatusError) as refused:
-                await made(world, envelope)
-            assert refused.value.code == 400
-            assert words in refused.value.message
-
-    play(scenario)
+    for version, kind in (("v1", "ConfigMap"), ("", ""), ("v1", ""), ("a/b/c", "")):
+        assert (await made(world, protobuf.wrap(version, kind, message))).entry.obj["data"] == {"k": "v"}
+        await world.delete("configmaps", "a")
+    for envelope, words in (
+        (protobuf.wrap("v1", "Pod", b""), "converting (v1.Pod) to (core.ConfigMap): unknown conversion"),
+        (protobuf.wrap("v2", "ConfigMap", message), 'no kind "ConfigMap" is registered for version "v2"'),
+        (
+            b"{}",
+            "the object provided is unrecognized (must be of type ConfigMap): provided data does not appear to be",
+        ),
+        (b"k8s\0", "the object provided is unrecognized (must be of type ConfigMap): empty body"),
+    ):
+        with pytest.raises(StatusError) as refused:
+            await made(world, envelope)
+        assert refused.value.code == 400
+        assert words in refused.value.message

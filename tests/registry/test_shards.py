@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -13,8 +13,7 @@ import pytest
 from apiserver.api.errors.status import StatusError
 from apiserver.api.features.gates import Features
 from apiserver.registry.verbs.shards import ShardError, parse_shards
-
-Scenario = Callable[[Any], Coroutine[Any, Any, None]]
+from tests.registry.conftest import World, open_world
 
 #: FNV-1a of 64 bits, from the reference values of its authors (draft-eastlake-fnv, appendix C).
 KNOWN = {"": 0xCBF29CE484222325, "a": 0xAF63DC4C8601EC8C, "foobar": 0x85944171F73967E8}
@@ -24,18 +23,18 @@ HALVES = (
 )
 
 
+@asynccontextmanager
+async def open_sharded_world() -> AsyncIterator[World]:
+    """Open a world with the gate; its uids are so similar that a weak hash would put them into one shard."""
+    async with open_world(features=Features((1, 36), {"ShardedListAndWatch": True})) as world:
+        numbers = itertools.count()
+        world.registry.new_uid = lambda: f"{next(numbers)}-of-these"
+        yield world
+
+
 @pytest.fixture
-def sharded(new_world: Any) -> Callable[[Scenario], None]:
-    """Plays a scenario in a world that has the gate."""
-
-    async def run(scenario: Scenario) -> None:
-        async with new_world(features=Features((1, 36), {"ShardedListAndWatch": True})) as world:
-            numbers = itertools.count()
-            # What differs at its end alone has hashes that are near each other.
-            world.registry.new_uid = lambda: f"{next(numbers)}-of-these"
-            await scenario(world)
-
-    return lambda scenario: asyncio.run(run(scenario))
+def sharded_world() -> AbstractAsyncContextManager[World]:
+    return open_sharded_world()
 
 
 def names(listing: Any) -> list[str]:
@@ -86,59 +85,46 @@ def test_what_is_no_selector_is_refused_in_upstreams_words(text: str, message: s
     assert str(caught.value).startswith(message)
 
 
-def test_every_object_is_in_one_shard_and_pages_and_labels_select_within_it(
-    sharded: Callable[[Scenario], None],
-) -> None:
-    async def scenario(world: Any) -> None:
-        for number in range(8):
-            labels = {"odd": str(number % 2)}
-            await world.create("configmaps", {"metadata": {"name": f"c{number}", "labels": labels}})
-        first, second = [await world.list("configmaps", f"shardSelector={quote(half)}") for half in HALVES]
-        assert sorted(names(first) + names(second)) == [f"c{number}" for number in range(8)]
-        assert names(first), "of eight names some are in each"
-        assert names(second), "of eight names some are in each"
-        assert (first.shards, second.shards) == HALVES
-        page = await world.list("configmaps", f"shardSelector={quote(HALVES[0])}&limit=1")
-        assert names(page) == names(first)[:1]
-        odd = await world.list("configmaps", f"shardSelector={quote(HALVES[1])}&labelSelector=odd%3D1")
-        assert names(odd) == [name for name in names(second) if int(name[1:]) % 2]
-        await world.call("deletecollection", "configmaps", query=f"shardSelector={quote(HALVES[0])}")
-        assert names(await world.list("configmaps")) == names(second)
-
-    sharded(scenario)
+async def test_every_object_is_in_one_shard_and_pages_and_labels_select_within_it(sharded_world: World) -> None:
+    for number in range(8):
+        labels = {"odd": str(number % 2)}
+        await sharded_world.create("configmaps", {"metadata": {"name": f"c{number}", "labels": labels}})
+    first, second = [await sharded_world.list("configmaps", f"shardSelector={quote(half)}") for half in HALVES]
+    assert sorted(names(first) + names(second)) == [f"c{number}" for number in range(8)]
+    assert names(first), "of eight names some are in each"
+    assert names(second), "of eight names some are in each"
+    assert (first.shards, second.shards) == HALVES
+    page = await sharded_world.list("configmaps", f"shardSelector={quote(HALVES[0])}&limit=1")
+    assert names(page) == names(first)[:1]
+    odd = await sharded_world.list("configmaps", f"shardSelector={quote(HALVES[1])}&labelSelector=odd%3D1")
+    assert names(odd) == [name for name in names(second) if int(name[1:]) % 2]
+    await sharded_world.call("deletecollection", "configmaps", query=f"shardSelector={quote(HALVES[0])}")
+    assert names(await sharded_world.list("configmaps")) == names(second)
 
 
-def test_a_watch_sees_the_changes_in_its_shard(sharded: Callable[[Scenario], None]) -> None:
-    async def scenario(world: Any) -> None:
-        since = f"resourceVersion={world.registry.log.revision}&shardSelector="
-        watches = [await world.watch("configmaps", since + quote(half)) for half in HALVES]
-        inside = [parse_shards(half).compile() for half in HALVES]
-        expected: list[list[tuple[str, str]]] = [[], []]
-        for number in range(6):
-            made = await world.create("configmaps", {"metadata": {"name": f"c{number}"}})
-            shard = 0 if inside[0](made["metadata"]) else 1
-            await world.merge("configmaps", f"c{number}", {"data": {"x": "1"}})
-            await world.delete("configmaps", f"c{number}")
-            expected[shard] += [(event, f"c{number}") for event in ("ADDED", "MODIFIED", "DELETED")]
-        for watch, events in zip(watches, expected, strict=True):
-            assert await watch.take(len(events)) == events
-
-    sharded(scenario)
+async def test_a_watch_sees_the_changes_in_its_shard(sharded_world: World) -> None:
+    since = f"resourceVersion={sharded_world.registry.log.revision}&shardSelector="
+    watches = [await sharded_world.watch("configmaps", since + quote(half)) for half in HALVES]
+    inside = [parse_shards(half).compile() for half in HALVES]
+    expected: list[list[tuple[str, str]]] = [[], []]
+    for number in range(6):
+        made = await sharded_world.create("configmaps", {"metadata": {"name": f"c{number}"}})
+        shard = 0 if inside[0](made["metadata"]) else 1
+        await sharded_world.merge("configmaps", f"c{number}", {"data": {"x": "1"}})
+        await sharded_world.delete("configmaps", f"c{number}")
+        expected[shard] += [(event, f"c{number}") for event in ("ADDED", "MODIFIED", "DELETED")]
+    for watch, events in zip(watches, expected, strict=True):
+        assert await watch.take(len(events)) == events
 
 
-def test_a_wrong_selector_is_the_servers_error_and_without_the_gate_none_counts(
-    sharded: Callable[[Scenario], None], play: Callable[[Scenario], None]
-) -> None:
-    async def refused(world: Any) -> None:
-        for verb in ("list", "watch", "deletecollection"):
-            with pytest.raises(StatusError, match=r"invalid shard selector: empty shard selector") as caught:
-                await world.call(verb, "configmaps", query="shardSelector=%20")
-            assert (caught.value.code, caught.value.reason) == (500, "")
+async def test_a_wrong_selector_is_a_server_error(sharded_world: World) -> None:
+    for verb in ("list", "watch", "deletecollection"):
+        with pytest.raises(StatusError, match=r"invalid shard selector: empty shard selector") as caught:
+            await sharded_world.call(verb, "configmaps", query="shardSelector=%20")
+        assert (caught.value.code, caught.value.reason) == (500, "")
 
-    async def ignored(world: Any) -> None:
-        await world.create("configmaps", {"metadata": {"name": "a"}})
-        listing = await world.list("configmaps", "shardSelector=%20")
-        assert (names(listing), listing.shards) == (["a"], "")
 
-    sharded(refused)
-    play(ignored)
+async def test_without_the_gate_a_selector_is_ignored(world: World) -> None:
+    await world.create("configmaps", {"metadata": {"name": "a"}})
+    listing = await world.list("configmaps", "shardSelector=%20")
+    assert (names(listing), listing.shards) == (["a"], "")

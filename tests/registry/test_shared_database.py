@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from typing import Any
 
 import pytest
 
 from apiserver.api.errors.status import StatusError
+from tests.registry.conftest import open_world
 
 
 @pytest.mark.real_time
-async def test_two_servers_are_one(
-    postgres_url: str, new_world: Callable[..., AbstractAsyncContextManager[Any]]
-) -> None:
-    async with contextlib.AsyncExitStack() as stack:
-        one = await stack.enter_async_context(new_world(postgres_url, shared=True, name="one"))
-        two = await stack.enter_async_context(new_world(postgres_url, shared=True, name="two"))
+async def test_two_servers_share_one_database(postgres_url: str) -> None:
+    async with (
+        open_world(postgres_url, shared=True, name="one") as one,
+        open_world(postgres_url, shared=True, name="two") as two,
+    ):
         await one.create("configmaps", {"metadata": {"name": "a"}, "data": {"x": "0"}})
         assert (await two.get("configmaps", "a"))["data"] == {"x": "0"}
         assert len((await two.list("configmaps")).entries) == 1

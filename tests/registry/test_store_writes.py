@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -18,9 +17,7 @@ from apiserver.registry.body.convert import normalizer_of, strip_empty
 from apiserver.registry.body.size import _message_size, encode_large
 from apiserver.registry.definition.metadata import generate_name
 from apiserver.registry.definition.random_source import RandomSource
-from tests.registry.conftest import shown
-
-Play = Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]
+from tests.registry.conftest import World, shown
 
 MAP: Json = {"metadata": {"name": "a"}, "data": {"a": "1"}}
 CLAIM: Json = {
@@ -32,78 +29,57 @@ DEVICE = {"request": "r", "driver": "d.example.com", "pool": "p", "device": "x"}
 APPLY = "application/apply-patch+yaml"
 
 
-def test_the_server_sets_uid_time_namespace_and_version(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        sent = {"metadata": {"name": "a", "uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "selfLink": "/x"}}
-        metadata = (await world.create("configmaps", sent))["metadata"]
-        assert metadata["uid"].startswith("uid-")
-        assert (metadata["namespace"], metadata["creationTimestamp"]) == ("default", "2025-01-02T03:04:05Z")
-        assert "selfLink" not in metadata
-        assert int(metadata["resourceVersion"]) == world.registry.log.revision
-
-    play(scenario)
+async def test_the_server_sets_uid_time_namespace_and_version(world: World) -> None:
+    sent = {"metadata": {"name": "a", "uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "selfLink": "/x"}}
+    metadata = (await world.create("configmaps", sent))["metadata"]
+    assert metadata["uid"].startswith("uid-")
+    assert (metadata["namespace"], metadata["creationTimestamp"]) == ("default", "2025-01-02T03:04:05Z")
+    assert "selfLink" not in metadata
+    assert int(metadata["resourceVersion"]) == world.registry.log.revision
 
 
-def test_a_taken_name_conflicts_but_only_after_validation(play: Play) -> None:
-    async def scenario(world: Any) -> None:
+async def test_a_taken_name_conflicts_but_only_after_validation(world: World) -> None:
+    await world.create("configmaps", MAP)
+    with pytest.raises(StatusError, match='configmaps "a" already exists') as taken:
         await world.create("configmaps", MAP)
-        with pytest.raises(StatusError, match='configmaps "a" already exists') as taken:
-            await world.create("configmaps", MAP)
-        assert taken.value.code == 409
-        with pytest.raises(StatusError) as invalid:
-            await world.create("configmaps", {"metadata": {"name": "a", "labels": {"bad key": "x"}}})
-        assert invalid.value.code == 422
-
-    play(scenario)
+    assert taken.value.code == 409
+    with pytest.raises(StatusError) as invalid:
+        await world.create("configmaps", {"metadata": {"name": "a", "labels": {"bad key": "x"}}})
+    assert invalid.value.code == 422
 
 
-def test_a_missing_namespace_is_found_before_validation(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        with pytest.raises(StatusError, match='namespaces "nowhere" not found') as missing:
-            await world.create("configmaps", {"metadata": {"name": "Bad!"}}, namespace="nowhere")
-        assert missing.value.code == 404
-
-    play(scenario)
+async def test_a_missing_namespace_is_found_before_validation(world: World) -> None:
+    with pytest.raises(StatusError, match='namespaces "nowhere" not found') as missing:
+        await world.create("configmaps", {"metadata": {"name": "Bad!"}}, namespace="nowhere")
+    assert missing.value.code == 404
 
 
-def test_nothing_is_created_in_a_terminating_namespace(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await world.create("namespaces", {"metadata": {"name": "old"}})
-        await world.delete("namespaces", "old")
-        with pytest.raises(StatusError, match="because it is being terminated") as refused:
-            await world.create("configmaps", MAP, namespace="old")
-        assert refused.value.details["causes"][0]["reason"] == "NamespaceTerminating"
-
-    play(scenario)
+async def test_nothing_is_created_in_a_terminating_namespace(world: World) -> None:
+    await world.create("namespaces", {"metadata": {"name": "old"}})
+    await world.delete("namespaces", "old")
+    with pytest.raises(StatusError, match="because it is being terminated") as refused:
+        await world.create("configmaps", MAP, namespace="old")
+    assert refused.value.details["causes"][0]["reason"] == "NamespaceTerminating"
 
 
-def test_a_namespace_in_the_body_must_be_that_of_the_request(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        with pytest.raises(StatusError, match="the namespace of the provided object does not match"):
-            await world.create("configmaps", {"metadata": {"name": "a", "namespace": "other"}})
-
-    play(scenario)
+async def test_a_namespace_in_the_body_must_be_that_of_the_request(world: World) -> None:
+    with pytest.raises(StatusError, match="the namespace of the provided object does not match"):
+        await world.create("configmaps", {"metadata": {"name": "a", "namespace": "other"}})
 
 
-def test_nothing_is_made_below_an_object_that_makes_nothing(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        body = {"metadata": {"name": "a"}, "spec": {"containers": []}}
-        await world.create("pods", body)
-        with pytest.raises(StatusError) as refused:
-            await world.call("create", "pods", "a", body, subresource="status")
-        assert (refused.value.code, refused.value.reason) == (405, "MethodNotAllowed")
-
-    play(scenario)
+async def test_nothing_is_made_below_an_object_that_makes_nothing(world: World) -> None:
+    body = {"metadata": {"name": "a"}, "spec": {"containers": []}}
+    await world.create("pods", body)
+    with pytest.raises(StatusError) as refused:
+        await world.call("create", "pods", "a", body, subresource="status")
+    assert (refused.value.code, refused.value.reason) == (405, "MethodNotAllowed")
 
 
-def test_a_resource_version_on_create_is_refused_unless_it_is_zero(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        with pytest.raises(StatusError, match="resourceVersion should not be set on objects to be created") as refused:
-            await world.create("configmaps", {"metadata": {"name": "a", "resourceVersion": "5"}})
-        assert (refused.value.code, refused.value.reason) == (500, "")
-        await world.create("configmaps", {"metadata": {"name": "a", "resourceVersion": "0"}})
-
-    play(scenario)
+async def test_a_resource_version_on_create_is_refused_unless_it_is_zero(world: World) -> None:
+    with pytest.raises(StatusError, match="resourceVersion should not be set on objects to be created") as refused:
+        await world.create("configmaps", {"metadata": {"name": "a", "resourceVersion": "5"}})
+    assert (refused.value.code, refused.value.reason) == (500, "")
+    await world.create("configmaps", {"metadata": {"name": "a", "resourceVersion": "0"}})
 
 
 def test_generated_names_do_not_repeat_when_a_test_seeds_the_shared_randomness() -> None:
@@ -122,186 +98,141 @@ def test_uids_are_random_and_of_version_4_and_a_seed_gives_the_same_in_order() -
     assert len(chance.suffix()) == 5
 
 
-def test_generated_names_are_cut_and_tried_again_when_taken(play: Play) -> None:
+async def test_generated_names_are_cut_and_tried_again_when_taken(world: World) -> None:
     assert generate_name("x" * 80, "abcde") == "x" * 58 + "abcde"
-
-    async def scenario(world: Any) -> None:
-        suffixes = iter(["aaaaa", "aaaaa", "bbbbb"])
-        world.registry.new_suffix = lambda: next(suffixes)
-        first = await world.create("configmaps", {"metadata": {"generateName": "g-"}})
-        second = await world.create("configmaps", {"metadata": {"generateName": "g-"}})
-        assert (first["metadata"]["name"], second["metadata"]["name"]) == ("g-aaaaa", "g-bbbbb")
-        tried: list[str] = []
-        world.registry.new_suffix = lambda: tried.append("aaaaa") or "aaaaa"
-        with pytest.raises(
-            StatusError, match='"g-aaaaa" already exists, the server was not able to generate a unique name'
-        ) as taken:
-            await world.create("configmaps", {"metadata": {"generateName": "g-"}})
-        assert taken.value.details["retryAfterSeconds"] == 1
-        assert len(tried) == 8
-
-    play(scenario)
+    suffixes = iter(["aaaaa", "aaaaa", "bbbbb"])
+    world.registry.new_suffix = lambda: next(suffixes)
+    first = await world.create("configmaps", {"metadata": {"generateName": "g-"}})
+    second = await world.create("configmaps", {"metadata": {"generateName": "g-"}})
+    assert (first["metadata"]["name"], second["metadata"]["name"]) == ("g-aaaaa", "g-bbbbb")
+    tried: list[str] = []
+    world.registry.new_suffix = lambda: tried.append("aaaaa") or "aaaaa"
+    with pytest.raises(
+        StatusError, match='"g-aaaaa" already exists, the server was not able to generate a unique name'
+    ) as taken:
+        await world.create("configmaps", {"metadata": {"generateName": "g-"}})
+    assert taken.value.details["retryAfterSeconds"] == 1
+    assert len(tried) == 8
 
 
-def test_a_dry_run_answers_as_if_done_and_stores_nothing(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        made = await world.create("configmaps", MAP, "dryRun=All")
-        assert "resourceVersion" not in made["metadata"]
-        with pytest.raises(StatusError, match="not found"):
-            await world.get("configmaps", "a")
-        stored = await world.create("configmaps", MAP)
-        changed = await world.merge("configmaps", "a", {"data": {"a": "2"}}, "dryRun=All")
-        assert changed["data"] == {"a": "2"}
-        assert changed["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
-        assert (await world.get("configmaps", "a"))["data"] == {"a": "1"}
-
-    play(scenario)
+async def test_a_dry_run_answers_as_if_done_and_stores_nothing(world: World) -> None:
+    made = await world.create("configmaps", MAP, "dryRun=All")
+    assert "resourceVersion" not in made["metadata"]
+    with pytest.raises(StatusError, match="not found"):
+        await world.get("configmaps", "a")
+    stored = await world.create("configmaps", MAP)
+    changed = await world.merge("configmaps", "a", {"data": {"a": "2"}}, "dryRun=All")
+    assert changed["data"] == {"a": "2"}
+    assert changed["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
+    assert (await world.get("configmaps", "a"))["data"] == {"a": "1"}
 
 
-def test_a_stale_version_conflicts_and_no_version_overwrites(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        first = await world.create("configmaps", MAP)
-        await world.merge("configmaps", "a", {"data": {"b": "2"}})
-        stale = {**MAP, "metadata": {"name": "a", "resourceVersion": first["metadata"]["resourceVersion"]}}
-        with pytest.raises(StatusError, match="the object has been modified; please apply your changes") as conflict:
-            await world.update("configmaps", "a", stale)
-        assert conflict.value.code == 409
-        assert (await world.update("configmaps", "a", MAP))["data"] == {"a": "1"}
-        with pytest.raises(StatusError, match=r'strconv\.ParseUint: parsing "abc": invalid syntax'):
-            await world.update("configmaps", "a", {**MAP, "metadata": {"name": "a", "resourceVersion": "abc"}})
-
-    play(scenario)
+async def test_a_stale_version_conflicts_and_no_version_overwrites(world: World) -> None:
+    first = await world.create("configmaps", MAP)
+    await world.merge("configmaps", "a", {"data": {"b": "2"}})
+    stale = {**MAP, "metadata": {"name": "a", "resourceVersion": first["metadata"]["resourceVersion"]}}
+    with pytest.raises(StatusError, match="the object has been modified; please apply your changes") as conflict:
+        await world.update("configmaps", "a", stale)
+    assert conflict.value.code == 409
+    assert (await world.update("configmaps", "a", MAP))["data"] == {"a": "1"}
+    with pytest.raises(StatusError, match=r'strconv\.ParseUint: parsing "abc": invalid syntax'):
+        await world.update("configmaps", "a", {**MAP, "metadata": {"name": "a", "resourceVersion": "abc"}})
 
 
-def test_kinds_may_insist_on_a_version(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}
-        result = await world.call("update", "leases", "l", lease)
-        assert result.created
-        with pytest.raises(
-            StatusError, match=r'leases.coordination.k8s.io "l" is invalid: metadata.resourceVersion: Invalid value: 0'
-        ):
-            await world.update("leases", "l", lease)
-
-    play(scenario)
+async def test_kinds_may_insist_on_a_version(world: World) -> None:
+    lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}
+    result = await world.call("update", "leases", "l", lease)
+    assert result.created
+    with pytest.raises(
+        StatusError, match=r'leases.coordination.k8s.io "l" is invalid: metadata.resourceVersion: Invalid value: 0'
+    ):
+        await world.update("leases", "l", lease)
 
 
-def test_put_creates_only_kinds_that_allow_it(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        with pytest.raises(StatusError, match='configmaps "a" not found'):
-            await world.update("configmaps", "a", MAP)
-
-    play(scenario)
+async def test_put_creates_only_kinds_that_allow_it(world: World) -> None:
+    with pytest.raises(StatusError, match='configmaps "a" not found'):
+        await world.update("configmaps", "a", MAP)
 
 
-def test_the_name_in_the_body_must_be_that_of_the_url(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await world.create("configmaps", MAP)
-        with pytest.raises(StatusError, match=r"the name of the object \(b\) does not match the name on the URL \(a\)"):
-            await world.update("configmaps", "a", {**MAP, "metadata": {"name": "b"}})
-        with pytest.raises(StatusError, match="was undeterminable: name must be provided"):
-            await world.update("configmaps", "a", {"data": {}})
-
-    play(scenario)
+async def test_the_name_in_the_body_must_be_that_of_the_url(world: World) -> None:
+    await world.create("configmaps", MAP)
+    with pytest.raises(StatusError, match=r"the name of the object \(b\) does not match the name on the URL \(a\)"):
+        await world.update("configmaps", "a", {**MAP, "metadata": {"name": "b"}})
+    with pytest.raises(StatusError, match="was undeterminable: name must be provided"):
+        await world.update("configmaps", "a", {"data": {}})
 
 
-def test_a_write_that_changes_nothing_keeps_version_and_managers(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        first = await world.create("configmaps", MAP)
-        world.clock.pass_seconds(60)
-        assert await world.update("configmaps", "a", MAP, agent="other/1") == first
-        assert await world.merge("configmaps", "a", {"data": {"a": "1"}}, "fieldManager=third") == first
-        assert world.registry.log.revision == int(first["metadata"]["resourceVersion"])
-
-    play(scenario)
+async def test_a_write_that_changes_nothing_keeps_version_and_managers(world: World) -> None:
+    first = await world.create("configmaps", MAP)
+    world.clock.pass_seconds(60)
+    assert await world.update("configmaps", "a", MAP, agent="other/1") == first
+    assert await world.merge("configmaps", "a", {"data": {"a": "1"}}, "fieldManager=third") == first
+    assert world.registry.log.revision == int(first["metadata"]["resourceVersion"])
 
 
-def test_the_main_resource_cannot_write_status_nor_status_the_rest(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        made = await world.create(
-            "resourceclaims", {**CLAIM, "status": {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}}
-        )
-        assert made["status"] == {}
-        status = {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}
-        sent = {"metadata": {"name": "a", "labels": {"x": "1"}}, "spec": {}, "status": status}
-        changed = await world.update("resourceclaims", "a", sent, subresource="status")
-        assert changed["status"] == status
-        assert changed["spec"] == made["spec"]
-        assert "labels" not in changed["metadata"]
-
-    play(scenario)
+async def test_the_main_resource_cannot_write_status_nor_status_the_rest(world: World) -> None:
+    made = await world.create(
+        "resourceclaims", {**CLAIM, "status": {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}}
+    )
+    assert made["status"] == {}
+    status = {"reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}]}
+    sent = {"metadata": {"name": "a", "labels": {"x": "1"}}, "spec": {}, "status": status}
+    changed = await world.update("resourceclaims", "a", sent, subresource="status")
+    assert changed["status"] == status
+    assert changed["spec"] == made["spec"]
+    assert "labels" not in changed["metadata"]
 
 
-def test_immutable_metadata_is_named_once_for_each_layer(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await world.create("configmaps", MAP)
-        with pytest.raises(
-            StatusError, match=r"metadata\.deletionTimestamp: Invalid value: .*field is immutable"
-        ) as refused:
-            await world.merge("configmaps", "a", {"metadata": {"deletionTimestamp": "2025-01-01T00:00:00Z"}})
-        assert len(refused.value.details["causes"]) == 2
-        with pytest.raises(StatusError) as bad_label:
-            await world.merge("configmaps", "a", {"metadata": {"labels": {"bad key": "x"}}})
-        assert len(bad_label.value.details["causes"]) == 4
-
-    play(scenario)
+async def test_immutable_metadata_is_named_once_for_each_layer(world: World) -> None:
+    await world.create("configmaps", MAP)
+    with pytest.raises(
+        StatusError, match=r"metadata\.deletionTimestamp: Invalid value: .*field is immutable"
+    ) as refused:
+        await world.merge("configmaps", "a", {"metadata": {"deletionTimestamp": "2025-01-01T00:00:00Z"}})
+    assert len(refused.value.details["causes"]) == 2
+    with pytest.raises(StatusError) as bad_label:
+        await world.merge("configmaps", "a", {"metadata": {"labels": {"bad key": "x"}}})
+    assert len(bad_label.value.details["causes"]) == 4
 
 
-def test_another_uid_is_refused_in_the_words_of_the_storage(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        made = await world.create("configmaps", MAP)
-        wrong = {**MAP, "metadata": {"name": "a", "uid": "other"}}
-        with pytest.raises(
-            StatusError, match=f"UID in precondition: other, UID in object meta: {made['metadata']['uid']}"
-        ):
-            await world.update("configmaps", "a", wrong)
-
-    play(scenario)
+async def test_another_uid_is_refused_in_the_words_of_the_storage(world: World) -> None:
+    made = await world.create("configmaps", MAP)
+    wrong = {**MAP, "metadata": {"name": "a", "uid": "other"}}
+    with pytest.raises(StatusError, match=f"UID in precondition: other, UID in object meta: {made['metadata']['uid']}"):
+        await world.update("configmaps", "a", wrong)
 
 
-def test_writers_of_one_object_all_succeed_when_they_name_no_version(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        await world.create("configmaps", MAP)
-        await asyncio.gather(*(world.merge("configmaps", "a", {"data": {f"k{i}": "x"}}) for i in range(20)))
-        assert len((await world.get("configmaps", "a"))["data"]) == 21
-
-    play(scenario)
+async def test_writers_of_one_object_all_succeed_when_they_name_no_version(world: World) -> None:
+    await world.create("configmaps", MAP)
+    await asyncio.gather(*(world.merge("configmaps", "a", {"data": {f"k{i}": "x"}}) for i in range(20)))
+    assert len((await world.get("configmaps", "a"))["data"]) == 21
 
 
-def test_a_put_that_creates_takes_no_uid_and_any_version(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        for metadata, words in (
-            ({"uid": "x"}, "Precondition failed: UID in precondition: x, UID in object meta: $"),
-            ({"resourceVersion": "x"}, "invalid syntax"),
-        ):
-            with pytest.raises(StatusError, match=words):
-                await world.update("leases", "l", {"metadata": {"name": "l", **metadata}})
-        for query in ("dryRun=All", ""):
-            made = await world.call("update", "leases", "l", {"metadata": {"name": "l", "resourceVersion": "7"}}, query)
-            assert made.created, query
-
-    play(scenario)
+async def test_a_put_that_creates_takes_no_uid_and_any_version(world: World) -> None:
+    for metadata, words in (
+        ({"uid": "x"}, "Precondition failed: UID in precondition: x, UID in object meta: $"),
+        ({"resourceVersion": "x"}, "invalid syntax"),
+    ):
+        with pytest.raises(StatusError, match=words):
+            await world.update("leases", "l", {"metadata": {"name": "l", **metadata}})
+    for query in ("dryRun=All", ""):
+        made = await world.call("update", "leases", "l", {"metadata": {"name": "l", "resourceVersion": "7"}}, query)
+        assert made.created, query
 
 
-def test_owner_references_that_repeat_are_dropped_with_a_warning(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
-        made = await world.create("configmaps", {"metadata": {"name": "a", "ownerReferences": [owner, owner]}})
-        assert made["metadata"]["ownerReferences"] == [owner]
-        assert "duplicate UID(s) observed: u" in world.warnings[0]
-
-    play(scenario)
+async def test_owner_references_that_repeat_are_dropped_with_a_warning(world: World) -> None:
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
+    made = await world.create("configmaps", {"metadata": {"name": "a", "ownerReferences": [owner, owner]}})
+    assert made["metadata"]["ownerReferences"] == [owner]
+    assert "duplicate UID(s) observed: u" in world.warnings[0]
 
 
-def test_an_empty_list_that_is_always_written_is_stored_as_null(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        empty = {"metadata": {"name": "a"}, "spec": {"devices": {"requests": []}}}
-        made = await world.create("resourceclaims", empty)
-        assert made["spec"] == {"devices": {"requests": None}}
-        again = await world.update("resourceclaims", "a", empty)
-        assert again == made
-
-    play(scenario)
+async def test_an_empty_list_that_is_always_written_is_stored_as_null(world: World) -> None:
+    empty = {"metadata": {"name": "a"}, "spec": {"devices": {"requests": []}}}
+    made = await world.create("resourceclaims", empty)
+    assert made["spec"] == {"devices": {"requests": None}}
+    again = await world.update("resourceclaims", "a", empty)
+    assert again == made
 
 
 def test_only_schemas_with_lists_that_are_always_written_are_settled() -> None:
@@ -360,36 +291,33 @@ def test_an_object_is_too_large_by_a_byte_in_the_words_of_the_database_and_of_it
     assert said(2 * 1024 * 1024 + 1).endswith("trying to send message larger than max (2097153 vs. 2097152)")
 
 
-def test_states_that_writers_hand_over_stay_as_they_were_stored_whatever_is_written_next(play: Play) -> None:
-    async def scenario(world: Any) -> None:
-        cache = world.store("resourceclaims").cache
-        cache.followers, seen = 1, []
+async def test_states_that_writers_hand_over_stay_as_they_were_stored_whatever_is_written_next(world: World) -> None:
+    cache = world.store("resourceclaims").cache
+    cache.followers, seen = 1, []
 
-        def check() -> None:
-            seen.append(cache.get(f"{cache.prefix}default/a"))
-            assert [entry.obj for entry in seen] == [shown(entry) for entry in seen]
+    def check() -> None:
+        seen.append(cache.get(f"{cache.prefix}default/a"))
+        assert [entry.obj for entry in seen] == [shown(entry) for entry in seen]
 
-        await world.create("resourceclaims", {**CLAIM, "metadata": {"name": "a", "finalizers": ["x/y", "x/z"]}})
-        check()
-        allocated = {"status": {"allocation": {"devices": {"results": [DEVICE]}}}}
-        await world.merge("resourceclaims", "a", allocated, subresource="status")
-        check()
-        await world.merge("resourceclaims", "a", {"metadata": {"labels": {"a": "b"}, "finalizers": ["x/z"]}})
-        check()
-        sent = {**CLAIM, "metadata": {"name": "a", "annotations": {"a": "b"}, "finalizers": ["x/z"]}}
-        await world.update("resourceclaims", "a", sent)
-        check()
-        applied = {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceClaim",
-            "metadata": {"name": "a", "labels": {"c": "d"}},
-        }
-        await world.call("patch", "resourceclaims", "a", applied, "fieldManager=m", content_type=APPLY)
-        check()
-        await world.delete("resourceclaims", "a")
-        check()
-        await world.merge("resourceclaims", "a", {"metadata": {"labels": None}})
-        check()
-        assert all(entry.primed is not None for entry in seen[:5])
-
-    play(scenario)
+    await world.create("resourceclaims", {**CLAIM, "metadata": {"name": "a", "finalizers": ["x/y", "x/z"]}})
+    check()
+    allocated = {"status": {"allocation": {"devices": {"results": [DEVICE]}}}}
+    await world.merge("resourceclaims", "a", allocated, subresource="status")
+    check()
+    await world.merge("resourceclaims", "a", {"metadata": {"labels": {"a": "b"}, "finalizers": ["x/z"]}})
+    check()
+    sent = {**CLAIM, "metadata": {"name": "a", "annotations": {"a": "b"}, "finalizers": ["x/z"]}}
+    await world.update("resourceclaims", "a", sent)
+    check()
+    applied = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "a", "labels": {"c": "d"}},
+    }
+    await world.call("patch", "resourceclaims", "a", applied, "fieldManager=m", content_type=APPLY)
+    check()
+    await world.delete("resourceclaims", "a")
+    check()
+    await world.merge("resourceclaims", "a", {"metadata": {"labels": None}})
+    check()
+    assert all(entry.primed is not None for entry in seen[:5])

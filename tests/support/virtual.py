@@ -5,6 +5,8 @@ Two markers choose another loop:
 
     @pytest.mark.closed_loop     every connection has both ends on this loop, so that its time-outs are virtual, too
     @pytest.mark.real_time       asyncio's own loop, on the system's clock
+
+A fixture may return the result of a function with @asynccontextmanager; the test gets what it yields.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack, _AsyncGeneratorContextManager
 from typing import Any, TypeVar
 
 import pytest
@@ -83,10 +86,17 @@ def make_synchronous(item: pytest.Function) -> None:
     if not inspect.iscoroutinefunction(test):
         return
 
+    async def open_fixtures(*args: Any, **kwargs: Any) -> None:
+        async with AsyncExitStack() as stack:
+            for name, value in kwargs.items():
+                if isinstance(value, _AsyncGeneratorContextManager):
+                    kwargs[name] = await stack.enter_async_context(value)
+            await test(*args, **kwargs)
+
     @functools.wraps(test)
     def synchronous(*args: Any, **kwargs: Any) -> None:
         with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(test(*args, **kwargs))
+            runner.run(open_fixtures(*args, **kwargs))
 
     if given:
         given.inner_test = synchronous
