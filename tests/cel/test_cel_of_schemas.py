@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
+from apiserver.cel import EvaluationError
 from apiserver.cel.checking.schemas import declare_type, value_of
-from apiserver.cel.engine import EvaluationError
 from apiserver.resources.customresources.compiledrules import CALL_LIMIT, compile_rule, language_of
 
 TEXT: Json = {"type": "string", "nullable": True, "maxLength": 8}

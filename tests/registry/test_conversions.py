@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.errors.status import StatusError
-from apiserver.api.objects import Hub, Json
+from apiserver.api.objects import Hub, Json, Stored
 from apiserver.api.schema.language import STRING, Struct, field
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.registry.body.convert import read
@@ -61,8 +61,9 @@ def thing(name: str, text: str, **metadata: Any) -> Json:
 
 
 async def stored_text(world: World, name: str) -> str:
-    found: str = read(world.store("things").cache.get(f"/registry/things/default/{name}"))["text"]
-    return found
+    entry = world.store("things").cache.get(f"/registry/things/default/{name}")
+    assert entry is not None
+    return str(read(entry)["text"])
 
 
 def names(listing: Any) -> list[str]:
@@ -115,7 +116,9 @@ async def test_a_deletion_answers_in_the_version_of_the_request_and_stores_what_
     await world.merge("things", "a", {"metadata": {"finalizers": None}})
     await world.create("things", thing("b", "shown red"))
     gone = await world.delete("things", "b")
-    assert (gone.gone, gone.status["details"]["name"]) == (True, "b")
+    assert gone.gone
+    assert gone.status is not None
+    assert gone.status["details"]["name"] == "b"
 
 
 async def test_a_watch_sees_the_present_and_changes_in_its_version_and_ends_where_they_cannot_be_converted(
@@ -125,16 +128,15 @@ async def test_a_watch_sees_the_present_and_changes_in_its_version_and_ends_wher
     await world.create("things", thing("a", "shown red"))
     watch = await world.watch("things")
     blue = await world.watch("things", "fieldSelector=text%3Dshown+blue")
-    first = await watch.next()
-    assert (first.type, first.entry.obj["text"]) == ("ADDED", "shown red")
+    kind, entry = await watch.next_change()
+    assert (kind, entry.obj["text"]) == ("ADDED", "shown red")
     await world.update("things", "a", thing("a", "shown blue"))
     for each in (watch, blue):
-        event = await each.next()
-        assert (event.type, event.entry.obj["text"]) == ("ADDED" if each is blue else "MODIFIED", "shown blue")
+        kind, entry = await each.next_change()
+        assert (kind, entry.obj["text"]) == ("ADDED" if each is blue else "MODIFIED", "shown blue")
     with pytest.raises(StatusError, match="cannot be converted"):
         await world.create("things", thing("bad", "shown red"))
-    wrong = await watch.next()
-    assert (wrong.type, wrong.status["code"]) == ("ERROR", 500)
+    assert (await watch.next_error())["code"] == 500
     with pytest.raises(StopAsyncIteration):
         await watch.next()
 
@@ -153,7 +155,7 @@ async def test_a_collection_is_deleted_object_by_object_up_to_the_first_that_can
 
 
 def test_a_row_names_its_version_at_its_end() -> None:
-    value, mark = b'{"metadata":{},"a":{"b":1}}', b',"apiVersion":"v2"}'
+    value, mark = Stored(b'{"metadata":{},"a":{"b":1}}'), b',"apiVersion":"v2"}'
     assert add_mark(value, mark) == b'{"metadata":{},"a":{"b":1},"apiVersion":"v2"}'
     assert (read_mark(value), read_mark(add_mark(value, mark))) == ("", "v2")
     assert remove_mark(value) == remove_mark(add_mark(value, mark)) == value

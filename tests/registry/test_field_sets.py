@@ -18,7 +18,7 @@ PORT = Struct(
 )
 LIMITS = Struct("io.test.v1.Limits", (field("soft", 1, INT32), field("hard", 2, INT32)))
 REF = Struct("io.test.v1.Ref", (field("name", 1, STRING), field("uid", 2, STRING)), atomic=True)
-THING = Struct(
+THING: Struct = Struct(
     "io.test.v1.Thing",
     lambda: (
         field("labels", 1, MapOf(STRING)),
@@ -41,7 +41,7 @@ def sets() -> st.SearchStrategy[dict[str, Any]]:
         inner = st.dictionaries(st.sampled_from(["f:a", "f:b", 'k:{"n":1}', 'v:"x"']), children, min_size=1, max_size=3)
         return st.one_of(inner, inner.map(lambda below: {".": {}, **below}))
 
-    tree = st.recursive(st.just({}), node, max_leaves=8)
+    tree: st.SearchStrategy[dict[str, Any]] = st.recursive(st.just({}), node, max_leaves=8)
     return st.dictionaries(st.sampled_from(["f:a", "f:b", "f:c"]), tree, max_size=3)
 
 
@@ -185,7 +185,7 @@ def test_what_has_no_schema_is_walked_as_far_as_it_is_maps() -> None:
     assert collect_applied(OPEN, {"any": nested}) == {"f:any": {"f:a": {".": {}, "f:b": {}}, "f:c": {}}}
     assert collect_applied(OPEN, {"other": nested}) == {"f:other": {".": {}, "f:a": {".": {}, "f:b": {}}, "f:c": {}}}
     assert collect_applied(OPEN, {"other": 1, "any": "x"}) == {"f:any": {}, "f:other": {}}
-    whole = {"f:any": {".": {}, "f:a": {".": {}, "f:b": {}}, "f:c": {}}}
+    whole: dict[str, Any] = {"f:any": {".": {}, "f:a": {".": {}, "f:b": {}}, "f:c": {}}}
     assert compare(OPEN, {}, {"any": nested}) == (whole, {})
     assert compare(OPEN, {"any": nested}, {}) == ({}, whole)
 
@@ -208,7 +208,7 @@ def test_what_changes_without_a_schema_is_gained_at_its_place_and_lost_below_it(
 def test_elements_that_occur_several_times_are_compared_as_a_group() -> None:
     one, two = {"number": 1, "protocol": "TCP", "name": "a"}, {"number": 1, "protocol": "TCP", "name": "b"}
     element = 'k:{"number":1,"protocol":"TCP"}'
-    whole = {".": {}, "f:number": {}, "f:protocol": {}, "f:name": {}}
+    whole: dict[str, Any] = {".": {}, "f:number": {}, "f:protocol": {}, "f:name": {}}
     for old, new, gained, lost in (
         ([one, two], [two, one], {element: {}}, None),
         ([one], [one, two], {element: {}}, {element: whole}),

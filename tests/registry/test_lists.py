@@ -183,11 +183,8 @@ async def test_versions_that_cannot_be_had(world: World, monkeypatch: pytest.Mon
     ):
         with pytest.raises(StatusError, match="Too large resource version: 999, current: 1") as large:
             await world.list("configmaps", query)
-        assert (large.value.code, large.value.reason, large.value.details["retryAfterSeconds"]) == (
-            504,
-            "Timeout",
-            1,
-        )
+        assert (large.value.code, large.value.reason) == (504, "Timeout")
+        assert large.value.to_dict()["details"]["retryAfterSeconds"] == 1
     with pytest.raises(
         StatusError, match=r'invalid resource version: resourceVersion: Invalid value: "abc": strconv\.ParseUint'
     ) as bad:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from urllib.parse import parse_qs
 
 import pytest
@@ -226,15 +227,16 @@ def test_a_value_that_does_not_parse_is_a_bad_request(query: str) -> None:
     ],
 )
 def test_what_a_write_may_say(query: str, options: read.WriteOptions | None, said: list[str]) -> None:
-    for kind, of in (
-        ("CreateOptions", lambda: read.write_options(request(query), "CreateOptions")),
-        ("PatchOptions", lambda: read.patch_options(request(query), apply=False)),
-    ):
+    readers: dict[str, Callable[[], read.WriteOptions]] = {
+        "CreateOptions": lambda: read.write_options(request(query), "CreateOptions"),
+        "PatchOptions": lambda: read.patch_options(request(query), apply=False),
+    }
+    for kind, parse in readers.items():
         if options is not None:
-            assert of() == options
+            assert parse() == options
             continue
         with pytest.raises(StatusError) as refused:
-            of()
+            parse()
         assert (refused.value.code, causes(refused.value)) == (422, said)
         assert refused.value.message.startswith(f'{kind}.meta.k8s.io "" is invalid: ')
 

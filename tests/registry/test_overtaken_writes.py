@@ -13,21 +13,22 @@ from apiserver.api.objects import Json
 from apiserver.registry.store.admission import Attributes, Handlers, Plugin, Reinvocation
 from apiserver.registry.verbs.replace import replace_object
 from apiserver.request.messages import User
-from apiserver.storage.log.types import KeyMissing, RevisionConflict
+from apiserver.storage.log.types import KeyMissing, RevisionConflict, Write
+from apiserver.storage.watchcache.cache import Entry
 from tests.registry.conftest import World
 
 
-def overtake(world: World, plural: str, write: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+def overtake(world: World, plural: str, overtaking: Callable[[], Coroutine[Any, Any, Any]]) -> None:
     """Let another write overtake the next write of a kind, between its computation and its storage."""
     store = world.store(plural)
     append = store.append
 
-    async def late(wanted: Any) -> Any:
-        store.append = append
-        await write()
-        return await append(wanted)
+    async def late(write: Write) -> Entry:
+        store.append = append  # type: ignore[method-assign]
+        await overtaking()
+        return await append(write)
 
-    store.append = late
+    store.append = late  # type: ignore[method-assign]
 
 
 async def test_a_write_that_is_overtaken_is_made_again_on_what_is_there_now(world: World) -> None:
@@ -67,7 +68,7 @@ async def test_plugins_see_a_write_that_is_overtaken_as_a_new_one(world: World) 
     await world.create("configmaps", {"metadata": {"name": "a"}})
     plugin = Reinvoking()
     overtake(world, "configmaps", lambda: world.merge("configmaps", "a", {"data": {"other": "1"}}))
-    world.store("configmaps").handlers = lambda *_: Handlers((plugin,), ())
+    world.store("configmaps").handlers = lambda *_: Handlers((plugin,), ())  # type: ignore[method-assign]
     await world.merge("configmaps", "a", {"data": {"mine": "1"}})
     assert plugin.calls == [False, True] * 3, "the first attempt, the other write, the second attempt"
 
@@ -137,12 +138,10 @@ async def test_who_replaces_an_object_does_that_after_the_write_that_is_under_wa
     assert (len(dry.obj["data"]["x"]), same.revision, len(same.obj["data"]["x"])) == (16, entries[-1].revision, 8)
     uid, version = same.obj["metadata"]["uid"], same.obj["metadata"]["resourceVersion"]
     await replace_object(store, ctx, doubled, uid=uid, resource_version=version)
-    for wrong, words in (
-        ({"uid": "v"}, "UID in precondition: v"),
-        ({"resource_version": "1"}, "ResourceVersion in precondition: 1"),
-    ):
-        with pytest.raises(StatusError, match=words):
-            await replace_object(store, ctx, doubled, **wrong)
+    with pytest.raises(StatusError, match="UID in precondition: v"):
+        await replace_object(store, ctx, doubled, uid="v")
+    with pytest.raises(StatusError, match="ResourceVersion in precondition: 1"):
+        await replace_object(store, ctx, doubled, resource_version="1")
     overtake(world, "configmaps", lambda: world.merge("configmaps", "a", {"data": {"x": "y"}}))
     assert (await replace_object(store, ctx, doubled)).obj["data"] == {"x": "yy"}
     await world.delete("configmaps", "a")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import uuid
 from typing import Any
@@ -17,6 +18,7 @@ from apiserver.registry.body.convert import normalizer_of, strip_empty
 from apiserver.registry.body.size import _message_size, encode_large
 from apiserver.registry.definition.metadata import generate_name
 from apiserver.registry.definition.random_source import RandomSource
+from apiserver.storage.watchcache.cache import Entry
 from tests.registry.conftest import World, shown
 
 MAP: Json = {"metadata": {"name": "a"}, "data": {"a": "1"}}
@@ -59,7 +61,7 @@ async def test_nothing_is_created_in_a_terminating_namespace(world: World) -> No
     await world.delete("namespaces", "old")
     with pytest.raises(StatusError, match="because it is being terminated") as refused:
         await world.create("configmaps", MAP, namespace="old")
-    assert refused.value.details["causes"][0]["reason"] == "NamespaceTerminating"
+    assert refused.value.to_dict()["details"]["causes"][0]["reason"] == "NamespaceTerminating"
 
 
 async def test_a_namespace_in_the_body_must_be_that_of_the_request(world: World) -> None:
@@ -105,14 +107,14 @@ async def test_generated_names_are_cut_and_tried_again_when_taken(world: World) 
     first = await world.create("configmaps", {"metadata": {"generateName": "g-"}})
     second = await world.create("configmaps", {"metadata": {"generateName": "g-"}})
     assert (first["metadata"]["name"], second["metadata"]["name"]) == ("g-aaaaa", "g-bbbbb")
-    tried: list[str] = []
-    world.registry.new_suffix = lambda: tried.append("aaaaa") or "aaaaa"
+    tried = itertools.repeat("aaaaa", 8)
+    world.registry.new_suffix = lambda: next(tried)
     with pytest.raises(
         StatusError, match='"g-aaaaa" already exists, the server was not able to generate a unique name'
     ) as taken:
         await world.create("configmaps", {"metadata": {"generateName": "g-"}})
-    assert taken.value.details["retryAfterSeconds"] == 1
-    assert len(tried) == 8
+    assert taken.value.to_dict()["details"]["retryAfterSeconds"] == 1
+    assert next(tried, None) is None, "it was tried eight times"
 
 
 async def test_a_dry_run_answers_as_if_done_and_stores_nothing(world: World) -> None:
@@ -189,10 +191,10 @@ async def test_immutable_metadata_is_named_once_for_each_layer(world: World) -> 
         StatusError, match=r"metadata\.deletionTimestamp: Invalid value: .*field is immutable"
     ) as refused:
         await world.merge("configmaps", "a", {"metadata": {"deletionTimestamp": "2025-01-01T00:00:00Z"}})
-    assert len(refused.value.details["causes"]) == 2
+    assert len(refused.value.to_dict()["details"]["causes"]) == 2
     with pytest.raises(StatusError) as bad_label:
         await world.merge("configmaps", "a", {"metadata": {"labels": {"bad key": "x"}}})
-    assert len(bad_label.value.details["causes"]) == 4
+    assert len(bad_label.value.to_dict()["details"]["causes"]) == 4
 
 
 async def test_another_uid_is_refused_in_the_words_of_the_storage(world: World) -> None:
@@ -293,10 +295,13 @@ def test_an_object_is_too_large_by_a_byte_in_the_words_of_the_database_and_of_it
 
 async def test_states_that_writers_hand_over_stay_as_they_were_stored_whatever_is_written_next(world: World) -> None:
     cache = world.store("resourceclaims").cache
-    cache.followers, seen = 1, []
+    cache.followers = 1
+    seen: list[Entry] = []
 
     def check() -> None:
-        seen.append(cache.get(f"{cache.prefix}default/a"))
+        entry = cache.get(f"{cache.prefix}default/a")
+        assert entry is not None
+        seen.append(entry)
         assert [entry.obj for entry in seen] == [shown(entry) for entry in seen]
 
     await world.create("resourceclaims", {**CLAIM, "metadata": {"name": "a", "finalizers": ["x/y", "x/z"]}})

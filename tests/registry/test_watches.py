@@ -50,10 +50,9 @@ async def test_a_selection_turns_changes_into_what_they_mean_for_it(world: World
     await world.merge("configmaps", "a", {"data": {"x": "2"}})
     await world.delete("configmaps", "b")
     assert await watch.take(2) == [("ADDED", "b"), ("MODIFIED", "a")]
-    event = await watch.next()
-    assert event.type == "DELETED"
-    assert event.entry.obj["metadata"]["labels"] == {"on": "1"}
-    assert event.entry.obj["metadata"]["resourceVersion"] == left["metadata"]["resourceVersion"]
+    kind, entry = await watch.next_change()
+    assert (kind, entry.obj["metadata"]["labels"]) == ("DELETED", {"on": "1"})
+    assert entry.obj["metadata"]["resourceVersion"] == left["metadata"]["resourceVersion"]
     assert await watch.take(1) == [("DELETED", "b")]
 
 
@@ -79,8 +78,8 @@ async def test_other_namespaces_are_not_seen(world: World) -> None:
     await put(world, "a")
     assert await here.take(2) == [("ADDED", "c"), ("ADDED", "a")]
     assert await labelled.take(2) == [("ADDED", "c"), ("ADDED", "a")]
-    event = await named.next()
-    assert (event.entry.key, event.type) == ("/registry/configmaps/default/a", "ADDED")
+    kind, entry = await named.next_change()
+    assert (kind, entry.key) == ("ADDED", "/registry/configmaps/default/a")
     assert await everywhere.take(4) == [("ADDED", "x"), ("ADDED", "a"), ("ADDED", "c"), ("ADDED", "a")]
 
 
@@ -106,7 +105,7 @@ async def test_initial_events_are_of_a_state_that_is_not_older_than_asked_for(wo
     async def consistent() -> None:
         asked.append(1)
 
-    world.registry.consistent = consistent
+    world.registry.consistent = consistent  # type: ignore[method-assign]
     for query, number in ((begin, 1), (f"{begin}&resourceVersion=1", 0), ("resourceVersion=1", 0)):
         asked.clear()
         assert await (await world.watch("configmaps", query)).take(1) == [("ADDED", "a")]
@@ -135,18 +134,16 @@ async def test_a_watch_from_the_past_waits_for_a_database_that_is_away_as_long_a
             raise StorageUnavailable("away")
         await reach_back(since)
 
-    cache.reach_back = away
+    cache.reach_back = away  # type: ignore[method-assign]
     watch = await world.watch("configmaps", "resourceVersion=1&timeoutSeconds=60")
     assert await watch.take(1) == [("ADDED", "a")]
     assert tried == 4
     tried, most = 0, 99
     store = world.store("configmaps")
-    ctx, options = (
-        store.context(user=ADMIN, version="v1", verb="watch"),
-        ListOptions(resource_version="1", timeout=1),
-    )
+    ctx, options = store.context(user=ADMIN, version="v1", verb="watch"), ListOptions(resource_version="1", timeout=1)
     times = iter((100.0, 100.5, 100.98, 100.995))
     ((event,),) = [batch async for batch in open_watch(store, ctx, options, lambda: next(times))]
+    assert event.status is not None
     assert (event.type, event.status["code"], tried) == ("ERROR", 503, 3), "as long as there is time for another try"
     tried = 0
     cache.close()
@@ -192,10 +189,9 @@ async def test_a_version_that_is_gone_is_an_error_event(world: World) -> None:
         await world.merge("configmaps", "a", {"data": {"n": str(i)}})
     await world.forget_history("configmaps")
     watch = await world.watch("configmaps", "resourceVersion=1")
-    event = await watch.next()
-    assert event.type == "ERROR"
-    assert (event.status["code"], event.status["reason"]) == (410, "Expired")
-    assert event.status["message"].startswith("too old resource version: 1 (")
+    status = await watch.next_error()
+    assert (status["code"], status["reason"]) == (410, "Expired")
+    assert status["message"].startswith("too old resource version: 1 (")
 
 
 async def test_who_falls_behind_is_told_how_far_they_had_read(world: World) -> None:
@@ -206,7 +202,7 @@ async def test_who_falls_behind_is_told_how_far_they_had_read(world: World) -> N
     for i in range(3):
         await world.merge("configmaps", "a", {"data": {"n": str(i)}})
     await world.forget_history("configmaps")
-    assert (await watch.next()).status["message"].startswith(f"too old resource version: {read} (")
+    assert (await watch.next_error())["message"].startswith(f"too old resource version: {read} (")
 
 
 async def test_a_watch_without_a_timeout_lasts_half_an_hour_to_an_hour(world: World) -> None:

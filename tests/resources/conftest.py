@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from datetime import UTC, datetime
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from apiserver.api.codec.codec import decode
 from apiserver.api.features.gates import Features
-from apiserver.api.objects import Json
+from apiserver.api.objects import Json, Shared
 from apiserver.registry.body.convert import normalizer_of
 from apiserver.registry.catalog.served import list_known
 from apiserver.registry.definition.authority import Decision, Question
@@ -71,9 +72,9 @@ class Judge:
             namespace=namespace if resource.namespaced else "",
             subresource=subresource,
             verb=verb,
-            lookup=lambda *key: self.objects.get(key),
+            lookup=lambda *key: cast(Shared | None, self.objects.get(key)),
             authorize=authorize,
-            access=lambda: SimpleNamespace(authorizer=_Authority(self)),  # type: ignore[arg-type,return-value]
+            access=lambda: SimpleNamespace(authorizer=_Authority(self)),
         )
 
     def decoded(self, resource: Resource, obj: Json, version: str = "") -> Json:

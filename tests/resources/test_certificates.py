@@ -177,7 +177,7 @@ def test_who_approves_and_signs_may_do_so_for_the_signer_or_its_domain(judge: Ju
 
     def grant(*question: Any) -> bool:
         asked.append(question)
-        return question[-1] == allowed
+        return bool(question[-1] == allowed)
 
     judge.allowed = lambda *_: False
     approval, signing = CertificateApproval(), CertificateSigning()

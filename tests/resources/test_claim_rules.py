@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
+from tests.resources.conftest import Judge
 
 
 def claim(*requests: Json, **devices: Any) -> Json:
@@ -17,11 +18,11 @@ def request(name: str = "r", **exactly: Any) -> Json:
     return {"name": name, "exactly": {"deviceClassName": "gpu.example.com", **exactly}}
 
 
-def errors(judge: Any, obj: Json, version: str = "") -> list[str]:
+def errors(judge: Judge, obj: Json, version: str = "") -> list[str]:
     return judge.create("resourceclaims", obj, version)[1]
 
 
-def test_a_request_gets_its_mode_and_count(judge: Any) -> None:
+def test_a_request_gets_its_mode_and_count(judge: Judge) -> None:
     stored, wrong = judge.create("resourceclaims", claim(request()))
     assert wrong == []
     assert stored["spec"]["devices"]["requests"][0]["exactly"] == {
@@ -32,13 +33,13 @@ def test_a_request_gets_its_mode_and_count(judge: Any) -> None:
     assert stored["status"] == {}
 
 
-def test_a_claim_without_requests_is_valid_and_shows_null(judge: Any) -> None:
+def test_a_claim_without_requests_is_valid_and_shows_null(judge: Judge) -> None:
     stored, wrong = judge.create("resourceclaims", claim())
     assert wrong == []
     assert stored["spec"]["devices"]["requests"] is None
 
 
-def test_empty_lists_are_shown_by_errors_and_gone_from_what_is_stored(judge: Any) -> None:
+def test_empty_lists_are_shown_by_errors_and_gone_from_what_is_stored(judge: Judge) -> None:
     stored, _ = judge.create("resourceclaims", claim(request(selectors=[]), constraints=[]))
     assert stored["spec"]["devices"] == judge.create("resourceclaims", claim(request()))[0]["spec"]["devices"]
     _, wrong = judge.update(
@@ -51,13 +52,13 @@ def test_empty_lists_are_shown_by_errors_and_gone_from_what_is_stored(judge: Any
     assert judge.update("resourceclaims", stored, claim(request(selectors=[]), config=[]))[1] == []
 
 
-def test_an_empty_list_makes_a_flat_request_exact(judge: Any) -> None:
+def test_an_empty_list_makes_a_flat_request_exact(judge: Judge) -> None:
     flat = {"name": "r", "selectors": [], "firstAvailable": [{"name": "s", "deviceClassName": "c"}]}
     (wrong,) = errors(judge, claim(flat), "v1beta1")
     assert "multiple fields are set" in wrong
 
 
-def test_a_request_is_exact_or_a_list_of_alternatives(judge: Any) -> None:
+def test_a_request_is_exact_or_a_list_of_alternatives(judge: Judge) -> None:
     alternatives = {"name": "r", "firstAvailable": [{"name": "s", "deviceClassName": "c"}]}
     assert errors(judge, claim(alternatives)) == []
     assert errors(judge, claim({"name": "r"})) == [
@@ -72,13 +73,13 @@ def test_a_request_is_exact_or_a_list_of_alternatives(judge: Any) -> None:
     ]
 
 
-def test_names_of_requests_are_labels_and_unique(judge: Any) -> None:
+def test_names_of_requests_are_labels_and_unique(judge: Judge) -> None:
     (wrong,) = errors(judge, claim(request("A")))
     assert wrong.startswith('spec.devices.requests[0].name: Invalid value: "A": a lowercase RFC 1123 label')
     assert errors(judge, claim(request(), request())) == ['spec.devices.requests[1]: Duplicate value: "r"']
 
 
-def test_lists_are_limited_and_too_long_ones_are_not_looked_into(judge: Any) -> None:
+def test_lists_are_limited_and_too_long_ones_are_not_looked_into(judge: Judge) -> None:
     assert errors(judge, claim(*(request(f"r{i}") for i in range(32)))) == []
     assert errors(judge, claim(*(request("BAD") for _ in range(33)))) == [
         "spec.devices.requests: Too many: 33: must have at most 32 items"
@@ -113,11 +114,11 @@ def test_lists_are_limited_and_too_long_ones_are_not_looked_into(judge: Any) -> 
         ),
     ],
 )
-def test_the_count_belongs_to_the_mode(judge: Any, mode: str, count: int, wrong: list[str]) -> None:
+def test_the_count_belongs_to_the_mode(judge: Judge, mode: str, count: int, wrong: list[str]) -> None:
     assert errors(judge, claim(request(allocationMode=mode, count=count))) == wrong
 
 
-def test_a_toleration_has_a_value_only_where_values_are_compared(judge: Any) -> None:
+def test_a_toleration_has_a_value_only_where_values_are_compared(judge: Judge) -> None:
     fine = {"key": "example.com/a", "operator": "Exists", "effect": "NoSchedule"}
     assert errors(judge, claim(request(tolerations=[fine, {"key": "b", "value": "c"}]))) == []
     assert errors(judge, claim(request(tolerations=[{**fine, "value": "x", "effect": "Bad"}]))) == [
@@ -132,7 +133,7 @@ def test_a_toleration_has_a_value_only_where_values_are_compared(judge: Any) -> 
     ]
 
 
-def test_selectors_are_compiled(judge: Any) -> None:
+def test_selectors_are_compiled(judge: Judge) -> None:
     assert errors(judge, claim(request(selectors=[{"cel": {"expression": 'device.driver == "a"'}}]))) == []
     assert errors(judge, claim(request(selectors=[{}]))) == [
         "spec.devices.requests[0].exactly.selectors[0].cel: Required value"
@@ -146,7 +147,7 @@ def test_selectors_are_compiled(judge: Any) -> None:
     assert wrong.endswith("must evaluate to bool or the unknown type, not int")
 
 
-def test_expressions_are_limited_in_length_and_cost(judge: Any) -> None:
+def test_expressions_are_limited_in_length_and_cost(judge: Judge) -> None:
     (wrong,) = errors(judge, claim(request(selectors=[{"cel": {"expression": "true" + " " * 10240}}])))
     assert wrong.endswith("expression: Too long: may not be more than 10240 bytes")
     costly = "[1,2,3,4,5,6,7,8,9,10].all(a, " * 6 + "true" + ")" * 6
@@ -154,7 +155,7 @@ def test_expressions_are_limited_in_length_and_cost(judge: Any) -> None:
     assert wrong.endswith("expression: Forbidden: too complex, exceeds cost limit")
 
 
-def test_constraints_name_requests_of_the_claim(judge: Any) -> None:
+def test_constraints_name_requests_of_the_claim(judge: Judge) -> None:
     fine = {"requests": ["r"], "matchAttribute": "example.com/a"}
     assert errors(judge, claim(request(), constraints=[fine])) == []
     (wrong,) = errors(judge, claim(request(), constraints=[{**fine, "requests": ["x"]}]))
@@ -166,14 +167,14 @@ def test_constraints_name_requests_of_the_claim(judge: Any) -> None:
     ]
 
 
-def test_an_alternative_is_named_with_its_request(judge: Any) -> None:
+def test_an_alternative_is_named_with_its_request(judge: Judge) -> None:
     listed = {"name": "r", "firstAvailable": [{"name": "s", "deviceClassName": "c"}]}
     for name, known in (("r", True), ("r/s", True), ("r/x", False), ("s", False)):
         wrong = errors(judge, claim(listed, constraints=[{"requests": [name], "matchAttribute": "example.com/a"}]))
         assert (wrong == []) is known, name
 
 
-def test_a_constraint_has_an_attribute_with_a_domain(judge: Any, judge_with: Any) -> None:
+def test_a_constraint_has_an_attribute_with_a_domain(judge: Judge, judge_with: Any) -> None:
     (wrong,) = errors(judge, claim(request(), constraints=[{"matchAttribute": "a"}]))
     assert wrong.endswith('"a": a fully qualified name must be a domain and a name separated by a slash')
     assert errors(judge, claim(request(), constraints=[{}])) == [
@@ -188,7 +189,7 @@ def test_a_constraint_has_an_attribute_with_a_domain(judge: Any, judge_with: Any
     ]
 
 
-def test_configuration_is_a_driver_and_an_object(judge: Any) -> None:
+def test_configuration_is_a_driver_and_an_object(judge: Judge) -> None:
     fine = {"opaque": {"driver": "gpu.example.com", "parameters": {"a": 1}}}
     assert errors(judge, claim(request(), config=[fine])) == []
     assert errors(judge, claim(request(), config=[{}])) == ["spec.devices.config[0].opaque: Required value"]
@@ -199,7 +200,7 @@ def test_configuration_is_a_driver_and_an_object(judge: Any) -> None:
     assert wrong == "spec.devices.config[0].opaque.parameters: Too long: may not be more than 10240 bytes"
 
 
-def test_the_spec_never_changes_but_may_be_written_differently(judge: Any) -> None:
+def test_the_spec_never_changes_but_may_be_written_differently(judge: Judge) -> None:
     stored, _ = judge.create("resourceclaims", claim(request(capacity={"requests": {"m": "1Gi"}})))
     assert judge.update("resourceclaims", stored, claim(request(capacity={"requests": {"m": "1024Mi"}})))[1] == []
     (wrong,) = judge.update("resourceclaims", stored, claim(request(count=2)))[1]
@@ -210,14 +211,14 @@ def test_the_spec_never_changes_but_may_be_written_differently(judge: Any) -> No
     assert wrong.endswith("field is immutable")
 
 
-def test_the_main_resource_ignores_status(judge: Any) -> None:
+def test_the_main_resource_ignores_status(judge: Judge) -> None:
     stored, _ = judge.create("resourceclaims", claim(request()))
     new, wrong = judge.update("resourceclaims", stored, {**claim(request()), "status": {"allocation": {}}})
     assert wrong == []
     assert new["status"] == {}
 
 
-def test_admin_access_needs_a_label_on_the_namespace(judge: Any) -> None:
+def test_admin_access_needs_a_label_on_the_namespace(judge: Judge) -> None:
     wanted = claim(request(), request("admin", adminAccess=True))
     judge.objects["", "namespaces", "", "ns"] = {
         "metadata": {"name": "ns", "labels": {"resource.kubernetes.io/admin-access": "true"}}
@@ -233,12 +234,12 @@ def test_admin_access_needs_a_label_on_the_namespace(judge: Any) -> None:
     )
 
 
-def test_a_flat_request_of_v1beta1_is_the_same_request(judge: Any) -> None:
+def test_a_flat_request_of_v1beta1_is_the_same_request(judge: Judge) -> None:
     flat = {"spec": {"devices": {"requests": [{"name": "r", "deviceClassName": "gpu.example.com"}]}}}
     assert judge.create("resourceclaims", flat, "v1beta1") == judge.create("resourceclaims", claim(request()))
 
 
-def test_a_flat_request_without_a_class_is_not_defaulted(judge: Any) -> None:
+def test_a_flat_request_without_a_class_is_not_defaulted(judge: Judge) -> None:
     flat = {"spec": {"devices": {"requests": [{"name": "r", "count": 1}]}}}
     assert errors(judge, flat, "v1beta1") == [
         "spec.devices.requests[0].exactly.deviceClassName: Required value",

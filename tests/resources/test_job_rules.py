@@ -142,9 +142,8 @@ def test_the_template_has_the_rules_of_pods_below_its_own_path(judge: Judge) -> 
 
 def test_a_template_does_not_change_unless_the_job_sleeps(judge: Judge) -> None:
     def patched(old: Json, **pod: Any) -> Json:
-        template = deepcopy(old["spec"]["template"])
-        template["spec"].update(pod)
-        return template
+        template = old["spec"]["template"]
+        return {**template, "spec": {**template["spec"], **pod}}
 
     awake, asleep = judge.create("jobs", job())[0], judge.create("jobs", job(suspend=True))[0]
     assert "field is immutable" in changed(judge, awake, template=patched(awake, nodeSelector={"a": "b"}))[0]

@@ -191,7 +191,12 @@ def test_an_answer_is_the_last_and_comes_from_who_may_sign(judge: Judge) -> None
         "status: Invalid value: immutable after PodCertificateRequest is issued, denied, or failed"
     ]
     asked: list[tuple[Any, ...]] = []
-    judge.allowed = lambda *question: bool(asked.append(question))
+
+    def deny(*question: Any) -> bool:
+        asked.append(question)
+        return False
+
+    judge.allowed = deny
     assert answer(judge, denied["status"], denied)[1] == [], "nothing changes"
     assert asked == []
     assert answer(judge, ended("Denied"))[1] == [

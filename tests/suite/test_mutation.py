@@ -104,7 +104,7 @@ def test_what_a_child_breaks_is_gone_with_it_and_one_that_is_silent_is_ended() -
 
     assert run_apart(exchanged).code == 1
     assert "broken" not in changes.known()
-    assert run_apart(lambda _: os.read(os.pipe()[0], 1) and 0, lambda said: 0.2).code is None
+    assert run_apart(lambda _: len(os.read(os.pipe()[0], 1)), lambda said: 0.2).code is None
 
 
 def test_a_server_that_a_test_starts_has_what_was_changed_before(tmp_path: Path) -> None:
@@ -117,6 +117,7 @@ def test_a_server_that_a_test_starts_has_what_was_changed_before(tmp_path: Path)
         import apiserver.command.start as server
 
         sound = started()
+        assert sound.stdout is not None
         assert "url" in sound.stdout.readline()
         sound.terminate()
         assert sound.wait(20) == 0

@@ -20,7 +20,7 @@ Part = Struct("kubedra.test.Part", lambda: (
     field("other", 3, STRING, fills=When("count", None, When("mode", "All", "both"))),
     field("since", 4, TIME, pointer=True, fills=NOW),
 ))  # fmt: skip
-Whole = Struct("kubedra.test.Whole", lambda: (
+Whole: Struct = Struct("kubedra.test.Whole", lambda: (
     field("part", 1, Part, pointer=True),
     field("parts", 2, ListOf(Part)),
     field("named", 3, MapOf(Part)),

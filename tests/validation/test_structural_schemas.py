@@ -15,7 +15,7 @@ from apiserver.api.validation.textforms import text_form
 pytestmark = pytest.mark.integration
 
 INT_OR_STRING = {"x-kubernetes-int-or-string": True}
-KEYED = {
+KEYED: Json = {
     "type": "array",
     "x-kubernetes-list-type": "map",
     "x-kubernetes-list-map-keys": ["name"],

@@ -71,7 +71,7 @@ _NUMBERS: Final = (
     -0.0,
     1e300,
 )
-_JUNK: Final = (
+_JUNK: Final[tuple[Any, ...]] = (
     None,
     True,
     False,

@@ -223,7 +223,7 @@ def _import_changed(mutant: Mutant) -> None:
             return _compiled(mutant.tree, mutant.path)
         return read(loader, name)
 
-    SourceFileLoader.get_code = get_code  # type: ignore[method-assign]
+    SourceFileLoader.get_code = get_code  # type: ignore[method-assign,assignment]
 
 
 def exchange(mutant: Mutant, functions: Sequence[FunctionType]) -> bool:
