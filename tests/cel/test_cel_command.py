@@ -110,10 +110,7 @@ def test_a_list_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch, capsy
         ("device.drvier == 'x'", "ERROR: <input>:1:7: undefined field 'drvier'\n | device.drvier == 'x'\n | ......^"),
         ("'" + "x" * 10240 + "' == device.driver", "the API refuses it: may not be more than 10240 bytes"),
         (
-            (
-                f"device.attributes.all(a, b, {ATTRIBUTES}.all(c, d, {ATTRIBUTES}.all(e, f, {ATTRIBUTES}.all(g, h,"
-                " true))))"
-            ),
+            f"device.attributes.all(a, b, {ATTRIBUTES}.all(c, d, {ATTRIBUTES}.all(e, f, {ATTRIBUTES}.all(g, h, true))))",
             "the API refuses it: too complex",
         ),
     ],

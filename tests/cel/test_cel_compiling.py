@@ -241,6 +241,4 @@ def test_importing_the_package_does_not_load_the_engine() -> None:
     )
     assert set(
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    ) <= {
-        "apiserver.cel.errors",
-    }
+    ) <= {"apiserver.cel.errors"}

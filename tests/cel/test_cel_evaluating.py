@@ -5,15 +5,7 @@ from __future__ import annotations
 import pytest
 
 from apiserver import cel
-from apiserver.cel import (
-    COST_LIMIT,
-    LIMIT_EXCEEDED,
-    CompileError,
-    Device,
-    EvaluationError,
-    Program,
-    device_environment,
-)
+from apiserver.cel import COST_LIMIT, LIMIT_EXCEEDED, CompileError, Device, EvaluationError, Program, device_environment
 
 STORED = device_environment((1, 36), {}, stored=True)
 LISTS = device_environment((1, 36), {"DRAListTypeAttributes": True}, stored=True)
@@ -96,10 +88,7 @@ def test_selectors_match(expression: str) -> None:
         ("[1, 2][-1] == 1", "index out of bounds: -1"),
         (
             f"{ATTRIBUTES}.model",
-            (
-                "CEL result of type string could not be converted to bool: unsupported native conversion from string to"
-                " 'bool'"
-            ),
+            "CEL result of type string could not be converted to bool: unsupported native conversion from string to 'bool'",
         ),
         (f"{CAPACITY}.cores.asInteger() == 1", "cannot convert value to integer"),
         ('quantity("2") == quantity("1").add(quantity("1"))', "no such overload"),

@@ -14,12 +14,7 @@ ITEM = {"type": "object", "properties": {"k-1": {"type": "string"}, "v": {"type"
 PARTS: dict[str, Any] = {
     "set": {**TEXTS, "x-kubernetes-list-type": "set"},
     "list": TEXTS,
-    "map": {
-        "type": "array",
-        "items": ITEM,
-        "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": ["k-1"],
-    },
+    "map": {"type": "array", "items": ITEM, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k-1"]},
 }
 
 

@@ -191,8 +191,7 @@ def test_the_name_of_an_embedded_struct_is_part_of_the_place() -> None:
         request(Pod, '{"spec":{"volumes":[{"emptyDir":1}]}}')
     assert (
         caught.value.text
-        == "json: cannot unmarshal number into Go struct field Volume.spec.volumes.VolumeSource.emptyDir of type"
-        " v1.EmptyDirVolumeSource"
+        == "json: cannot unmarshal number into Go struct field Volume.spec.volumes.VolumeSource.emptyDir of type v1.EmptyDirVolumeSource"
     )
 
 

@@ -80,10 +80,7 @@ async def test_no_two_resources_have_one_name_one_place_or_one_kind(world: World
             replace(THINGS, group="h", kind="Other"),
             "things.h would be stored under /registry/g/things/, where other objects are",
         ),
-        (
-            replace(THINGS, plural="others", storage_prefix="g/others"),
-            "the kind Thing of others.g is that of things.g",
-        ),
+        (replace(THINGS, plural="others", storage_prefix="g/others"), "the kind Thing of others.g is that of things.g"),
     ):
         with pytest.raises(CatalogError) as refused:
             await catalog.add(wrong)

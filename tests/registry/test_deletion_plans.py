@@ -157,10 +157,7 @@ def test_preconditions_are_of_the_uid_and_of_the_version() -> None:
             _check_preconditions(resource, metadata, wanted)
         assert (refused.value.code, refused.value.message) == (
             409,
-            (
-                f'Operation cannot be fulfilled on Thing.h "a": the {what} in the precondition ({asked}) does not match the'
-                f" {what} in record ({found}). {hint}"
-            ),
+            f'Operation cannot be fulfilled on Thing.h "a": the {what} in the precondition ({asked}) does not match the {what} in record ({found}). {hint}',
         )
         resource.strategy.storage_preconditions = True
         with pytest.raises(StatusError) as refused:

@@ -83,11 +83,7 @@ EMPTY: dict[str, Any] = {"limits": {}}
 def test_what_was_absent_is_gained_with_all_below_it() -> None:
     gained, lost = compare(THING, EMPTY, {"labels": {"x": "1"}, "limits": {"soft": 1}, "extra": {"hard": 2}})
     assert lost == {}
-    assert gained == {
-        "f:labels": {".": {}, "f:x": {}},
-        "f:limits": {"f:soft": {}},
-        "f:extra": {".": {}, "f:hard": {}},
-    }
+    assert gained == {"f:labels": {".": {}, "f:x": {}}, "f:limits": {"f:soft": {}}, "f:extra": {".": {}, "f:hard": {}}}
 
 
 def test_an_empty_value_is_a_leaf() -> None:

@@ -44,10 +44,7 @@ async def test_a_write_takes_changed_fields_from_others(world: World) -> None:
     await world.create("configmaps", {"metadata": {"name": "a"}, "data": {"a": "1", "b": "1"}}, "fieldManager=first")
     world.clock.pass_seconds(2)
     changed = await world.merge("configmaps", "a", {"data": {"b": "2", "c": "3"}}, "fieldManager=second")
-    assert owners(changed) == {
-        "first": {"f:data": {".": {}, "f:a": {}}},
-        "second": {"f:data": {"f:b": {}, "f:c": {}}},
-    }
+    assert owners(changed) == {"first": {"f:data": {".": {}, "f:a": {}}}, "second": {"f:data": {"f:b": {}, "f:c": {}}}}
     changed = await world.merge("configmaps", "a", {"data": {"a": None}}, "fieldManager=third")
     assert owners(changed) == {"first": {"f:data": {}}, "second": {"f:data": {"f:b": {}, "f:c": {}}}}
     assert [entry["time"] for entry in changed["metadata"]["managedFields"]] == [

@@ -39,19 +39,13 @@ def checked(more: Json, *, namespaced: bool = True, rule: str = "subdomain", kin
         (
             {"finalizers": ["orphan", "foregroundDeletion"]},
             [
-                (
-                    'metadata.finalizers: Invalid value: ["orphan","foregroundDeletion"]: finalizer orphan and'
-                    " foregroundDeletion cannot be both set"
-                )
+                'metadata.finalizers: Invalid value: ["orphan","foregroundDeletion"]: finalizer orphan and foregroundDeletion cannot be both set'
             ],
         ),
         (
             {"finalizers": ["a.io/b", "c"]},
             [
-                (
-                    'metadata.finalizers[1]: Invalid value: "c": name is neither a standard finalizer name nor is it fully'
-                    " qualified"
-                )
+                'metadata.finalizers[1]: Invalid value: "c": name is neither a standard finalizer name nor is it fully qualified'
             ],
         ),
     ],
@@ -111,8 +105,7 @@ def test_annotations_may_have_capitals_and_are_counted_in_bytes_keys_and_values(
         (
             {"kind": "Event"},
             [
-                (': Invalid value: {"apiVersion":"v1","kind":"Event","name":"p","uid":"u"}: /v1, Kind=Event is'
-                " disallowed from being an owner")
+                ': Invalid value: {"apiVersion":"v1","kind":"Event","name":"p","uid":"u"}: /v1, Kind=Event is disallowed from being an owner'
             ],
         ),
         ({"kind": "Event", "apiVersion": "events.k8s.io/v1"}, []),
@@ -158,10 +151,7 @@ def test_owners_are_the_same_if_every_field_is_and_the_warning_says_when_it_was_
             {"finalizers": ["a.io/z", "a.io/x", "a.io/y"]},
             {"deletionTimestamp": "t", "finalizers": ["a.io/x"]},
             [
-                (
-                    "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found"
-                    ' new finalizers []string{"a.io/y", "a.io/z"}'
-                )
+                'metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{"a.io/y", "a.io/z"}'
             ],
         ),
         ({"generation": 2}, {"generation": 2}, []),

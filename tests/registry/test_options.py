@@ -84,8 +84,7 @@ def test_a_list_says_what_it_wants() -> None:
     assert read.list_options() == read.list_options({}, watch=False) == read.ListOptions()
     said = read.list_options(
         params(
-            "labelSelector=a%3Db&fieldSelector=metadata.name%3Dc&resourceVersion=5&limit=7&timeoutSeconds=9"
-            "&continue=t&shardSelector=s"
+            "labelSelector=a%3Db&fieldSelector=metadata.name%3Dc&resourceVersion=5&limit=7&timeoutSeconds=9&continue=t&shardSelector=s"
         )
     )
     assert said.labels is not None
@@ -131,9 +130,7 @@ _FORBIDDEN_MATCH = "resourceVersionMatch: Forbidden: resourceVersionMatch is for
         ("resourceVersionMatch=Exact&resourceVersion=5&continue=t", [_FORBIDDEN_MATCH + "when continue is provided"]),
         (
             "resourceVersionMatch=Exact&resourceVersion=0",
-            [
-                'resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
-            ],
+            ['resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'],
         ),
         (
             "resourceVersionMatch=x&resourceVersion=5",
@@ -172,10 +169,7 @@ _NEEDS_MATCH = (
             "sendInitialEvents=false&resourceVersionMatch=NotOlderThan",
             False,
             [
-                (
-                    "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature"
-                    " gate is enabled"
-                ),
+                "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
             ],
         ),
         (

@@ -31,11 +31,7 @@ def configuration(**metadata: Any) -> Json:
 
 async def test_an_apply_makes_an_object_in_the_namespace_of_its_path(world: World) -> None:
     for wrong, code, words in (
-        (
-            configuration(namespace="other"),
-            400,
-            "the namespace of the provided object does not match the namespace",
-        ),
+        (configuration(namespace="other"), 400, "the namespace of the provided object does not match the namespace"),
         (configuration(name="b"), 400, "the name of the object (b) does not match the name on the URL (a)"),
         (configuration(uid="u"), 409, "uid mismatch: the provided object specified uid u, and no existing object"),
     ):

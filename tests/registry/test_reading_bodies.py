@@ -75,10 +75,7 @@ def test_a_media_type_that_bodies_cannot_have_is_refused_with_those_they_can() -
     assert (refused.value.code, refused.value.reason, refused.value.message) == (
         415,
         "UnsupportedMediaType",
-        (
-            "the body of the request was in an unknown format - accepted media types include: application/json,"
-            " application/yaml, application/vnd.kubernetes.protobuf"
-        ),
+        "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf",
     )
     assert bodies.unsupported_media_type(["a/b"]).message.endswith("include: a/b")
 
@@ -180,10 +177,7 @@ async def test_a_body_in_protobuf_is_of_the_kind_that_its_envelope_names_or_else
     for envelope, words in (
         (protobuf.wrap("v1", "Pod", b""), "converting (v1.Pod) to (core.ConfigMap): unknown conversion"),
         (protobuf.wrap("v2", "ConfigMap", message), 'no kind "ConfigMap" is registered for version "v2"'),
-        (
-            b"{}",
-            "the object provided is unrecognized (must be of type ConfigMap): provided data does not appear to be",
-        ),
+        (b"{}", "the object provided is unrecognized (must be of type ConfigMap): provided data does not appear to be"),
         (b"k8s\0", "the object provided is unrecognized (must be of type ConfigMap): empty body"),
     ):
         with pytest.raises(StatusError) as refused:

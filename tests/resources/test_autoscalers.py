@@ -90,10 +90,7 @@ METRICS: list[Json] = [
             "target": {"type": "AverageValue", "averageValue": "2"},
         },
     },
-    {
-        "type": "External",
-        "external": {"metric": {"name": "x"}, "target": {"type": "Value", "value": "30"}},
-    },
+    {"type": "External", "external": {"metric": {"name": "x"}, "target": {"type": "Value", "value": "30"}}},
     {
         "type": "ContainerResource",
         "containerResource": {"name": "cpu", "container": "c", "target": {"type": "AverageValue", "averageValue": "1"}},

@@ -66,10 +66,7 @@ def test_a_request_is_exact_or_a_list_of_alternatives(judge: Judge) -> None:
     ]
     both = {**request(), **alternatives}
     assert errors(judge, claim(both)) == [
-        (
-            "spec.devices.requests[0]: Invalid value: null: exactly one of `exactly` or `firstAvailable` is required, but"
-            " multiple fields are set"
-        )
+        "spec.devices.requests[0]: Invalid value: null: exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"
     ]
 
 
@@ -95,10 +92,7 @@ def test_lists_are_limited_and_too_long_ones_are_not_looked_into(judge: Judge) -
             "All",
             1,
             [
-                (
-                    "spec.devices.requests[0].exactly.count: Invalid value: 1: must not be specified when allocationMode is"
-                    " 'All'"
-                )
+                "spec.devices.requests[0].exactly.count: Invalid value: 1: must not be specified when allocationMode is 'All'"
             ],
         ),
         ("ExactCount", -1, ["spec.devices.requests[0].exactly.count: Invalid value: -1: must be greater than zero"]),
@@ -106,10 +100,7 @@ def test_lists_are_limited_and_too_long_ones_are_not_looked_into(judge: Judge) -
             "Some",
             1,
             [
-                (
-                    'spec.devices.requests[0].exactly.allocationMode: Unsupported value: "Some": supported values: "All",'
-                    ' "ExactCount"'
-                )
+                'spec.devices.requests[0].exactly.allocationMode: Unsupported value: "Some": supported values: "All", "ExactCount"'
             ],
         ),
     ],
@@ -122,14 +113,8 @@ def test_a_toleration_has_a_value_only_where_values_are_compared(judge: Judge) -
     fine = {"key": "example.com/a", "operator": "Exists", "effect": "NoSchedule"}
     assert errors(judge, claim(request(tolerations=[fine, {"key": "b", "value": "c"}]))) == []
     assert errors(judge, claim(request(tolerations=[{**fine, "value": "x", "effect": "Bad"}]))) == [
-        (
-            'spec.devices.requests[0].exactly.tolerations[0].value: Invalid value: "x": must be empty for operator'
-            " `Exists`"
-        ),
-        (
-            'spec.devices.requests[0].exactly.tolerations[0].effect: Unsupported value: "Bad": supported values:'
-            ' "NoExecute", "NoSchedule", "None"'
-        ),
+        'spec.devices.requests[0].exactly.tolerations[0].value: Invalid value: "x": must be empty for operator `Exists`',
+        'spec.devices.requests[0].exactly.tolerations[0].effect: Unsupported value: "Bad": supported values: "NoExecute", "NoSchedule", "None"',
     ]
 
 
@@ -140,8 +125,7 @@ def test_selectors_are_compiled(judge: Judge) -> None:
     ]
     (wrong,) = errors(judge, claim(request(selectors=[{"cel": {"expression": "nope"}}])))
     assert wrong.startswith(
-        'spec.devices.requests[0].exactly.selectors[0].cel.expression: Invalid value: "nope": compilation failed:'
-        " ERROR: "
+        'spec.devices.requests[0].exactly.selectors[0].cel.expression: Invalid value: "nope": compilation failed: ERROR: '
     )
     (wrong,) = errors(judge, claim(request(selectors=[{"cel": {"expression": "1"}}])))
     assert wrong.endswith("must evaluate to bool or the unknown type, not int")
@@ -178,10 +162,7 @@ def test_a_constraint_has_an_attribute_with_a_domain(judge: Judge, judge_with: A
     (wrong,) = errors(judge, claim(request(), constraints=[{"matchAttribute": "a"}]))
     assert wrong.endswith('"a": a fully qualified name must be a domain and a name separated by a slash')
     assert errors(judge, claim(request(), constraints=[{}])) == [
-        (
-            'spec.devices.constraints[0]: Required value: exactly one of "matchAttribute" or "distinctAttribute" is'
-            " required, but multiple fields are set"
-        )
+        'spec.devices.constraints[0]: Required value: exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
     ]
     without = judge_with(DRAConsumableCapacity=False)
     assert errors(without, claim(request(), constraints=[{}])) == [
@@ -205,8 +186,7 @@ def test_the_spec_never_changes_but_may_be_written_differently(judge: Judge) -> 
     assert judge.update("resourceclaims", stored, claim(request(capacity={"requests": {"m": "1024Mi"}})))[1] == []
     (wrong,) = judge.update("resourceclaims", stored, claim(request(count=2)))[1]
     assert wrong.startswith(
-        "spec: Invalid value:"
-        ' {"Devices":{"Requests":[{"Name":"r","Exactly":{"DeviceClassName":"gpu.example.com","Selectors":null,'
+        'spec: Invalid value: {"Devices":{"Requests":[{"Name":"r","Exactly":{"DeviceClassName":"gpu.example.com","Selectors":null,'
     )
     assert wrong.endswith("field is immutable")
 
@@ -229,8 +209,7 @@ def test_admin_access_needs_a_label_on_the_namespace(judge: Judge) -> None:
     }
     (wrong,) = errors(judge, wanted)
     assert wrong.startswith(
-        "spec.devices.requests[1].adminAccess: Forbidden: admin access to devices requires the"
-        " `resource.kubernetes.io/admin-access: true`"
+        "spec.devices.requests[1].adminAccess: Forbidden: admin access to devices requires the `resource.kubernetes.io/admin-access: true`"
     )
 
 

@@ -88,10 +88,7 @@ def test_a_claim_under_deletion_takes_no_new_consumers(judge: Any) -> None:
     assert judge.update("resourceclaims", old, keep, status=True)[1] == []
     more = with_status(allocation=allocation(), reservedFor=[CONSUMER, {**CONSUMER, "uid": "u2"}])
     assert judge.update("resourceclaims", old, more, status=True)[1] == [
-        (
-            "status.reservedFor: Forbidden: new entries may not be added while `deallocationRequested` or"
-            " `deletionTimestamp` are set"
-        )
+        "status.reservedFor: Forbidden: new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
     ]
 
 
@@ -99,10 +96,7 @@ def test_reported_devices_are_allocated_ones(judge: Any) -> None:
     old = stored(judge, allocation=allocation())
     assert update(judge, old, allocation=allocation(), devices=[DEVICE])[1] == []
     assert update(judge, old, allocation=allocation(), devices=[{**DEVICE, "device": "d1"}])[1] == [
-        (
-            'status.devices[0]: Invalid value: {"Driver":"gpu.example.com","Pool":"p","Device":"d1","ShareID":""}: must be'
-            " an allocated device in the claim"
-        )
+        'status.devices[0]: Invalid value: {"Driver":"gpu.example.com","Pool":"p","Device":"d1","ShareID":""}: must be an allocated device in the claim'
     ]
 
 
@@ -120,10 +114,7 @@ def test_what_was_reported_goes_with_the_allocation(judge: Any) -> None:
         (
             {"ips": ["10.9.8.7"]},
             [
-                (
-                    'ips[0]: Invalid value: "10.9.8.7": must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or'
-                    " 2001:db8::1/64)"
-                )
+                'ips[0]: Invalid value: "10.9.8.7": must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)'
             ],
         ),
         (
@@ -171,10 +162,7 @@ def test_conditions_of_a_device_are_complete(judge: Any) -> None:
         allocation=allocation(),
         devices=[{**DEVICE, "conditions": [{**good, "status": "Maybe", "reason": ""}]}],
     )[1] == [
-        (
-            'status.devices[0].conditions[0].status: Unsupported value: "Maybe": supported values: "False", "True",'
-            ' "Unknown"'
-        ),
+        'status.devices[0].conditions[0].status: Unsupported value: "Maybe": supported values: "False", "True", "Unknown"',
         "status.devices[0].conditions[0].reason: Required value",
     ]
 
@@ -184,16 +172,10 @@ def test_binding_conditions_come_in_both_kinds_and_do_not_overlap(judge: Any) ->
     assert update(judge, stored(judge), allocation=allocation(both))[1] == []
     path = "status.allocation.devices.results[0]"
     assert update(judge, stored(judge), allocation=allocation({**both, "bindingFailureConditions": ["a"]}))[1] == [
-        (
-            f'{path}.bindingFailureConditions[0]: Invalid value: "a": bindingFailureConditions must not overlap with'
-            " bindingConditions"
-        )
+        f'{path}.bindingFailureConditions[0]: Invalid value: "a": bindingFailureConditions must not overlap with bindingConditions'
     ]
     assert update(judge, stored(judge), allocation=allocation({**RESULT, "bindingConditions": ["a"]}))[1] == [
-        (
-            f"{path}.bindingFailureConditions: Invalid value: null: bindingFailureConditions are required to use"
-            " bindingConditions"
-        )
+        f"{path}.bindingFailureConditions: Invalid value: null: bindingFailureConditions are required to use bindingConditions"
     ]
 
 
@@ -234,8 +216,7 @@ def test_reporting_on_devices_needs_the_drivers_permission(judge: Any) -> None:
     judge.allowed = lambda *_: False
     (wrong,) = update(judge, old, allocation=allocation(), devices=[DEVICE])[1]
     assert wrong.startswith(
-        'status.devices: Forbidden: changing status.devices requires resource="resourceclaims/driver",'
-        ' verb="[arbitrary-node:update]"'
+        'status.devices: Forbidden: changing status.devices requires resource="resourceclaims/driver", verb="[arbitrary-node:update]"'
     )
     assert (
         update(

@@ -37,8 +37,7 @@ def test_finalizers_of_a_namespace_only_change_through_finalize(judge: Any) -> N
     ctx = judge.context(resource, subresource="finalize")
     assert (
         resource.strategy.validate_subresource(ctx, "finalize", {"spec": {"finalizers": ["bad"]}}, stored)[0].text
-        == 'spec.finalizers[0]: Invalid value: "bad": name is neither a standard finalizer name nor is it fully'
-        " qualified"
+        == 'spec.finalizers[0]: Invalid value: "bad": name is neither a standard finalizer name nor is it fully qualified'
     )
 
 
@@ -52,10 +51,7 @@ def test_a_nodes_taints_are_checked_under_the_path_that_clients_know(judge: Any)
     taint = {"key": "a", "effect": "NoSchedule"}
     assert judge.create("nodes", {"spec": {"taints": [taint]}})[1] == []
     assert judge.create("nodes", {"spec": {"taints": [taint, taint]}})[1] == [
-        (
-            'metadata.taints[1]: Duplicate value: {"Key":"a","Value":"","Effect":"NoSchedule","TimeAdded":null}: taints'
-            " must be unique by key and effect pair"
-        )
+        'metadata.taints[1]: Duplicate value: {"Key":"a","Value":"","Effect":"NoSchedule","TimeAdded":null}: taints must be unique by key and effect pair'
     ]
 
 

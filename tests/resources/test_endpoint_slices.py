@@ -62,10 +62,7 @@ def test_an_address_is_of_the_type_of_its_slice(judge: Judge, kind: str, address
 def test_ports_have_names_of_their_own_and_defaults(judge: Judge) -> None:
     stored, wrong = judge.create("endpointslices", slice_of(ports=[{"port": 80}, {"name": "b", "protocol": "UDP"}]))
     assert wrong == []
-    assert stored["ports"] == [
-        {"name": "", "port": 80, "protocol": "TCP"},
-        {"name": "b", "protocol": "UDP"},
-    ]
+    assert stored["ports"] == [{"name": "", "port": 80, "protocol": "TCP"}, {"name": "b", "protocol": "UDP"}]
     assert errors(judge, slice_of(ports=[{"port": 80}, {"port": 81, "protocol": "ICMP"}])) == [
         'ports[1].name: Duplicate value: ""',
         'ports[1].protocol: Unsupported value: "ICMP": supported values: "SCTP", "TCP", "UDP"',

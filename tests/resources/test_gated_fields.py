@@ -25,7 +25,7 @@ COMPANIONS: Final[dict[str, Json]] = {
     "ContainerRestartRules": {
         "initContainers": [{"name": "i", "restartPolicyRules": [{"action": "Restart"}]}],
         "containers": [{"name": "c", "restartPolicy": "Never"}],
-    },
+    }
 }
 #: The path of a pod's spec, by the kind that has one.
 POD_SPECS: Final[dict[str, tuple[str, ...]]] = {

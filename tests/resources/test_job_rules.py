@@ -81,17 +81,11 @@ def test_with_a_manual_selector_nothing_is_made_up(judge: Judge) -> None:
         ),
         (
             {"podFailurePolicy": {"rules": [{"action": "Stop", "onPodConditions": [{"type": "X"}]}]}},
-            (
-                'spec.podFailurePolicy.rules[0].action: Unsupported value: "Stop": supported values: "Count",'
-                ' "FailIndex", "FailJob", "Ignore"'
-            ),
+            'spec.podFailurePolicy.rules[0].action: Unsupported value: "Stop": supported values: "Count", "FailIndex", "FailJob", "Ignore"',
         ),
         (
             {"podFailurePolicy": {"rules": [{"action": "Count"}]}},
-            (
-                "spec.podFailurePolicy.rules[0]: Invalid value: specifying one of OnExitCodes and OnPodConditions is"
-                " required"
-            ),
+            "spec.podFailurePolicy.rules[0]: Invalid value: specifying one of OnExitCodes and OnPodConditions is required",
         ),
         (
             {"podFailurePolicy": {"rules": [{"action": "Count", "onExitCodes": {"operator": "In", "values": [3, 0]}}]}},
@@ -99,10 +93,7 @@ def test_with_a_manual_selector_nothing_is_made_up(judge: Judge) -> None:
         ),
         (
             {"completionMode": "Indexed", "completions": 3, "successPolicy": {"rules": [{"succeededIndexes": "1-4"}]}},
-            (
-                'spec.successPolicy.rules[0].succeededIndexes: Invalid value: "1-4": error parsing succeededIndexes:'
-                ' too large index: "4"'
-            ),
+            'spec.successPolicy.rules[0].succeededIndexes: Invalid value: "1-4": error parsing succeededIndexes: too large index: "4"',
         ),
         (
             {

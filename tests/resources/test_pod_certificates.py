@@ -70,10 +70,7 @@ def test_a_request_lasts_a_day_and_has_no_status_when_it_is_made(judge: Judge) -
             {"stubPKCS10Request": stub(SMALL)},
             STUB + 'Invalid value: "curve P-224": elliptic public keys must use curve P256, P384, or P521',
         ),
-        (
-            {"stubPKCS10Request": stub(EDWARDS)[:-4] + "AAAA"},
-            STUB + "Invalid value: invalid signature",
-        ),
+        ({"stubPKCS10Request": stub(EDWARDS)[:-4] + "AAAA"}, STUB + "Invalid value: invalid signature"),
         ({"stubPKCS10Request": b64encode(b"x" * 10241).decode()}, STUB + "Too long: may not be more than 10240 bytes"),
         (proven(KEY, KEY.sign(b"pod-1", ec.ECDSA(hashes.SHA256()))), ""),
         (proven(EDWARDS, EDWARDS.sign(b"pod-1")), ""),

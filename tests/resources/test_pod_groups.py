@@ -97,10 +97,7 @@ def workload(*templates: Json, **spec: Any) -> Json:
         (
             {"resourceClaims": [{}]},
             [
-                (
-                    'spec.resourceClaims[0]: Invalid value: "": must specify one of: `resourceClaimName`,'
-                    " `resourceClaimTemplateName`"
-                ),
+                'spec.resourceClaims[0]: Invalid value: "": must specify one of: `resourceClaimName`, `resourceClaimTemplateName`',
                 "spec.resourceClaims[0].name: Required value",
             ],
         ),
@@ -207,14 +204,8 @@ def test_claims_of_the_status_are_those_of_the_spec(on: Judge) -> None:
         status=True,
     )[1]
     assert [text.partition(": a lower")[0] for text in wrong] == [
-        (
-            'status.resourceClaimStatuses[0].name: Invalid value: "z": must match the name of an entry in'
-            " `spec.resourceClaims`"
-        ),
-        (
-            'status.resourceClaimStatuses[1].name: Invalid value: "z": must match the name of an entry in'
-            " `spec.resourceClaims`"
-        ),
+        'status.resourceClaimStatuses[0].name: Invalid value: "z": must match the name of an entry in `spec.resourceClaims`',
+        'status.resourceClaimStatuses[1].name: Invalid value: "z": must match the name of an entry in `spec.resourceClaims`',
         'status.resourceClaimStatuses[1]: Duplicate value: {"name":"z","resourceClaimName":"X_"}',
         'status.resourceClaimStatuses[0].resourceClaimName: Invalid value: "X_"',
         'status.resourceClaimStatuses[1].resourceClaimName: Invalid value: "X_"',
@@ -372,8 +363,5 @@ def test_a_group_gets_its_priority_by_its_class_with_preemption_of_groups() -> N
         made = wire.post(GROUPS, {"metadata": {"name": "g"}, **group(priorityClassName="high")})
         assert list(made.json["spec"].items())[-2:] == [("priorityClassName", "high"), ("priority", 9)]
         refused = wire.post(GROUPS, {"metadata": {"name": "h"}, **group(priority=3)})
-        text = (
-            "priority set in the pod group (3) must match the priority computed (0) based on the priority class set in"
-            " the spec"
-        )
+        text = "priority set in the pod group (3) must match the priority computed (0) based on the priority class set in the spec"
         assert refused.json["message"] == f'podgroups.scheduling.k8s.io "h" is forbidden: {text}'

@@ -90,13 +90,11 @@ def test_defaulting_twice_changes_nothing(judge: Any) -> None:
         ({"ports": [{"containerPort": 70000}]}, ".ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive"),
         (
             {"env": [{"name": "a=b"}]},
-            ('.env[0].name: Invalid value: "a=b": a valid environment variable name must consist only of printable ASCII '
-            "characters other than '='"),
+            ".env[0].name: Invalid value: \"a=b\": a valid environment variable name must consist only of printable ASCII characters other than '='",
         ),
         (
             {"env": [{"name": "A", "valueFrom": {}}]},
-            ('.env[0].valueFrom: Invalid value: "": must specify one of: `fieldRef`, `resourceFieldRef`, '
-            "`configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"),
+            '.env[0].valueFrom: Invalid value: "": must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`',
         ),
         ({"volumeMounts": [{"name": "x", "mountPath": "/x"}]}, '.volumeMounts[0].name: Not found: "x"'),
         ({"livenessProbe": {}}, ".livenessProbe: Required value: must specify a handler type"),
@@ -128,10 +126,7 @@ def test_init_containers_have_probes_only_as_sidecars(judge: Any) -> None:
     probe = {"readinessProbe": {"exec": {"command": ["x"]}}}
     assert errors(judge, pod(initContainers=[{"name": "i", "image": "i", "restartPolicy": "Always", **probe}])) == []
     assert errors(judge, pod(initContainers=[{"name": "i", "image": "i", **probe}])) == [
-        (
-            "spec.initContainers[0].readinessProbe: Forbidden: may not be set for init containers without"
-            " restartPolicy=Always"
-        )
+        "spec.initContainers[0].readinessProbe: Forbidden: may not be set for init containers without restartPolicy=Always"
     ]
 
 
@@ -178,8 +173,7 @@ def test_a_volume_has_one_source(judge: Any, volume: Json, wrong: str) -> None:
         ),
         (
             {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}},
-            ("spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms: Required value: "
-            "must have at least one node selector term"),
+            "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms: Required value: must have at least one node selector term",
         ),
         (
             {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "matchLabelKeys": ["BAD k"]}]},
@@ -228,10 +222,7 @@ def test_authors_are_warned_of_what_they_may_not_mean(judge: Any) -> None:
     )
     obj["metadata"] = {"name": "a.b"}
     assert resource.strategy.warnings_on_create(judge.context(resource), obj) == [
-        (
-            "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is"
-            " recommended: [must not contain dots]"
-        ),
+        "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]",
         'spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead',
         'spec.containers[0].env[1]: hides previous definition of "A", which may be dropped when using apply',
     ]
@@ -246,38 +237,23 @@ def test_authors_are_warned_of_what_they_may_not_mean(judge: Any) -> None:
         ),
         (
             {"securityContext": {"supplementalGroups": [1, -2]}},
-            (
-                "spec.securityContext.supplementalGroups[1]: Invalid value: -2: must be between 0 and 2147483647,"
-                " inclusive"
-            ),
+            "spec.securityContext.supplementalGroups[1]: Invalid value: -2: must be between 0 and 2147483647, inclusive",
         ),
         (
             {"securityContext": {"sysctls": [{"name": "net.core.x", "value": "1"}]}, "hostNetwork": True},
-            (
-                'spec.securityContext.sysctls[0].name: Invalid value: "net.core.x": may not be specified when'
-                " 'hostNetwork' is true"
-            ),
+            "spec.securityContext.sysctls[0].name: Invalid value: \"net.core.x\": may not be specified when 'hostNetwork' is true",
         ),
         (
             {"securityContext": {"fsGroupChangePolicy": "X"}},
-            (
-                'spec.securityContext.fsGroupChangePolicy: Unsupported value: "X": supported values: "Always",'
-                ' "OnRootMismatch"'
-            ),
+            'spec.securityContext.fsGroupChangePolicy: Unsupported value: "X": supported values: "Always", "OnRootMismatch"',
         ),
         (
             {"securityContext": {"seccompProfile": {"type": "Localhost"}}},
-            (
-                "spec.securityContext.seccompProfile.localhostProfile: Required value: must be set when seccomp type is"
-                " Localhost"
-            ),
+            "spec.securityContext.seccompProfile.localhostProfile: Required value: must be set when seccomp type is Localhost",
         ),
         (
             {"securityContext": {"appArmorProfile": {"type": "Localhost", "localhostProfile": " x"}}},
-            (
-                'spec.securityContext.appArmorProfile.localhostProfile: Invalid value: " x": must not be padded with'
-                " whitespace"
-            ),
+            'spec.securityContext.appArmorProfile.localhostProfile: Invalid value: " x": must not be padded with whitespace',
         ),
         (
             {"securityContext": {"seLinuxChangePolicy": "MountOption"}},
@@ -285,10 +261,7 @@ def test_authors_are_warned_of_what_they_may_not_mean(judge: Any) -> None:
         ),
         (
             {"containers": [{"name": "c", "image": "i", "securityContext": {"procMount": "Unmasked"}}]},
-            (
-                'spec.containers[0].securityContext.procMount: Invalid value: "Unmasked": `hostUsers` must be false to'
-                " use `Unmasked`"
-            ),
+            'spec.containers[0].securityContext.procMount: Invalid value: "Unmasked": `hostUsers` must be false to use `Unmasked`',
         ),
     ],
 )

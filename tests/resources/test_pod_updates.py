@@ -91,10 +91,7 @@ def test_claim_statuses_belong_to_claims_of_the_pod(judge: Any) -> None:
     assert judge.update("pods", stored, {**pod(), "status": {"resourceClaimStatuses": [{"name": "h"}]}}, status=True)[
         1
     ] == [
-        (
-            'status.resourceClaimStatuses[0].name: Invalid value: "h": must match the name of an entry in'
-            " `spec.resourceClaims`"
-        )
+        'status.resourceClaimStatuses[0].name: Invalid value: "h": must match the name of an entry in `spec.resourceClaims`'
     ]
 
 

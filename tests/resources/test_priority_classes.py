@@ -74,10 +74,7 @@ def test_the_systems_classes_are_there_from_the_start_and_cannot_be_deleted(serv
         "system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000,
     }  # fmt: skip
     refused = wire.request("DELETE", f"{PATH}/system-node-critical")
-    text = (
-        'priorityclasses.scheduling.k8s.io "system-node-critical" is forbidden: this is a system priority class and'
-        " cannot be deleted"
-    )
+    text = 'priorityclasses.scheduling.k8s.io "system-node-critical" is forbidden: this is a system priority class and cannot be deleted'
     assert (refused.status, refused.json["message"]) == (403, text)
 
 
@@ -111,10 +108,7 @@ def test_pods_get_the_number_of_their_class_and_there_is_one_default(server: Run
     spec = pod("default")["spec"]
     assert (spec["priorityClassName"], spec["priority"], spec["preemptionPolicy"]) == ("low", 5, "Never")
     second = wire.post(PATH, priority_class("second", 6, globalDefault=True))
-    text = (
-        'priorityclasses.scheduling.k8s.io "second" is forbidden: PriorityClass low is already marked as default. Only'
-        " one default can exist"
-    )
+    text = 'priorityclasses.scheduling.k8s.io "second" is forbidden: PriorityClass low is already marked as default. Only one default can exist'
     assert (second.status, second.json["message"]) == (403, text)
     assert (
         wire.request(

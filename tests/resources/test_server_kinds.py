@@ -45,10 +45,7 @@ def test_an_api_service_is_named_by_version_and_group_and_a_local_one_is_availab
     assert cell({"status": {"conditions": [away]}}) == "False (ServiceNotFound)"
 
 
-DISAGREE = (
-    "should be nil if servers do not agree on the same encoding version, or if there is no server reporting the"
-    " supported versions yet"
-)
+DISAGREE = "should be nil if servers do not agree on the same encoding version, or if there is no server reporting the supported versions yet"
 UNREADABLE = "individual served version : v2 must be included in decodableVersions : [v1]"
 
 

@@ -162,14 +162,7 @@ def test_an_event_shows_when_it_was_seen_and_how_often() -> None:
         shown["Source"],
         shown["Message"],
         shown["Count"],
-    ) == (
-        "60s",
-        "10m",
-        "pod/p",
-        "kubelet, n",
-        "ok",
-        3,
-    )
+    ) == ("60s", "10m", "pod/p", "kubelet, n", "ok", 3)
 
 
 def test_a_table_describes_its_columns_once() -> None:
