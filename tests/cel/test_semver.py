@@ -12,18 +12,9 @@ from apiserver.api.values.semver import Semver, is_attribute_version
 
 # In the order that semver.org gives as example.
 ORDERED = [
-    "1.0.0-alpha",
-    "1.0.0-alpha.1",
-    "1.0.0-alpha.beta",
-    "1.0.0-beta",
-    "1.0.0-beta.2",
-    "1.0.0-beta.11",
-    "1.0.0-rc.1",
-    "1.0.0",
-    "1.0.1",
-    "1.10.0",
-    "2.0.0",
-]
+    "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0-rc.1",
+    "1.0.0", "1.0.1", "1.10.0", "2.0.0",
+]  # fmt: skip
 PARTS = st.integers(0, 12)
 IDENTIFIERS = st.one_of(st.integers(0, 20).map(str), st.sampled_from(["a", "rc", "-", "1a", "B"]))
 VERSIONS = st.builds(

@@ -211,18 +211,10 @@ def _laughs(levels: int) -> str:
         ("{[a]: b}", "yaml: invalid map key"),
     ],
     ids=[
-        "brackets",
-        "indentation",
-        "deep alias",
-        "deep aliases of each other",
-        "aliases",
-        "self",
-        "unknown",
-        "binary",
-        "tag",
-        "key",
+        "brackets", "indentation", "deep alias", "deep aliases of each other", "aliases", "self", "unknown",
+        "binary", "tag", "key",
     ],
-)
+)  # fmt: skip
 def test_yaml_that_would_cost_more_than_it_says_is_refused(text: str, message: str) -> None:
     with pytest.raises(DecodeError) as refused:
         loads(text.encode(), "application/yaml")

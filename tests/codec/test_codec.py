@@ -36,18 +36,9 @@ from apiserver.api.validation.scalars import raw_size
 from tests.codec.schema_objects import arbitrary, full, stored_form
 
 KINDS = (
-    Pod,
-    Node,
-    Service,
-    Event,
-    ConfigMap,
-    Secret,
-    Lease,
-    v1.ResourceClaim,
-    v1.ResourceSlice,
-    v1.DeviceClass,
+    Pod, Node, Service, Event, ConfigMap, Secret, Lease, v1.ResourceClaim, v1.ResourceSlice, v1.DeviceClass,
     v1beta1.ResourceClaim,
-)
+)  # fmt: skip
 
 
 def request(schema: Struct, text: str | bytes, content_type: str = "application/json") -> Any:

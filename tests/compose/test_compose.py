@@ -37,25 +37,9 @@ def test_every_image_has_a_version() -> None:
 
 def test_every_key_is_one_that_has_been_thought_about() -> None:
     known = {
-        "image",
-        "user",
-        "build",
-        "restart",
-        "read_only",
-        "tmpfs",
-        "cap_drop",
-        "security_opt",
-        "stop_grace_period",
-        "command",
-        "healthcheck",
-        "volumes",
-        "environment",
-        "depends_on",
-        "deploy",
-        "ports",
-        "configs",
-        "profiles",
-    }
+        "image", "user", "build", "restart", "read_only", "tmpfs", "cap_drop", "security_opt", "stop_grace_period",
+        "command", "healthcheck", "volumes", "environment", "depends_on", "deploy", "ports", "configs", "profiles",
+    }  # fmt: skip
     assert {key for service in SERVICES.values() for key in service} <= known
     assert set(DOCUMENT) == {"name", "x-kubedra", "services", "configs", "volumes"}
 
@@ -170,13 +154,8 @@ def test_whatever_listens_beyond_loopback_has_tls_tokens_and_authorization() -> 
 def test_the_balancers_configuration_is_understood() -> None:
     sections = passthrough.parse(DOCUMENT["configs"]["balancer"]["content"])
     assert [section.kind for section in sections] == [
-        "global",
-        "defaults",
-        "resolvers",
-        "frontend",
-        "backend",
-        "frontend",
-    ]
+        "global", "defaults", "resolvers", "frontend", "backend", "frontend",
+    ]  # fmt: skip
     backend = passthrough.named(sections, "backend", "apiservers")
     assert int(backend.one("server-template")[1]) >= SERVICES["apiserver"]["deploy"]["replicas"]
     with pytest.raises(ValueError, match="unknown directive"):

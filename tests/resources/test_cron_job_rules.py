@@ -21,17 +21,10 @@ def cron_job(job: Json | None = None, **spec: Any) -> Json:
 @pytest.mark.parametrize(
     "schedule",
     [
-        "* * * * *",
-        "?/5 0-23/2 1,15 jan-MAR mon",
-        "@daily",
-        "@every 1h30m",
-        "@every -1.5s",
-        "0 0 1 1 0",
-        "TZ=UTC 0 0 * * *",
-        "5/10 * * * *",
-        ", * * * *",
+        "* * * * *", "?/5 0-23/2 1,15 jan-MAR mon", "@daily", "@every 1h30m", "@every -1.5s", "0 0 1 1 0",
+        "TZ=UTC 0 0 * * *", "5/10 * * * *", ", * * * *",
     ],
-)
+)  # fmt: skip
 def test_a_schedule_has_five_fields_or_a_name(schedule: str) -> None:
     parse_schedule(schedule)
 

@@ -23,24 +23,10 @@ compile_expression("true", device_environment((1, 36), {}, stored=False))
 
 _WORDS = st.sampled_from(
     [
-        "",
-        "a",
-        "a-b",
-        "A",
-        "a/b",
-        "example.com/x",
-        "gpu.example.com",
-        "r",
-        "r/s",
-        "All",
-        "Exists",
-        "In",
-        "true",
-        "1",
-        "é",
-        "x" * 70,
+        "", "a", "a-b", "A", "a/b", "example.com/x", "gpu.example.com", "r", "r/s", "All", "Exists", "In", "true",
+        "1", "é", "x" * 70,
     ]
-)
+)  # fmt: skip
 _SCALARS: dict[str, st.SearchStrategy[Any]] = {
     "string": _WORDS,
     "bool": st.booleans(),

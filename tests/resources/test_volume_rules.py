@@ -171,15 +171,8 @@ def test_rows_of_volumes_and_claims_are_short(judge: Judge) -> None:
         "persistentvolumes", volume(csi=CSI, claimRef={"namespace": "ns", "name": "c"}, storageClassName="fast")
     )
     assert row_of(find("persistentvolumes"), made, NOW)["cells"][1:9] == [
-        "1Gi",
-        "RWO",
-        "Retain",
-        "Pending",
-        "ns/c",
-        "fast",
-        "<unset>",
-        "",
-    ]
+        "1Gi", "RWO", "Retain", "Pending", "ns/c", "fast", "<unset>", "",
+    ]  # fmt: skip
     wanted, _ = judge.create("persistentvolumeclaims", claim())
     assert row_of(find("persistentvolumeclaims"), wanted, NOW)["cells"][1:7] == ["Pending", "", "", "", "", "<unset>"]
     wanted["spec"]["volumeName"] = "v"

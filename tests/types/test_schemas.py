@@ -14,26 +14,9 @@ from apiserver.api.types.core import events as core_events
 from apiserver.api.types.resource import v1, v1alpha3, v1beta1, v1beta2
 
 MODULES = (
-    apps,
-    authentication,
-    batch,
-    configuration,
-    coordination,
-    core_events,
-    events,
-    meta,
-    namespaces,
-    nodes,
-    pods,
-    policy,
-    services,
-    v1,
-    v1alpha3,
-    v1beta1,
-    v1beta2,
-    version,
-    scheduling,
-)
+    apps, authentication, batch, configuration, coordination, core_events, events, meta, namespaces, nodes, pods,
+    policy, services, v1, v1alpha3, v1beta1, v1beta2, version, scheduling,
+)  # fmt: skip
 
 
 def reachable() -> dict[str, Struct]:

@@ -186,15 +186,10 @@ class _Maker:
         if random.random() < 0.02:
             media = random.choice(
                 (
-                    "",
-                    "text/plain",
-                    "application/json",
-                    "application/yaml",
-                    _PROTOBUF,
-                    "application/json; charset=x",
-                    "application/cbor",
+                    "", "text/plain", "application/json", "application/yaml", _PROTOBUF,
+                    "application/json; charset=x", "application/cbor",
                 )
-            )
+            )  # fmt: skip
         return data, media
 
     # Requests
@@ -342,17 +337,10 @@ _HEADERS: Final = (
 
 #: What is asked for: the sum of shares up to each.
 _SHARES: Final[tuple[tuple[float, Callable[[_Maker], Case]], ...]] = (
-    (0.30, _Maker.create),
-    (0.46, _Maker.update),
-    (0.66, _Maker.patch),
-    (0.71, _Maker.get),
-    (0.80, _Maker.list),
-    (0.85, _Maker.delete),
-    (0.86, _Maker.delete_all),
-    (0.94, _Maker.below),
-    (0.96, _Maker.document),
+    (0.30, _Maker.create), (0.46, _Maker.update), (0.66, _Maker.patch), (0.71, _Maker.get), (0.80, _Maker.list),
+    (0.85, _Maker.delete), (0.86, _Maker.delete_all), (0.94, _Maker.below), (0.96, _Maker.document),
     (1.01, _Maker.strange),
-)
+)  # fmt: skip
 
 
 def _json(obj: Any) -> bytes:

@@ -26,18 +26,9 @@ _KEYS: Final = ("a", "app", "x/y", "example.com/k", "", "-", "metadata.name", "!
 def label_selector(random: Random) -> str:
     """Build a label selector, sometimes an invalid one."""
     forms = (
-        "{k}={v}",
-        "{k}=={v}",
-        "{k}!={v}",
-        "{k}",
-        "!{k}",
-        "{k} in ({v},{w})",
-        "{k} notin ({v})",
-        "{k} in ()",
-        "{k}>{n}",
-        "{k}<{n}",
-        "{k} in {v}",
-    )
+        "{k}={v}", "{k}=={v}", "{k}!={v}", "{k}", "!{k}", "{k} in ({v},{w})", "{k} notin ({v})", "{k} in ()",
+        "{k}>{n}", "{k}<{n}", "{k} in {v}",
+    )  # fmt: skip
     parts = [
         random.choice(forms).format(k=random.choice(_KEYS), v=text(random), w=text(random), n=random.choice((1, "x")))
         for _ in range(random.choice((1, 1, 2, 3)))
@@ -84,31 +75,9 @@ def expression(random: Random, depth: int = 4) -> str:
 
 
 _TOKENS: Final = (
-    b"{",
-    b"}",
-    b"[",
-    b"]",
-    b'"',
-    b",",
-    b":",
-    b"null",
-    b"\x00",
-    b"\xff",
-    b"\xc3",
-    b"\\u",
-    b"\\ud800",
-    b"1e999",
-    b"-",
-    b"&a ",
-    b"*a",
-    b"<<: ",
-    b"!!binary ",
-    b"---\n",
-    b"\t",
-    b"0" * 50,
-    b"\r\n",
-    b"\x80\x01",
-)
+    b"{", b"}", b"[", b"]", b'"', b",", b":", b"null", b"\x00", b"\xff", b"\xc3", b"\\u", b"\\ud800", b"1e999", b"-",
+    b"&a ", b"*a", b"<<: ", b"!!binary ", b"---\n", b"\t", b"0" * 50, b"\r\n", b"\x80\x01",
+)  # fmt: skip
 
 
 def damaged(random: Random, data: bytes) -> bytes:

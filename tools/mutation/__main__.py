@@ -35,31 +35,12 @@ _RECORDED = "tests/fuzz/test_recorded_answers.py"
 _SERVED = tuple(
     f"tests/http/test_{name}.py"
     for name in (
-        "account_keys",
-        "admission_webhooks",
-        "conversion_webhooks",
-        "custom_resources",
-        "dropped_fields",
-        "event_expiry",
-        "evictions",
-        "faults",
-        "feature_gates",
-        "handlers",
-        "impersonation",
-        "live_catalog",
-        "local_apis",
-        "own_gates",
-        "requests",
-        "runtime_config",
-        "scale",
-        "service_network",
-        "storage_admission",
-        "unknown_methods",
-        "warning_headers",
-        "wire_documents",
-        "wire_protobuf",
+        "account_keys", "admission_webhooks", "conversion_webhooks", "custom_resources", "dropped_fields",
+        "event_expiry", "evictions", "faults", "feature_gates", "handlers", "impersonation", "live_catalog",
+        "local_apis", "own_gates", "requests", "runtime_config", "scale", "service_network", "storage_admission",
+        "unknown_methods", "warning_headers", "wire_documents", "wire_protobuf",
     )
-)
+)  # fmt: skip
 #: What explains the scheduler's decisions asks it, and the allocator.
 _EXPLAINING = tuple(
     f"tests/controllers/test_{name}.py"
@@ -68,15 +49,8 @@ _EXPLAINING = tuple(
 #: The tests that are about a package. None of them needs anything outside of the repository.
 TESTS: dict[str, tuple[str, ...]] = {
     "apiserver/api": (
-        "tests/codec",
-        "tests/patch",
-        "tests/selectors",
-        "tests/cel",
-        "tests/types",
-        "tests/protobuf",
-        "tests/validation",
-        "tests/resources",
-        _RECORDED,
+        "tests/codec", "tests/patch", "tests/selectors", "tests/cel", "tests/types", "tests/protobuf",
+        "tests/validation", "tests/resources", _RECORDED,
     ),
     "apiserver/cel": ("tests/cel", "tests/registry/test_admission.py", _WRITTEN),
     "apiserver/registry": (
@@ -103,7 +77,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/scheduler",
         "tests/authorization/test_aggregated_roles.py",
     ),
-}
+}  # fmt: skip
 
 
 def tests_of(package: str) -> tuple[str, ...]:
