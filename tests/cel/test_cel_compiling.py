@@ -127,10 +127,8 @@ def test_a_message_shows_the_line_and_points_at_the_place() -> None:
 
 
 def test_a_result_that_can_never_be_true_or_false_is_refused() -> None:
-    assert (
-        refusal("device.attributes")
-        == "must evaluate to bool or the unknown type, not map(string, map(string, google.protobuf.Any))"
-    )
+    message = refusal("device.attributes")
+    assert message == "must evaluate to bool or the unknown type, not map(string, map(string, google.protobuf.Any))"
     assert refusal("null") == "must evaluate to bool or the unknown type, not null_type"
 
 

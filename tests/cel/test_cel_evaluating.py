@@ -115,10 +115,8 @@ def test_logic_absorbs_errors_of_either_side() -> None:
 
 def test_an_attribute_without_value_spoils_every_selector_on_its_device() -> None:
     assert failure("true", Device("d", {"a": {}})) == "attribute a: unsupported attribute value"
-    assert (
-        failure("true", Device("d", {"v": {"version": "x"}}))
-        == "attribute v: parse semantic version: No Major.Minor.Patch elements found"
-    )
+    message = failure("true", Device("d", {"v": {"version": "x"}}))
+    assert message == "attribute v: parse semantic version: No Major.Minor.Patch elements found"
 
 
 def test_list_attributes_need_their_gate() -> None:
@@ -132,14 +130,10 @@ def test_list_attributes_need_their_gate() -> None:
         '2 in device.attributes["d"].ports',
     ):
         assert program(expression, LISTS).evaluate(device) is True
-    assert (
-        failure('device.attributes["d"].one.exists(x, x > 0)', device, LISTS)
-        == "got 'types.Int', expected iterable type"
-    )
-    assert (
-        failure("lists.range(49).includes(99)", device, LISTS)
-        == "'includes' function cannot be applied to lists longer than 48 values"
-    )
+    message = failure('device.attributes["d"].one.exists(x, x > 0)', device, LISTS)
+    assert message == "got 'types.Int', expected iterable type"
+    result = failure("lists.range(49).includes(99)", device, LISTS)
+    assert result == "'includes' function cannot be applied to lists longer than 48 values"
 
 
 @pytest.mark.parametrize(

@@ -99,10 +99,10 @@ def test_fields_come_in_schema_order_and_map_keys_sorted() -> None:
             "apiVersion": "v1",
         },
     )
-    assert (
-        encode(decoded.obj)
-        == b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"m","namespace":"n"},"data":{"a":"2","b":"1"}}'
+    expected = (
+        b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"m","namespace":"n"},"data":{"a":"2","b":"1"}}'
     )
+    assert encode(decoded.obj) == expected
 
 
 def test_zero_values_are_written_or_left_out_as_go_does() -> None:
@@ -180,10 +180,8 @@ def test_wrong_types_are_told_in_gos_words(text: str, message: str) -> None:
 def test_the_name_of_an_embedded_struct_is_part_of_the_place() -> None:
     with pytest.raises(DecodeError) as caught:
         request(Pod, '{"spec":{"volumes":[{"emptyDir":1}]}}')
-    assert (
-        caught.value.text
-        == "json: cannot unmarshal number into Go struct field Volume.spec.volumes.VolumeSource.emptyDir of type v1.EmptyDirVolumeSource"
-    )
+    expected = "json: cannot unmarshal number into Go struct field Volume.spec.volumes.VolumeSource.emptyDir of type v1.EmptyDirVolumeSource"
+    assert caught.value.text == expected
 
 
 def test_a_bad_quantity_is_told_without_its_place() -> None:

@@ -63,10 +63,8 @@ def test_a_pointer_is_written_when_set_even_to_its_zero() -> None:
 def test_bytes_are_raw_and_strings_are_utf_8() -> None:
     body = {"metadata": {"name": "a"}, "data": {"ü": "AP8="}}
     # The type is no pointer: its empty string is written.
-    assert (
-        protobuf.encode(schema("v1", "Secret"), body)
-        == b"\x0a\x11" + NAMED_A + b"\x12\x08\x0a\x02\xc3\xbc\x12\x02\x00\xff" + b"\x1a\x00"
-    )
+    result = protobuf.encode(schema("v1", "Secret"), body)
+    assert result == b"\x0a\x11" + NAMED_A + b"\x12\x08\x0a\x02\xc3\xbc\x12\x02\x00\xff" + b"\x1a\x00"
 
 
 def test_times_numbers_and_embedded_structs_of_a_lease() -> None:
@@ -74,10 +72,8 @@ def test_times_numbers_and_embedded_structs_of_a_lease() -> None:
     body = {"metadata": {"name": "a"}, "spec": spec}
     # -1 has ten bytes; two microseconds are 2000 nanoseconds.
     inner = bytes.fromhex("10 ffffffffffffffffff01 22 05 0801 10d00f")
-    assert (
-        protobuf.encode(schema("coordination.k8s.io/v1", "Lease"), body)
-        == b"\x0a\x11" + NAMED_A + b"\x12" + bytes((len(inner),)) + inner
-    )
+    result = protobuf.encode(schema("coordination.k8s.io/v1", "Lease"), body)
+    assert result == b"\x0a\x11" + NAMED_A + b"\x12" + bytes((len(inner),)) + inner
 
 
 def test_a_port_by_name_or_number_has_all_three_fields() -> None:
@@ -91,10 +87,8 @@ def test_a_port_by_name_or_number_has_all_three_fields() -> None:
 
 def test_the_envelope_names_version_and_kind_and_no_encoding() -> None:
     # 31 bytes, as clients send it.
-    assert (
-        protobuf.wrap("v1", "DeleteOptions", b"")
-        == b"k8s\x00\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions\x12\x00\x1a\x00\x22\x00"
-    )
+    result = protobuf.wrap("v1", "DeleteOptions", b"")
+    assert result == b"k8s\x00\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions\x12\x00\x1a\x00\x22\x00"
     assert protobuf.unwrap(protobuf.wrap("apps/v1", "Deployment", b"xyz")) == ("apps/v1", "Deployment", b"xyz")
 
 

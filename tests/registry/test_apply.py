@@ -227,17 +227,13 @@ def test_a_value_that_does_not_fit_is_named() -> None:
     nothing = "&value.valueUnstructured{Value:[]interface {}{interface {}(nil)}}"
     assert check(BOX, {"labels": {"a": [None]}}) == f".labels.a: expected string, got {nothing}"
     assert check(BOX, {"tags": ["a", "a"]}) == '.tags: duplicate entries for key [="a"]'
-    assert (
-        check(BOX, {"items": [{"name": "a", "size": "x"}]})
-        == '.items[name="a"].size: expected numeric (int or float), got string'
-    )
+    message = check(BOX, {"items": [{"name": "a", "size": "x"}]})
+    assert message == '.items[name="a"].size: expected numeric (int or float), got string'
     assert check(BOX, {"nope": 1, "neither": 1, "args": "x"}) == ".nope: field not declared in schema", (
         "it ends the look at its object"
     )
-    assert (
-        check(BOX, {"args": "x", "nope": 1})
-        == "errors:\n  .args: expected list, got &{x}\n  .nope: field not declared in schema"
-    )
+    result = check(BOX, {"args": "x", "nope": 1})
+    assert result == "errors:\n  .args: expected list, got &{x}\n  .nope: field not declared in schema"
 
 
 _VALUES: Json = {"null": None, "string": "x", "bool": True, "int": 3, "float": 1.5, "list": [1, "y"], "map": {"a": "b"}}

@@ -45,10 +45,8 @@ async def test_kind_and_version_default_to_those_of_the_url(world: World) -> Non
     error = await refused(world, "create", {"kind": "Pod", "apiVersion": "v1"})
     assert error.message.endswith("converting (v1.Pod) to (core.ConfigMap): unknown conversion")
     error = await refused(world, "create", b'{"apiVersion": "a/b/c", "kind": "ConfigMap"}')
-    assert (
-        error.message
-        == 'the object provided is unrecognized (must be of type ConfigMap): unexpected GroupVersion string: a/b/c ({"apiVersion": "a/b/c", "kind" ...)'
-    )
+    expected = 'the object provided is unrecognized (must be of type ConfigMap): unexpected GroupVersion string: a/b/c ({"apiVersion": "a/b/c", "kind" ...)'
+    assert error.message == expected
 
 
 async def test_an_empty_body_is_an_object_without_a_name(world: World) -> None:
@@ -160,10 +158,8 @@ async def test_unknown_fields_in_a_patch(world: World) -> None:
     await patched(world, {"foo": 1}, MERGE, "fieldValidation=Ignore")
     assert world.warnings == []
     error = await refused(world, "patch", {"metadata": {"zap": 1}}, "fieldValidation=Strict", STRATEGIC)
-    assert (
-        error.message
-        == ' "" is invalid: patch: Invalid value: "map[metadata:map[zap:1]]": strict decoding error: unknown field "metadata.zap"'
-    )
+    expected = ' "" is invalid: patch: Invalid value: "map[metadata:map[zap:1]]": strict decoding error: unknown field "metadata.zap"'
+    assert error.message == expected
     await patched(world, b'{"data":{"a":"1","a":"2"}}', MERGE)
     assert world.warnings == ['duplicate field "data.a"']
 
@@ -202,10 +198,8 @@ def test_misfits_of_a_strategic_merge(value: Any, words: str | None) -> None:
 def test_a_merged_object_is_read_as_a_value_and_not_as_text() -> None:
     unknown: list[str] = []
     given = {"size": 2.0, "few": 2**32 + 5, "map": {"a": 2**63}, "raw": {"b": 1.0, "a": [{"d": 1, "c": 2}]}, "x": 1}
-    assert (
-        orjson.dumps(restore(THING, given, unknown))
-        == b'{"size":2,"map":{"a":-9223372036854775808},"raw":{"a":[{"c":2,"d":1}],"b":1},"few":5}'
-    )
+    result = orjson.dumps(restore(THING, given, unknown))
+    assert result == b'{"size":2,"map":{"a":-9223372036854775808},"raw":{"a":[{"c":2,"d":1}],"b":1},"few":5}'
     assert unknown == ["x"]
 
 

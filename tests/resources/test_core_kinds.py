@@ -35,9 +35,12 @@ def test_finalizers_of_a_namespace_only_change_through_finalize(judge: Any) -> N
     assert new["spec"]["finalizers"] == ["kubernetes"]
     resource = find("namespaces")
     ctx = judge.context(resource, subresource="finalize")
+    expected = (
+        'spec.finalizers[0]: Invalid value: "bad": name is neither a standard finalizer name nor is it fully qualified'
+    )
     assert (
         resource.strategy.validate_subresource(ctx, "finalize", {"spec": {"finalizers": ["bad"]}}, stored)[0].text
-        == 'spec.finalizers[0]: Invalid value: "bad": name is neither a standard finalizer name nor is it fully qualified'
+        == expected
     )
 
 

@@ -62,10 +62,8 @@ def test_value_and_policy_never_change(judge: Any) -> None:
         "value: Forbidden: may not be changed in an update.",
         'preemptionPolicy: Invalid value: "PreemptLowerPriority": field is immutable',
     ]
-    assert (
-        judge.update("priorityclasses", stored, {"value": 7, "preemptionPolicy": "Never", "globalDefault": True})[1]
-        == []
-    )
+    wrong = judge.update("priorityclasses", stored, {"value": 7, "preemptionPolicy": "Never", "globalDefault": True})[1]
+    assert wrong == []
 
 
 def test_the_systems_classes_are_there_from_the_start_and_cannot_be_deleted(server: Running) -> None:
@@ -100,10 +98,8 @@ def test_pods_get_the_number_of_their_class_and_there_is_one_default(server: Run
 
     assert pod("plain")["spec"]["priority"] == 0
     assert pod("system", priorityClassName="system-node-critical")["spec"]["priority"] == 2_000_001_000
-    assert (
-        pod("lost", priorityClassName="lost")["message"]
-        == 'pods "lost" is forbidden: no PriorityClass with name lost was found'
-    )
+    message = pod("lost", priorityClassName="lost")["message"]
+    assert message == 'pods "lost" is forbidden: no PriorityClass with name lost was found'
     assert wire.post(PATH, priority_class("low", 5, globalDefault=True, preemptionPolicy="Never")).status == 201
     spec = pod("default")["spec"]
     assert (spec["priorityClassName"], spec["priority"], spec["preemptionPolicy"]) == ("low", 5, "Never")

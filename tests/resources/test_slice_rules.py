@@ -34,10 +34,8 @@ def test_a_slice_says_in_one_way_where_its_devices_are(judge: Any) -> None:
     assert errors(judge, slice_of(allNodes=True)) == [
         f'spec: Invalid value: "{{`nodeName`, `allNodes`}}": {one}, but multiple fields are set'
     ]
-    assert (
-        errors(judge, slice_of(nodeName=None, allNodes=False))[0]
-        == "spec.allNodes: Invalid value: false: must be either unset or set to true"
-    )
+    message = errors(judge, slice_of(nodeName=None, allNodes=False))[0]
+    assert message == "spec.allNodes: Invalid value: false: must be either unset or set to true"
 
 
 def test_a_node_selector_has_exactly_one_term(judge: Any) -> None:
