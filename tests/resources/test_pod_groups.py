@@ -181,29 +181,20 @@ def test_no_field_of_a_workload_changes(on: Judge) -> None:
 # The status.
 
 
-def with_status(obj: Json, **status: Any) -> Json:
-    return {**deepcopy(obj), "status": status}
+def set_claims(judge: Judge, stored: Json, *statuses: Json) -> tuple[Json, list[str]]:
+    """Write resourceClaimStatuses to the status of a group."""
+    changed = {**deepcopy(stored), "status": {"resourceClaimStatuses": list(statuses)}}
+    return judge.update("podgroups", stored, changed, status=True)
 
 
 def test_claims_of_the_status_are_those_of_the_spec(on: Judge) -> None:
-    stored = on.create(
-        "podgroups", {**group(resourceClaims=CLAIMS), "status": {"resourceClaimStatuses": [{"name": "b"}]}}
-    )[0]
+    given = {**group(resourceClaims=CLAIMS), "status": {"resourceClaimStatuses": [{"name": "b"}]}}
+    stored = on.create("podgroups", given)[0]
     assert stored["status"] == {}
-    named = on.update(
-        "podgroups",
-        stored,
-        with_status(stored, resourceClaimStatuses=[{"name": "b", "resourceClaimName": "x"}]),
-        status=True,
-    )
-    assert named == ({**stored, "status": {"resourceClaimStatuses": [{"name": "b", "resourceClaimName": "x"}]}}, [])
-    wrong = on.update(
-        "podgroups",
-        stored,
-        with_status(stored, resourceClaimStatuses=[{"name": "z", "resourceClaimName": "X_"}] * 2),
-        status=True,
-    )[1]
-    assert [text.partition(": a lower")[0] for text in wrong] == [
+    status = {"name": "b", "resourceClaimName": "x"}
+    assert set_claims(on, stored, status) == ({**stored, "status": {"resourceClaimStatuses": [status]}}, [])
+    wrong = {"name": "z", "resourceClaimName": "X_"}
+    assert [text.partition(": a lower")[0] for text in set_claims(on, stored, wrong, wrong)[1]] == [
         'status.resourceClaimStatuses[0].name: Invalid value: "z": must match the name of an entry in `spec.resourceClaims`',
         'status.resourceClaimStatuses[1].name: Invalid value: "z": must match the name of an entry in `spec.resourceClaims`',
         'status.resourceClaimStatuses[1]: Duplicate value: {"name":"z","resourceClaimName":"X_"}',
@@ -213,19 +204,11 @@ def test_claims_of_the_status_are_those_of_the_spec(on: Judge) -> None:
 
 
 def test_claims_of_the_status_are_kept_while_the_spec_has_any(on: Judge, off: Judge) -> None:
-    statuses = [{"name": "b", "resourceClaimName": "x"}]
+    status = {"name": "b", "resourceClaimName": "x"}
     stored = on.create("podgroups", group(resourceClaims=CLAIMS))[0]
-    assert (
-        off.update("podgroups", stored, with_status(stored, resourceClaimStatuses=statuses), status=True)[0]["status"][
-            "resourceClaimStatuses"
-        ]
-        == statuses
-    )
+    assert set_claims(off, stored, status)[0]["status"] == {"resourceClaimStatuses": [status]}
     plain = off.create("podgroups", group())[0]
-    assert off.update("podgroups", plain, with_status(plain, resourceClaimStatuses=statuses), status=True) == (
-        plain,
-        [],
-    )
+    assert set_claims(off, plain, status) == (plain, [])
 
 
 # Gates.
@@ -251,11 +234,8 @@ def test_a_field_of_a_disabled_gate_is_dropped_where_the_stored_object_has_none(
 def test_everything_survives_json_and_protobuf() -> None:
     for plural in ("podgroups", "workloads", "priorityclasses"):
         schema = find(plural).versions[0].schema
-        obj = {
-            name: value
-            for name, value in decode(schema, full(schema)).obj.items()
-            if name not in ("kind", "apiVersion")
-        }
+        obj = decode(schema, full(schema)).obj
+        del obj["kind"], obj["apiVersion"]
         assert decode(schema, json.loads(encode(obj))).obj == obj
         assert from_protobuf(schema, to_protobuf(schema, obj)) == obj
 
@@ -270,15 +250,14 @@ def test_they_are_served_with_the_gate_and_the_version_switched_on() -> None:
         }
 
     everything = {"podgroups", "priorityclasses", "workloads"}
-    assert (
-        names((1, 36), True, "scheduling.k8s.io/v1alpha2=true") == names((1, 35), True, "api/alpha=true") == everything
-    )
-    assert (
-        names((1, 36), True, "")
-        == names((1, 36), False, "api/all=true")
-        == names((1, 33), False, "scheduling.k8s.io/v1alpha2=true")
-        == {"priorityclasses"}
-    )
+    assert names((1, 36), True, "scheduling.k8s.io/v1alpha2=true") == everything
+    assert names((1, 35), True, "api/alpha=true") == everything
+    for release, gate, text in (
+        ((1, 36), True, ""),
+        ((1, 36), False, "api/all=true"),
+        ((1, 33), False, "scheduling.k8s.io/v1alpha2=true"),
+    ):
+        assert names(release, gate, text) == {"priorityclasses"}
 
 
 # On a server.
@@ -306,10 +285,8 @@ def test_a_new_group_has_the_finalizer_and_what_it_lost_is_told(server: Running)
 
 def test_the_workload_that_a_group_refers_to_exists(server: Running) -> None:
     wire = server.wire()
-    body = {
-        "metadata": {"name": "x"},
-        **group(podGroupTemplateRef={"workload": {"workloadName": "w", "podGroupTemplateName": "t"}}),
-    }
+    reference = {"workload": {"workloadName": "w", "podGroupTemplateName": "t"}}
+    body = {"metadata": {"name": "x"}, **group(podGroupTemplateRef=reference)}
     start = 'podgroups.scheduling.k8s.io "x" is forbidden: PodGroup rejected: '
     assert wire.post(GROUPS, body).json["message"] == start + 'Workload "w" not found'
     made = {"metadata": {"name": "w", "finalizers": ["example.com/held"]}, **workload({"name": "other", **BASIC})}
@@ -324,34 +301,22 @@ def test_a_row_of_a_group_tells_policy_and_state(server: Running) -> None:
     wire.post(GROUPS, {"metadata": {"name": "row"}, **group(schedulingPolicy={"gang": {"minCount": 2}})})
 
     def cells() -> list[Any]:
-        answer = wire.request(
-            "GET", f"{GROUPS}/row", headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
-        )
-        row: list[Any] = answer.json["rows"][0]["cells"]
-        return row[:4]
+        answer = wire.get(f"{GROUPS}/row", Accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+        return list(answer.json["rows"][0]["cells"][:4])
 
-    def condition(kind: str, status: str, reason: str) -> None:
-        entry = {
-            "type": kind,
-            "status": status,
-            "reason": reason,
-            "message": "",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }
-        answer = wire.request(
-            "PATCH",
-            f"{GROUPS}/row/status",
-            {"status": {"conditions": [entry]}},
-            headers={"Content-Type": "application/strategic-merge-patch+json"},
-        )
+    def set_condition(kind: str, status: str, reason: str) -> None:
+        entry = {"type": kind, "status": status, "reason": reason, "message": ""}
+        body = {"status": {"conditions": [{**entry, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}
+        headers = {"Content-Type": "application/strategic-merge-patch+json"}
+        answer = wire.request("PATCH", f"{GROUPS}/row/status", body, headers)
         assert answer.status == 200, answer.text
 
     assert cells() == ["row", "Gang", "<none>", "Pending"]
-    condition("PodGroupScheduled", "False", "Unschedulable")
+    set_condition("PodGroupScheduled", "False", "Unschedulable")
     assert cells()[3] == "Unschedulable"
-    condition("PodGroupScheduled", "True", "Scheduled")
+    set_condition("PodGroupScheduled", "True", "Scheduled")
     assert cells()[3] == "Scheduled"
-    condition("DisruptionTarget", "True", "PreemptionByScheduler")
+    set_condition("DisruptionTarget", "True", "PreemptionByScheduler")
     assert cells()[3] == "PreemptionByScheduler"
 
 

@@ -1,4 +1,4 @@
-"""What a pod may be, and what is filled in."""
+"""Valid pods, and their defaults."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from apiserver.api.errors.field_errors import FieldError, Path, required
 from apiserver.api.objects import Json
 from apiserver.resources.pods.gates import PodGates
 from apiserver.resources.pods.validspecs import MIRROR, ValidSpecs
-from tests.resources.conftest import find
+from tests.resources.conftest import Judge, find
 from tests.resources.pods import errors, pod
 
 
-def test_a_minimal_pod_gets_upstreams_defaults(judge: Any) -> None:
+def test_a_minimal_pod_gets_upstreams_defaults(judge: Judge) -> None:
     stored, wrong = judge.create("pods", pod())
     assert wrong == []
     assert stored["spec"] == {
@@ -46,11 +46,11 @@ def test_a_minimal_pod_gets_upstreams_defaults(judge: Any) -> None:
         ("img@sha256:" + "a" * 64, "IfNotPresent"), ("BAD", "IfNotPresent"), ("Host.example.com/img", "Always"),
     ],
 )  # fmt: skip
-def test_images_are_pulled_always_when_they_are_the_latest(judge: Any, image: str, policy: str) -> None:
+def test_images_are_pulled_always_when_they_are_the_latest(judge: Judge, image: str, policy: str) -> None:
     assert judge.create("pods", pod({"image": image}))[0]["spec"]["containers"][0]["imagePullPolicy"] == policy
 
 
-def test_limits_are_requested_unless_less_is(judge: Any) -> None:
+def test_limits_are_requested_unless_less_is(judge: Judge) -> None:
     resources = {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}}
     stored, wrong = judge.create("pods", pod({"resources": resources}))
     assert wrong == []
@@ -66,11 +66,11 @@ def test_limits_are_requested_unless_less_is(judge: Any) -> None:
         ({"requests": {"cpu": "1"}, "limits": {"cpu": "2", "memory": "1Gi"}}, "Burstable"),
     ],
 )
-def test_the_quality_of_service_follows_from_requests_and_limits(judge: Any, resources: Json, expected: str) -> None:
+def test_the_quality_of_service_follows_from_requests_and_limits(judge: Judge, resources: Json, expected: str) -> None:
     assert judge.create("pods", pod({"resources": resources}))[0]["status"]["qosClass"] == expected
 
 
-def test_defaulting_twice_changes_nothing(judge: Any) -> None:
+def test_defaulting_twice_changes_nothing(judge: Judge) -> None:
     rich = pod(
         {
             "ports": [{"containerPort": 80}], "livenessProbe": {"httpGet": {"port": 80}},
@@ -109,20 +109,20 @@ def test_defaulting_twice_changes_nothing(judge: Any) -> None:
         ({"resources": {"requests": {"hugepages-2Mi": "2Mi"}, "limits": {"hugepages-2Mi": "2Mi"}}}, ".resources: Forbidden: HugePages require cpu or memory"),
     ],
 )  # fmt: skip
-def test_a_container_is_checked(judge: Any, container: Json, wrong: str) -> None:
+def test_a_container_is_checked(judge: Judge, container: Json, wrong: str) -> None:
     assert errors(judge, pod(container)) == [f"spec.containers[0]{wrong}"]
 
 
-def test_a_device_class_is_an_ordinary_resource_of_a_container(judge: Any) -> None:
+def test_a_device_class_is_an_ordinary_resource_of_a_container(judge: Judge) -> None:
     assert errors(judge, pod({"resources": {"requests": {"deviceclass.resource.kubernetes.io/gpu": "1"}}})) == []
 
 
-def test_containers_have_names_of_their_own(judge: Any) -> None:
+def test_containers_have_names_of_their_own(judge: Judge) -> None:
     two = pod(initContainers=[{"name": "c", "image": "i"}])
     assert errors(judge, two) == ['spec.initContainers[0].name: Duplicate value: "c"']
 
 
-def test_init_containers_have_probes_only_as_sidecars(judge: Any) -> None:
+def test_init_containers_have_probes_only_as_sidecars(judge: Judge) -> None:
     probe = {"readinessProbe": {"exec": {"command": ["x"]}}}
     assert errors(judge, pod(initContainers=[{"name": "i", "image": "i", "restartPolicy": "Always", **probe}])) == []
     assert errors(judge, pod(initContainers=[{"name": "i", "image": "i", **probe}])) == [
@@ -149,7 +149,7 @@ def test_init_containers_have_probes_only_as_sidecars(judge: Any) -> None:
         ),
     ],
 )
-def test_a_volume_has_one_source(judge: Any, volume: Json, wrong: str) -> None:
+def test_a_volume_has_one_source(judge: Judge, volume: Json, wrong: str) -> None:
     (found,) = errors(judge, pod(volumes=[volume]))
     assert found.startswith(f"spec.volumes[0]{wrong}")
 
@@ -187,14 +187,14 @@ def test_a_volume_has_one_source(judge: Any, volume: Json, wrong: str) -> None:
         ),
     ],
 )  # fmt: skip
-def test_the_pod_as_a_whole_is_checked(judge: Any, spec: Json, wrong: str) -> None:
+def test_the_pod_as_a_whole_is_checked(judge: Judge, spec: Json, wrong: str) -> None:
     assert errors(judge, pod(**spec)) == [wrong]
 
 
 CLAIM: Json = {"name": "g", "resourceClaimName": "x"}
 
 
-def test_a_container_uses_claims_of_its_pod_each_once(judge: Any) -> None:
+def test_a_container_uses_claims_of_its_pod_each_once(judge: Judge) -> None:
     assert errors(judge, pod({"resources": {"claims": [{"name": "g", "request": "r"}]}}, resourceClaims=[CLAIM])) == []
     assert errors(judge, pod({"resources": {"claims": [{"name": "h"}]}}, resourceClaims=[CLAIM])) == [
         'spec.containers[0].resources.claims[0]: Not found: "h": must be one of the names in pod.spec.resourceClaims: g'
@@ -204,7 +204,7 @@ def test_a_container_uses_claims_of_its_pod_each_once(judge: Any) -> None:
     ) == ['spec.containers[0].resources.claims[1]: Duplicate value: "g"']
 
 
-def test_a_pods_claim_has_one_source(judge: Any) -> None:
+def test_a_pods_claim_has_one_source(judge: Judge) -> None:
     assert errors(judge, pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])) == []
     assert errors(judge, pod(resourceClaims=[{"name": "g"}])) == [
         (
@@ -214,7 +214,7 @@ def test_a_pods_claim_has_one_source(judge: Any) -> None:
     ]
 
 
-def test_authors_are_warned_of_what_they_may_not_mean(judge: Any) -> None:
+def test_authors_are_warned_of_what_they_may_not_mean(judge: Judge) -> None:
     resource = find("pods")
     obj = pod(
         {"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]},
@@ -229,66 +229,59 @@ def test_authors_are_warned_of_what_they_may_not_mean(judge: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "error"),
+    ("context", "error"),
     [
+        ({"runAsUser": -1}, "runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive"),
         (
-            {"securityContext": {"runAsUser": -1}},
-            "spec.securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive",
+            {"supplementalGroups": [1, -2]},
+            "supplementalGroups[1]: Invalid value: -2: must be between 0 and 2147483647, inclusive",
         ),
         (
-            {"securityContext": {"supplementalGroups": [1, -2]}},
-            "spec.securityContext.supplementalGroups[1]: Invalid value: -2: must be between 0 and 2147483647, inclusive",
+            {"sysctls": [{"name": "net.core.x", "value": "1"}]},
+            "sysctls[0].name: Invalid value: \"net.core.x\": may not be specified when 'hostNetwork' is true",
         ),
         (
-            {"securityContext": {"sysctls": [{"name": "net.core.x", "value": "1"}]}, "hostNetwork": True},
-            "spec.securityContext.sysctls[0].name: Invalid value: \"net.core.x\": may not be specified when 'hostNetwork' is true",
+            {"fsGroupChangePolicy": "X"},
+            'fsGroupChangePolicy: Unsupported value: "X": supported values: "Always", "OnRootMismatch"',
         ),
         (
-            {"securityContext": {"fsGroupChangePolicy": "X"}},
-            'spec.securityContext.fsGroupChangePolicy: Unsupported value: "X": supported values: "Always", "OnRootMismatch"',
+            {"seccompProfile": {"type": "Localhost"}},
+            "seccompProfile.localhostProfile: Required value: must be set when seccomp type is Localhost",
         ),
         (
-            {"securityContext": {"seccompProfile": {"type": "Localhost"}}},
-            "spec.securityContext.seccompProfile.localhostProfile: Required value: must be set when seccomp type is Localhost",
+            {"appArmorProfile": {"type": "Localhost", "localhostProfile": " x"}},
+            'appArmorProfile.localhostProfile: Invalid value: " x": must not be padded with whitespace',
         ),
         (
-            {"securityContext": {"appArmorProfile": {"type": "Localhost", "localhostProfile": " x"}}},
-            'spec.securityContext.appArmorProfile.localhostProfile: Invalid value: " x": must not be padded with whitespace',
-        ),
-        (
-            {"securityContext": {"seLinuxChangePolicy": "MountOption"}},
-            'spec.securityContext.seLinuxChangePolicy: Unsupported value: "MountOption": supported values: "Recursive"',
-        ),
-        (
-            {"containers": [{"name": "c", "image": "i", "securityContext": {"procMount": "Unmasked"}}]},
-            'spec.containers[0].securityContext.procMount: Invalid value: "Unmasked": `hostUsers` must be false to use `Unmasked`',
+            {"seLinuxChangePolicy": "MountOption"},
+            'seLinuxChangePolicy: Unsupported value: "MountOption": supported values: "Recursive"',
         ),
     ],
 )
-def test_security_contexts_make_sense(judge: Any, spec: Json, error: str) -> None:
-    assert judge.create("pods", {"spec": {"containers": [{"name": "c", "image": "i"}], **spec}})[1] == [error]
+def test_security_contexts_make_sense(judge: Judge, context: Json, error: str) -> None:
+    assert errors(judge, pod(securityContext=context, hostNetwork=True)) == [f"spec.securityContext.{error}"]
 
 
-def test_search_domains_are_names(judge: Any) -> None:
-    spec = {"containers": [{"name": "c", "image": "i"}], "dnsConfig": {"searches": [".", "a_b.c.", "a b"]}}
-    [error] = judge.create("pods", {"spec": spec})[1]
-    assert error.startswith(
-        'spec.dnsConfig.searches[2]: Invalid value: "a b": a lowercase RFC 1123 subdomain must consist of'
-    )
+def test_an_unmasked_proc_needs_a_user_namespace(judge: Judge) -> None:
+    assert errors(judge, pod({"securityContext": {"procMount": "Unmasked"}})) == [
+        'spec.containers[0].securityContext.procMount: Invalid value: "Unmasked": `hostUsers` must be false to use `Unmasked`'
+    ]
 
 
-def test_an_address_without_a_port_of_the_host_is_told(judge: Any) -> None:
-    stored = judge.create(
-        "pods",
-        {"spec": {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostIP": "1.2.3.4"}]}]}},
-    )[0]
+def test_search_domains_are_names(judge: Judge) -> None:
+    [error] = errors(judge, pod(dnsConfig={"searches": [".", "a_b.c.", "a b"]}))
+    assert error.startswith('spec.dnsConfig.searches[2]: Invalid value: "a b": a lowercase RFC 1123 subdomain must')
+
+
+def test_an_address_without_a_port_of_the_host_is_told(judge: Judge) -> None:
+    stored = judge.create("pods", pod({"ports": [{"containerPort": 80, "hostIP": "1.2.3.4"}]}))[0]
     resource = find("pods")
     shown = "{Name: HostPort:0 ContainerPort:80 Protocol:TCP HostIP:1.2.3.4}"
     told = resource.strategy.warnings_on_create(judge.context(resource), stored)
     assert told == [f"spec.containers[0].ports[0]: hostIP set without hostPort: {shown}"]
 
 
-def test_files_that_variables_are_read_from_lie_in_empty_volumes(judge: Any) -> None:
+def test_files_that_variables_are_read_from_lie_in_empty_volumes(judge: Judge) -> None:
     def reading(volume: str) -> Json:
         reference = {"key": "K", "volumeName": volume, "path": "f"}
         volumes = [{"name": "e", "emptyDir": {}}, {"name": "h", "hostPath": {"path": "/h"}}]
@@ -300,7 +293,7 @@ def test_files_that_variables_are_read_from_lie_in_empty_volumes(judge: Any) -> 
     assert errors(judge, reading("h")) == [f'{at}: Invalid value: "h": referenced volume must be of type emptyDir']
 
 
-def test_processes_are_shared_with_the_pod_or_with_the_host(judge: Any) -> None:
+def test_processes_are_shared_with_the_pod_or_with_the_host(judge: Judge) -> None:
     """Also where no security settings are given: upstream keeps both fields among them."""
     wrong = "spec.securityContext.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and HostPID cannot both be enabled"
     assert errors(judge, pod(shareProcessNamespace=True, hostPID=True)) == [wrong]
@@ -326,7 +319,7 @@ def test_a_container_is_stopped_by_a_signal_of_its_system(
     assert all(text.startswith(f"spec.containers[0].lifecycle.stopSignal: {wrong}") for text in found)
 
 
-def test_where_a_token_is_written_is_told_at_its_volume(judge: Any) -> None:
+def test_where_a_token_is_written_is_told_at_its_volume(judge: Judge) -> None:
     sources = [{"serviceAccountToken": {"path": "../t"}}, {"serviceAccountToken": {"path": ""}}]
     found = errors(judge, pod(serviceAccountName="a", volumes=[{"name": "v", "projected": {"sources": sources}}]))
     assert found == [
