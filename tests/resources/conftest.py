@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -118,6 +118,10 @@ class Judge:
         strategy.canonicalize(ctx, new)
         settle(resource, new)
         return new, [error.text for error in errors]
+
+    def update_spec(self, plural: str, old: Json, **spec: Any) -> tuple[Json, list[str]]:
+        """Change fields of the spec; return the stored form and the errors."""
+        return self.update(plural, old, {**deepcopy(old), "spec": {**deepcopy(old["spec"]), **spec}})
 
 
 def settle(resource: Resource, hub: Json) -> None:

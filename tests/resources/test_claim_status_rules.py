@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
+from tests.resources.conftest import Judge
 
 SPEC: Json = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}
 RESULT: Json = {"request": "r", "driver": "gpu.example.com", "pool": "p", "device": "d0"}
@@ -24,18 +25,17 @@ def with_status(**status: Any) -> Json:
     return {"spec": SPEC, "status": deepcopy(status)}
 
 
-def stored(judge: Any, **status: Any) -> Json:
+def stored(judge: Judge, **status: Any) -> Json:
     made, wrong = judge.create("resourceclaims", {"spec": SPEC})
     assert wrong == []
     return {**made, "status": deepcopy(status)}
 
 
-def update(judge: Any, old: Json, **status: Any) -> tuple[Json, list[str]]:
-    made: tuple[Json, list[str]] = judge.update("resourceclaims", old, with_status(**status), status=True)
-    return made
+def update(judge: Judge, old: Json, **status: Any) -> tuple[Json, list[str]]:
+    return judge.update("resourceclaims", old, with_status(**status), status=True)
 
 
-def test_an_allocation_names_requests_of_the_claim(judge: Any) -> None:
+def test_an_allocation_names_requests_of_the_claim(judge: Judge) -> None:
     assert update(judge, stored(judge), allocation=allocation())[1] == []
     (wrong,) = update(judge, stored(judge), allocation=allocation({**RESULT, "request": "x"}))[1]
     assert wrong.startswith(
@@ -43,13 +43,13 @@ def test_an_allocation_names_requests_of_the_claim(judge: Any) -> None:
     )
 
 
-def test_an_allocation_is_checked_when_it_is_set_only(judge: Any) -> None:
+def test_an_allocation_is_checked_when_it_is_set_only(judge: Judge) -> None:
     odd = allocation({**RESULT, "pool": "BAD POOL"})
     assert update(judge, stored(judge), allocation=odd)[1]
     assert update(judge, stored(judge, allocation=odd), allocation=odd)[1] == []
 
 
-def test_an_allocation_does_not_change_but_may_go(judge: Any) -> None:
+def test_an_allocation_does_not_change_but_may_go(judge: Judge) -> None:
     old = stored(judge, allocation=allocation())
     (wrong,) = update(judge, old, allocation=allocation({**RESULT, "device": "d1"}))[1]
     assert wrong.startswith(
@@ -59,14 +59,14 @@ def test_an_allocation_does_not_change_but_may_go(judge: Any) -> None:
     assert update(judge, old)[1] == []
 
 
-def test_reservations_need_an_allocation(judge: Any) -> None:
+def test_reservations_need_an_allocation(judge: Judge) -> None:
     assert update(judge, stored(judge), reservedFor=[CONSUMER], allocation=allocation())[1] == []
     assert update(judge, stored(judge), reservedFor=[CONSUMER])[1] == [
         "status.reservedFor: Forbidden: may not be specified when `allocated` is not set"
     ]
 
 
-def test_consumers_are_complete_unique_and_limited(judge: Any) -> None:
+def test_consumers_are_complete_unique_and_limited(judge: Judge) -> None:
     old = stored(judge, allocation=allocation())
     many = [{**CONSUMER, "uid": f"u{i}"} for i in range(257)]
     assert update(judge, old, allocation=allocation(), reservedFor=many[:256])[1] == []
@@ -81,7 +81,7 @@ def test_consumers_are_complete_unique_and_limited(judge: Any) -> None:
     ]  # fmt: skip
 
 
-def test_a_claim_under_deletion_takes_no_new_consumers(judge: Any) -> None:
+def test_a_claim_under_deletion_takes_no_new_consumers(judge: Judge) -> None:
     old = stored(judge, allocation=allocation(), reservedFor=[CONSUMER])
     old["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     keep = {**with_status(allocation=allocation(), reservedFor=[CONSUMER])}
@@ -92,7 +92,7 @@ def test_a_claim_under_deletion_takes_no_new_consumers(judge: Any) -> None:
     ]
 
 
-def test_reported_devices_are_allocated_ones(judge: Any) -> None:
+def test_reported_devices_are_allocated_ones(judge: Judge) -> None:
     old = stored(judge, allocation=allocation())
     assert update(judge, old, allocation=allocation(), devices=[DEVICE])[1] == []
     assert update(judge, old, allocation=allocation(), devices=[{**DEVICE, "device": "d1"}])[1] == [
@@ -100,7 +100,7 @@ def test_reported_devices_are_allocated_ones(judge: Any) -> None:
     ]
 
 
-def test_what_was_reported_goes_with_the_allocation(judge: Any) -> None:
+def test_what_was_reported_goes_with_the_allocation(judge: Judge) -> None:
     old = stored(judge, allocation=allocation(), devices=[DEVICE])
     new, wrong = update(judge, old, devices=[DEVICE])
     assert wrong == []
@@ -108,37 +108,30 @@ def test_what_was_reported_goes_with_the_allocation(judge: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("network", "wrong"),
+    ("address", "wrong"),
     [
-        ({"ips": ["10.9.8.7/24", "2001:db8::1/64"]}, []),
-        (
-            {"ips": ["10.9.8.7"]},
-            [
-                'ips[0]: Invalid value: "10.9.8.7": must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)'
-            ],
-        ),
-        (
-            {"ips": ["010.9.8.7/24"]},
-            ['ips[0]: Invalid value: "010.9.8.7/24": must be in canonical form ("10.9.8.7/24")'],
-        ),
-        (
-            {"ips": ["2001:DB8::1/64"]},
-            ['ips[0]: Invalid value: "2001:DB8::1/64": must be in canonical form ("2001:db8::1/64")'],
-        ),
-        ({"interfaceName": "x" * 257}, ["interfaceName: Too long: may not be more than 256 bytes"]),
+        ("10.9.8.7/24", []),
+        ("2001:db8::1/64", []),
+        ("10.9.8.7", ["must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"]),
+        ("010.9.8.7/24", ['must be in canonical form ("10.9.8.7/24")']),
+        ("2001:DB8::1/64", ['must be in canonical form ("2001:db8::1/64")']),
     ],
 )
-def test_network_data_is_in_canonical_form(judge: Any, network: Json, wrong: list[str]) -> None:
-    found = update(
-        judge,
-        stored(judge, allocation=allocation()),
-        allocation=allocation(),
-        devices=[{**DEVICE, "networkData": network}],
-    )[1]
-    assert found == [f"status.devices[0].networkData.{text}" for text in wrong]
+def test_network_data_is_in_canonical_form(judge: Judge, address: str, wrong: list[str]) -> None:
+    old = stored(judge, allocation=allocation())
+    device = {**DEVICE, "networkData": {"ips": [address]}}
+    at = f'status.devices[0].networkData.ips[0]: Invalid value: "{address}": '
+    assert update(judge, old, allocation=allocation(), devices=[device])[1] == [at + text for text in wrong]
 
 
-def test_a_share_is_named_by_a_normal_uuid(judge: Any) -> None:
+def test_the_name_of_an_interface_is_limited(judge: Judge) -> None:
+    device = {**DEVICE, "networkData": {"interfaceName": "x" * 257}}
+    assert update(judge, stored(judge, allocation=allocation()), allocation=allocation(), devices=[device])[1] == [
+        "status.devices[0].networkData.interfaceName: Too long: may not be more than 256 bytes"
+    ]
+
+
+def test_a_share_is_named_by_a_normal_uuid(judge: Judge) -> None:
     assert update(judge, stored(judge), allocation=allocation({**RESULT, "shareID": SHARE}))[1] == []
     (wrong,) = update(judge, stored(judge), allocation=allocation({**RESULT, "shareID": SHARE.upper()}))[1]
     assert "uid must be in RFC 4122 normalized form" in wrong
@@ -146,28 +139,19 @@ def test_a_share_is_named_by_a_normal_uuid(judge: Any) -> None:
     assert wrong.endswith("error validating uid: invalid UUID length: 1")
 
 
-def test_conditions_of_a_device_are_complete(judge: Any) -> None:
-    good = {
-        "type": "Ready",
-        "status": "True",
-        "reason": "Ok",
-        "message": "",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }
+def test_conditions_of_a_device_are_complete(judge: Judge) -> None:
+    moment = "2026-01-01T00:00:00Z"
+    good = {"type": "Ready", "status": "True", "reason": "Ok", "message": "", "lastTransitionTime": moment}
     old = stored(judge, allocation=allocation())
     assert update(judge, old, allocation=allocation(), devices=[{**DEVICE, "conditions": [good]}])[1] == []
-    assert update(
-        judge,
-        old,
-        allocation=allocation(),
-        devices=[{**DEVICE, "conditions": [{**good, "status": "Maybe", "reason": ""}]}],
-    )[1] == [
+    wrong = {**DEVICE, "conditions": [{**good, "status": "Maybe", "reason": ""}]}
+    assert update(judge, old, allocation=allocation(), devices=[wrong])[1] == [
         'status.devices[0].conditions[0].status: Unsupported value: "Maybe": supported values: "False", "True", "Unknown"',
         "status.devices[0].conditions[0].reason: Required value",
     ]
 
 
-def test_binding_conditions_come_in_both_kinds_and_do_not_overlap(judge: Any) -> None:
+def test_binding_conditions_come_in_both_kinds_and_do_not_overlap(judge: Judge) -> None:
     both = {**RESULT, "bindingConditions": ["a"], "bindingFailureConditions": ["b"]}
     assert update(judge, stored(judge), allocation=allocation(both))[1] == []
     path = "status.allocation.devices.results[0]"
@@ -179,17 +163,16 @@ def test_binding_conditions_come_in_both_kinds_and_do_not_overlap(judge: Any) ->
     ]
 
 
-def test_spec_and_metadata_stay_when_the_status_is_written(judge: Any) -> None:
+def test_spec_and_metadata_stay_when_the_status_is_written(judge: Judge) -> None:
     old = stored(judge)
     old["metadata"]["labels"] = {"a": "b"}
-    new, _ = judge.update(
-        "resourceclaims", old, {"metadata": {"labels": {"c": "d"}}, "spec": {}, "status": {}}, status=True
-    )
+    given = {"metadata": {"labels": {"c": "d"}}, "spec": {}, "status": {}}
+    new, _ = judge.update("resourceclaims", old, given, status=True)
     assert new["spec"] == old["spec"]
     assert new["metadata"]["labels"] == {"a": "b"}
 
 
-def test_allocating_needs_the_binding_permission_cluster_wide(judge: Any) -> None:
+def test_allocating_needs_the_binding_permission_cluster_wide(judge: Judge) -> None:
     asked: list[tuple[str, ...]] = []
 
     def deny(*question: str) -> bool:
@@ -207,7 +190,7 @@ def test_allocating_needs_the_binding_permission_cluster_wide(judge: Any) -> Non
     )
 
 
-def test_reporting_on_devices_needs_the_drivers_permission(judge: Any) -> None:
+def test_reporting_on_devices_needs_the_drivers_permission(judge: Judge) -> None:
     old = stored(judge, allocation=allocation())
     judge.allowed = lambda verb, _group, _resource, subresource, *_: (
         subresource == "driver" and verb == "arbitrary-node:update"
@@ -218,12 +201,8 @@ def test_reporting_on_devices_needs_the_drivers_permission(judge: Any) -> None:
     assert wrong.startswith(
         'status.devices: Forbidden: changing status.devices requires resource="resourceclaims/driver", verb="[arbitrary-node:update]"'
     )
-    assert (
-        update(
-            judge, stored(judge, allocation=allocation(), devices=[DEVICE]), allocation=allocation(), devices=[DEVICE]
-        )[1]
-        == []
-    )
+    reported = stored(judge, allocation=allocation(), devices=[DEVICE])
+    assert update(judge, reported, allocation=allocation(), devices=[DEVICE])[1] == []
 
 
 def test_without_the_gate_the_status_permission_is_enough(judge_with: Any) -> None:

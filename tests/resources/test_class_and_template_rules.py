@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from apiserver.api.objects import Json
+from tests.resources.conftest import Judge
 
 CONFIG: Json = {"opaque": {"driver": "gpu.example.com", "parameters": {}}}
 
 
-def create(judge: Any, plural: str, spec: Json, **metadata: Any) -> tuple[Json, list[str]]:
+def create(judge: Judge, plural: str, spec: Json, **metadata: Any) -> tuple[Json, list[str]]:
     made: tuple[Json, list[str]] = judge.create(plural, {"metadata": metadata, "spec": spec})
     return made
 
 
-def test_a_class_has_selectors_configuration_and_a_resource_name(judge: Any) -> None:
+def test_a_class_has_selectors_configuration_and_a_resource_name(judge: Judge) -> None:
     spec = {
         "selectors": [{"cel": {"expression": "true"}}],
         "config": [CONFIG],
@@ -27,7 +28,7 @@ def test_a_class_has_selectors_configuration_and_a_resource_name(judge: Any) -> 
     assert create(judge, "deviceclasses", {"config": [{}]})[1] == ["spec.config[0].opaque: Required value"]
 
 
-def test_what_a_class_already_had_is_not_judged_by_newer_rules(judge: Any, judge_with: Any) -> None:
+def test_what_a_class_already_had_is_not_judged_by_newer_rules(judge: Judge, judge_with: Any) -> None:
     expression = "device.allowMultipleAllocations == true"
     without = judge_with(DRAConsumableCapacity=False)
     spec = {"selectors": [{"cel": {"expression": expression}}]}
@@ -55,7 +56,7 @@ def template(*requests: Json, **metadata: Any) -> Json:
 REQUEST: Json = {"name": "r", "exactly": {"deviceClassName": "c"}}
 
 
-def test_a_template_gives_its_claims_labels_and_annotations_only(judge: Any) -> None:
+def test_a_template_gives_its_claims_labels_and_annotations_only(judge: Judge) -> None:
     assert create(judge, "resourceclaimtemplates", template(REQUEST, labels={"a": "b"}))[1] == []
     assert create(judge, "resourceclaimtemplates", template(REQUEST, name="x", finalizers=["a/b"]))[1] == [
         "spec.metadata.name: Forbidden: cannot be set", "spec.metadata.finalizers: Forbidden: cannot be set",
@@ -64,7 +65,7 @@ def test_a_template_gives_its_claims_labels_and_annotations_only(judge: Any) -> 
     assert wrong.startswith('spec.metadata.labels: Invalid value: "-"')
 
 
-def test_a_templates_claim_has_a_claims_rules_and_defaults(judge: Any) -> None:
+def test_a_templates_claim_has_a_claims_rules_and_defaults(judge: Judge) -> None:
     stored, wrong = create(judge, "resourceclaimtemplates", template(REQUEST))
     assert wrong == []
     assert stored["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] == 1
@@ -73,14 +74,14 @@ def test_a_templates_claim_has_a_claims_rules_and_defaults(judge: Any) -> None:
     ]
 
 
-def test_a_template_does_not_change(judge: Any) -> None:
+def test_a_template_does_not_change(judge: Judge) -> None:
     stored, _ = create(judge, "resourceclaimtemplates", template(REQUEST))
     assert judge.update("resourceclaimtemplates", stored, {"spec": template(REQUEST)})[1] == []
     (wrong,) = judge.update("resourceclaimtemplates", stored, {"spec": template({**REQUEST, "name": "s"})})[1]
     assert wrong.startswith('spec: Invalid value: {"Spec":{"Devices":{"Requests":[{"Name":"s"')
 
 
-def test_a_taint_rule_selects_devices_and_taints_them(judge: Any) -> None:
+def test_a_taint_rule_selects_devices_and_taints_them(judge: Judge) -> None:
     spec = {"deviceSelector": {"driver": "gpu.example.com"}, "taint": {"key": "a", "effect": "NoSchedule"}}
     stored, wrong = create(judge, "devicetaintrules", spec)
     assert wrong == []
@@ -93,7 +94,7 @@ def test_a_taint_rule_selects_devices_and_taints_them(judge: Any) -> None:
     ]
 
 
-def test_a_taint_with_another_effect_is_a_new_taint(judge: Any) -> None:
+def test_a_taint_with_another_effect_is_a_new_taint(judge: Judge) -> None:
     spec = {"taint": {"key": "a", "effect": "NoSchedule", "timeAdded": "2020-01-01T00:00:00Z"}}
     stored, _ = create(judge, "devicetaintrules", spec)
     changed, _ = judge.update("devicetaintrules", stored, {"spec": {"taint": {**spec["taint"], "effect": "NoExecute"}}})
@@ -106,7 +107,7 @@ def test_a_taint_with_another_effect_is_a_new_taint(judge: Any) -> None:
     assert explicit["spec"]["taint"]["timeAdded"] == "2021-01-01T00:00:00Z"
 
 
-def test_an_effect_that_is_not_known_may_stay_but_not_come(judge: Any) -> None:
+def test_an_effect_that_is_not_known_may_stay_but_not_come(judge: Judge) -> None:
     taint = {"key": "a", "effect": "NoSchedule", "timeAdded": "2020-01-01T00:00:00Z"}
     stored, _ = create(judge, "devicetaintrules", {"taint": taint})
     stored["spec"]["taint"]["effect"] = "OfALaterRelease"
@@ -123,7 +124,7 @@ def test_an_effect_that_is_not_known_may_stay_but_not_come(judge: Any) -> None:
     assert refused.startswith('spec.taint.effect: Unsupported value: "OfAnother"')
 
 
-def test_a_question_about_pools_is_answered_once(judge: Any) -> None:
+def test_a_question_about_pools_is_answered_once(judge: Judge) -> None:
     stored, wrong = create(judge, "resourcepoolstatusrequests", {"driver": "gpu.example.com"})
     assert wrong == []
     assert stored["spec"]["limit"] == 100
@@ -140,7 +141,7 @@ def test_a_question_about_pools_is_answered_once(judge: Any) -> None:
     assert wrong == 'status: Invalid value: {"PoolCount":2,"Pools":null,"Conditions":null}: field is immutable'
 
 
-def test_a_time_with_a_fraction_is_a_change_each_time_it_is_sent(judge: Any) -> None:
+def test_a_time_with_a_fraction_is_a_change_each_time_it_is_sent(judge: Judge) -> None:
     taint = {"key": "k", "effect": "NoSchedule", "timeAdded": "2026-01-02T03:04:05.5Z"}
     stored, _ = judge.create("devicetaintrules", {"spec": {"taint": taint}})
     assert stored["spec"]["taint"]["timeAdded"] == "2026-01-02T03:04:05Z"
@@ -149,7 +150,7 @@ def test_a_time_with_a_fraction_is_a_change_each_time_it_is_sent(judge: Any) -> 
     assert judge.update("devicetaintrules", stored, {"spec": {"taint": whole}})[0]["metadata"].get("generation") != 2
 
 
-def test_an_answer_that_may_not_be_replaced_is_still_checked(judge: Any) -> None:
+def test_an_answer_that_may_not_be_replaced_is_still_checked(judge: Judge) -> None:
     stored, _ = judge.create("resourcepoolstatusrequests", {"spec": {"driver": "gpu.example.com"}})
     answered, _ = judge.update(
         "resourcepoolstatusrequests", stored, {"spec": {}, "status": {"poolCount": 1}}, status=True

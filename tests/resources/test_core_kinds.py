@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from apiserver.api.objects import Json
 from apiserver.resources import CATALOG
 from apiserver.resources.core.events import from_hub, to_hub
-from tests.resources.conftest import find
+from tests.resources.conftest import Judge, find
 
 
-def test_a_namespace_starts_active_with_its_finalizer_and_its_name_as_label(judge: Any) -> None:
+def test_a_namespace_starts_active_with_its_finalizer_and_its_name_as_label(judge: Judge) -> None:
     stored, wrong = judge.create("namespaces", {"status": {"phase": "Terminating"}})
     assert wrong == []
     assert stored["status"] == {"phase": "Active"}
@@ -20,7 +18,7 @@ def test_a_namespace_starts_active_with_its_finalizer_and_its_name_as_label(judg
     assert stored["metadata"]["labels"] == {"kubernetes.io/metadata.name": "a"}
 
 
-def test_a_namespaces_phase_follows_its_deletion(judge: Any) -> None:
+def test_a_namespaces_phase_follows_its_deletion(judge: Judge) -> None:
     stored, _ = judge.create("namespaces", {})
     assert judge.update("namespaces", stored, {"status": {"phase": "Terminating"}}, status=True)[1] == [
         "status.Phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty"
@@ -28,7 +26,7 @@ def test_a_namespaces_phase_follows_its_deletion(judge: Any) -> None:
     assert judge.update("namespaces", stored, {"status": {"phase": "Active"}}, status=True)[1] == []
 
 
-def test_finalizers_of_a_namespace_only_change_through_finalize(judge: Any) -> None:
+def test_finalizers_of_a_namespace_only_change_through_finalize(judge: Judge) -> None:
     stored, _ = judge.create("namespaces", {})
     new, wrong = judge.update("namespaces", stored, {"spec": {"finalizers": []}})
     assert wrong == []
@@ -44,13 +42,13 @@ def test_finalizers_of_a_namespace_only_change_through_finalize(judge: Any) -> N
     )
 
 
-def test_a_node_can_use_what_it_has(judge: Any) -> None:
+def test_a_node_can_use_what_it_has(judge: Judge) -> None:
     stored, wrong = judge.create("nodes", {"status": {"capacity": {"cpu": "4"}}})
     assert wrong == []
     assert stored["status"]["allocatable"] == {"cpu": "4"}
 
 
-def test_a_nodes_taints_are_checked_under_the_path_that_clients_know(judge: Any) -> None:
+def test_a_nodes_taints_are_checked_under_the_path_that_clients_know(judge: Judge) -> None:
     taint = {"key": "a", "effect": "NoSchedule"}
     assert judge.create("nodes", {"spec": {"taints": [taint]}})[1] == []
     assert judge.create("nodes", {"spec": {"taints": [taint, taint]}})[1] == [
@@ -58,7 +56,7 @@ def test_a_nodes_taints_are_checked_under_the_path_that_clients_know(judge: Any)
     ]
 
 
-def test_a_nodes_range_of_addresses_is_set_once(judge: Any) -> None:
+def test_a_nodes_range_of_addresses_is_set_once(judge: Judge) -> None:
     stored, wrong = judge.create("nodes", {"spec": {"podCIDR": "10.0.0.0/24"}})
     assert wrong == []
     assert stored["spec"]["podCIDRs"] == ["10.0.0.0/24"]
@@ -67,7 +65,7 @@ def test_a_nodes_range_of_addresses_is_set_once(judge: Any) -> None:
     ]
 
 
-def test_keys_of_a_config_map_are_file_names(judge: Any) -> None:
+def test_keys_of_a_config_map_are_file_names(judge: Judge) -> None:
     assert judge.create("configmaps", {"data": {"a.txt": ""}})[1] == []
     (wrong,) = judge.create("configmaps", {"data": {"a/b": ""}})[1]
     assert wrong.startswith('data[a/b]: Invalid value: "a/b": a valid config key')
@@ -76,7 +74,7 @@ def test_keys_of_a_config_map_are_file_names(judge: Any) -> None:
     ]
 
 
-def test_a_config_map_is_limited_in_size(judge: Any) -> None:
+def test_a_config_map_is_limited_in_size(judge: Judge) -> None:
     assert judge.create("configmaps", {"data": {"a": "x" * (1 << 20)}})[1] == []
     assert judge.create("configmaps", {"data": {"a": "x" * (1 << 20), "b": "y"}})[1] == [
         "[]: Too long: may not be more than 1048576 bytes"
@@ -84,7 +82,7 @@ def test_a_config_map_is_limited_in_size(judge: Any) -> None:
 
 
 @pytest.mark.parametrize(("plural", "data"), [("configmaps", {"a": "b"}), ("secrets", {"a": "Yg=="})])
-def test_what_is_immutable_stays_so(judge: Any, plural: str, data: Json) -> None:
+def test_what_is_immutable_stays_so(judge: Judge, plural: str, data: Json) -> None:
     stored, _ = judge.create(plural, {"immutable": True, "data": data})
     assert judge.update(plural, stored, {"immutable": True, "data": data})[1] == []
     assert judge.update(plural, stored, {"data": {}})[1][:2] == [
@@ -93,7 +91,7 @@ def test_what_is_immutable_stays_so(judge: Any, plural: str, data: Json) -> None
     ]
 
 
-def test_a_secrets_text_becomes_data(judge: Any) -> None:
+def test_a_secrets_text_becomes_data(judge: Judge) -> None:
     stored, wrong = judge.create("secrets", {"stringData": {"a": "b"}, "data": {"a": "AA==", "c": "AA=="}})
     assert wrong == []
     assert stored["data"] == {"a": "Yg==", "c": "AA=="}
@@ -110,25 +108,25 @@ def test_a_secrets_text_becomes_data(judge: Any) -> None:
         ("example.com/own", []),
     ],
 )
-def test_a_secret_of_a_known_type_holds_what_the_type_needs(judge: Any, kind: str, wrong: list[str]) -> None:
+def test_a_secret_of_a_known_type_holds_what_the_type_needs(judge: Judge, kind: str, wrong: list[str]) -> None:
     assert judge.create("secrets", {"type": kind})[1] == wrong
 
 
-def test_a_secrets_type_does_not_change(judge: Any) -> None:
+def test_a_secrets_type_does_not_change(judge: Judge) -> None:
     stored, _ = judge.create("secrets", {})
     assert judge.update("secrets", stored, {"type": "example.com/own"})[1] == [
         'type: Invalid value: "example.com/own": field is immutable'
     ]
 
 
-def test_a_lease_has_a_positive_duration(judge: Any) -> None:
+def test_a_lease_has_a_positive_duration(judge: Judge) -> None:
     assert judge.create("leases", {"spec": {"leaseDurationSeconds": 1}})[1] == []
     assert judge.create("leases", {"spec": {"leaseDurationSeconds": 0}})[1] == [
         "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0"
     ]
 
 
-def test_a_service_account_keeps_only_names_of_secrets(judge: Any) -> None:
+def test_a_service_account_keeps_only_names_of_secrets(judge: Judge) -> None:
     stored, wrong = judge.create("serviceaccounts", {"secrets": [{"name": "s", "namespace": "x"}]})
     assert wrong == []
     assert stored["secrets"] == [{"name": "s"}]
@@ -146,7 +144,7 @@ EVENT: Json = {
 }
 
 
-def test_an_event_is_the_same_event_in_both_groups(judge: Any) -> None:
+def test_an_event_is_the_same_event_in_both_groups(judge: Judge) -> None:
     stored, wrong = judge.create("events.k8s.io/events", EVENT)
     assert wrong == []
     assert (stored["message"], stored["involvedObject"]["name"], stored["reportingComponent"]) == (
@@ -157,7 +155,7 @@ def test_an_event_is_the_same_event_in_both_groups(judge: Any) -> None:
     assert to_hub(from_hub(stored)) == stored
 
 
-def test_core_events_may_be_of_any_type_and_new_ones_may_not(judge: Any) -> None:
+def test_core_events_may_be_of_any_type_and_new_ones_may_not(judge: Judge) -> None:
     core = {"involvedObject": {"namespace": "ns"}, "type": "Strange"}
     assert judge.create("/events", core)[1] == []
     assert judge.create("events.k8s.io/events", {**EVENT, "type": "Strange"})[1] == [
@@ -165,13 +163,13 @@ def test_core_events_may_be_of_any_type_and_new_ones_may_not(judge: Any) -> None
     ]
 
 
-def test_an_event_is_in_the_namespace_of_its_object(judge: Any) -> None:
+def test_an_event_is_in_the_namespace_of_its_object(judge: Judge) -> None:
     assert judge.create("/events", {"involvedObject": {"namespace": "other"}})[1] == [
         'involvedObject.namespace: Invalid value: "other": does not match event.namespace'
     ]
 
 
-def test_a_new_event_does_not_change(judge: Any) -> None:
+def test_a_new_event_does_not_change(judge: Judge) -> None:
     stored, _ = judge.create("events.k8s.io/events", EVENT)
     assert judge.update("events.k8s.io/events", stored, EVENT)[1] == []
     assert judge.update("events.k8s.io/events", stored, {**EVENT, "note": "other"})[1] == [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -17,24 +16,20 @@ def job(pod: Json | None = None, **spec: Any) -> Json:
     return {"metadata": {"uid": "u"}, "spec": {"template": template, **spec}}
 
 
-def refused(judge: Judge, obj: Json) -> list[str]:
+def errors_of(judge: Judge, obj: Json) -> list[str]:
     return judge.create("jobs", obj)[1]
 
 
-def changed(judge: Judge, old: Json, **spec: Any) -> list[str]:
-    return judge.update("jobs", old, {**deepcopy(old), "spec": {**deepcopy(old["spec"]), **spec}})[1]
+def change(judge: Judge, old: Json, **spec: Any) -> list[str]:
+    return judge.update_spec("jobs", old, **spec)[1]
 
 
 def test_a_job_selects_its_pods_by_its_own_uid(judge: Judge) -> None:
     stored, wrong = judge.create("jobs", job())
     assert wrong == []
-    keys = {
-        "controller-uid": "u",
-        "batch.kubernetes.io/controller-uid": "u",
-        "job-name": "a",
-        "batch.kubernetes.io/job-name": "a",
-    }
-    assert stored["spec"]["template"]["metadata"]["labels"] == keys
+    keys = {"controller-uid": "u", "job-name": "a"}
+    prefixed = {f"batch.kubernetes.io/{key}": value for key, value in keys.items()}
+    assert stored["spec"]["template"]["metadata"]["labels"] == {**keys, **prefixed}
     assert stored["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}
     assert stored["metadata"]["generation"] == 1
 
@@ -52,18 +47,21 @@ def test_labels_of_somebody_else_are_no_selector(judge: Judge) -> None:
     given = job()
     given["spec"]["template"]["metadata"] = {"labels": {"controller-uid": "other"}}
     labels = '{"batch.kubernetes.io/controller-uid":"u","batch.kubernetes.io/job-name":"a","controller-uid":"other","job-name":"a"}'
-    assert refused(judge, given) == [
+    assert errors_of(judge, given) == [
         f"spec.template.metadata.labels[controller-uid]: Invalid value: {labels}: must be 'u'"
     ]
 
 
 def test_with_a_manual_selector_nothing_is_made_up(judge: Judge) -> None:
     given = job(manualSelector=True, selector={"matchLabels": {"app": "x"}})
-    assert refused(judge, given) == [
+    assert errors_of(judge, given) == [
         "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`"
     ]
     given["spec"]["template"]["metadata"] = {"labels": {"app": "x"}}
-    assert refused(judge, given) == []
+    assert errors_of(judge, given) == []
+
+
+INDEXED: Json = {"completionMode": "Indexed", "completions": 3}
 
 
 @pytest.mark.parametrize(
@@ -92,41 +90,30 @@ def test_with_a_manual_selector_nothing_is_made_up(judge: Judge) -> None:
             "spec.podFailurePolicy.rules[0].onExitCodes.values[1]: Invalid value: 0: must not be 0 for the In operator",
         ),
         (
-            {"completionMode": "Indexed", "completions": 3, "successPolicy": {"rules": [{"succeededIndexes": "1-4"}]}},
+            INDEXED | {"successPolicy": {"rules": [{"succeededIndexes": "1-4"}]}},
             'spec.successPolicy.rules[0].succeededIndexes: Invalid value: "1-4": error parsing succeededIndexes: too large index: "4"',
         ),
         (
-            {
-                "completionMode": "Indexed",
-                "completions": 3,
-                "successPolicy": {"rules": [{"succeededIndexes": "0,2", "succeededCount": 3}]},
-            },
-            (
-                "spec.successPolicy.rules[0].succeededCount: Invalid value: 3: must be less than or equal to 2 "
-                "(the number of indexes in the specified succeededIndexes field)"
-            ),
+            INDEXED | {"successPolicy": {"rules": [{"succeededIndexes": "0,2", "succeededCount": 3}]}},
+            "spec.successPolicy.rules[0].succeededCount: Invalid value: 3: must be less than or equal to 2 (the number of indexes in the specified succeededIndexes field)",
         ),
     ],
 )
-def test_a_spec_that_makes_no_sense_is_refused(judge: Judge, spec: Json, error: str) -> None:
-    assert refused(judge, job(**spec))[0] == error
+def test_a_spec_that_makes_no_sense_is_errors_of(judge: Judge, spec: Json, error: str) -> None:
+    assert errors_of(judge, job(**spec))[0] == error
 
 
 def test_pods_of_a_job_end(judge: Judge) -> None:
-    assert refused(judge, job({"restartPolicy": "Always"})) == [
+    assert errors_of(judge, job({"restartPolicy": "Always"})) == [
         'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"'
     ]
 
 
 def test_the_template_has_the_rules_of_pods_below_its_own_path(judge: Judge) -> None:
-    given = job(
-        {
-            "ephemeralContainers": [{"name": "e", "image": "i"}],
-            "resourceClaims": [{"name": "C", "resourceClaimName": "x"}],
-        }
-    )
+    claims = [{"name": "C", "resourceClaimName": "x"}]
+    given = job({"ephemeralContainers": [{"name": "e", "image": "i"}], "resourceClaims": claims})
     given["spec"]["template"]["metadata"] = {"labels": {"-": "v"}}
-    assert [text.partition(":")[0] for text in refused(judge, given)] == [
+    assert [text.partition(":")[0] for text in errors_of(judge, given)] == [
         "spec.template.labels", "spec.template.spec.resourceClaims[0].name", "spec.template.spec.ephemeralContainers",
     ]  # fmt: skip
 
@@ -137,23 +124,23 @@ def test_a_template_does_not_change_unless_the_job_sleeps(judge: Judge) -> None:
         return {**template, "spec": {**template["spec"], **pod}}
 
     awake, asleep = judge.create("jobs", job())[0], judge.create("jobs", job(suspend=True))[0]
-    assert "field is immutable" in changed(judge, awake, template=patched(awake, nodeSelector={"a": "b"}))[0]
-    assert changed(judge, asleep, template=patched(asleep, nodeSelector={"a": "b"})) == []
+    assert "field is immutable" in change(judge, awake, template=patched(awake, nodeSelector={"a": "b"}))[0]
+    assert change(judge, asleep, template=patched(asleep, nodeSelector={"a": "b"})) == []
     resources = [{"name": "c", "image": "img:1", "resources": {"requests": {"cpu": "1"}}}]
-    assert changed(judge, asleep, template=patched(asleep, containers=resources)) == []
-    [error] = changed(judge, asleep, template=patched(asleep, containers=[{"name": "c", "image": "other:1"}]))
+    assert change(judge, asleep, template=patched(asleep, containers=resources)) == []
+    [error] = change(judge, asleep, template=patched(asleep, containers=[{"name": "c", "image": "other:1"}]))
     assert error.startswith('spec.template.spec: Invalid value: {"Volumes":null,')
-    assert changed(judge, awake, parallelism=3, suspend=True) == []
+    assert change(judge, awake, parallelism=3, suspend=True) == []
 
 
 def test_completions_of_an_indexed_job_go_along_with_its_parallelism(judge: Judge) -> None:
     plain = judge.create("jobs", job(completions=2))[0]
-    assert changed(judge, plain, completions=3) == ["spec.completions: Invalid value: 3: field is immutable"]
+    assert change(judge, plain, completions=3) == ["spec.completions: Invalid value: 3: field is immutable"]
     indexed = judge.create("jobs", job(completionMode="Indexed", completions=2, parallelism=2))[0]
-    assert changed(judge, indexed, completions=3) == [
+    assert change(judge, indexed, completions=3) == [
         "spec.completions: Invalid value: 3: can only be modified in tandem with spec.parallelism"
     ]
-    assert changed(judge, indexed, completions=3, parallelism=3) == []
+    assert change(judge, indexed, completions=3, parallelism=3) == []
 
 
 def ends(*kinds: str, **more: Any) -> Json:

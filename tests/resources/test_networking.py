@@ -54,10 +54,8 @@ def test_a_backend_is_a_service_or_another_object(judge: Judge) -> None:
 
 
 def test_the_class_of_an_annotation_is_that_of_the_field(judge: Judge) -> None:
-    sent = {
-        "metadata": {"name": "a", "annotations": {"kubernetes.io/ingress.class": "b"}},
-        "spec": {"defaultBackend": BACKEND, "ingressClassName": "c"},
-    }
+    metadata = {"name": "a", "annotations": {"kubernetes.io/ingress.class": "b"}}
+    sent: Json = {"metadata": metadata, "spec": {"defaultBackend": BACKEND, "ingressClassName": "c"}}
     assert judge.create("ingresses", sent)[1] == [
         'annotations.kubernetes.io/ingress.class: Invalid value: "b": must match `ingressClassName` when both are specified'
     ]  # fmt: skip
@@ -71,17 +69,14 @@ def test_the_class_of_an_annotation_is_that_of_the_field(judge: Judge) -> None:
 def test_what_an_ingress_did_wrong_before_it_may_go_on_doing(judge: Judge, judge_with: Callable[..., Judge]) -> None:
     old, _ = judge.create("ingresses", ingress(rule(), tls=[{"secretName": "a"}]))
     sent = ingress({"host": "*.example.com", "http": {"paths": []}}, tls=[{"secretName": "A_"}])
-    assert [text.split(":")[0] for text in judge.update("ingresses", old, sent)[1]] == [
-        "spec.rules[0].http.paths",
-        "spec.tls[0].secretName",
-    ]
+    wrong = [text.split(":")[0] for text in judge.update("ingresses", old, sent)[1]]
+    assert wrong == ["spec.rules[0].http.paths", "spec.tls[0].secretName"]
     odd = judge.decoded(judge.find("ingresses"), sent)
     assert judge.update("ingresses", odd, sent)[1] == []
     strict = judge_with((1, 35))
     digits = ingress(rule(backend={"service": {"name": "1", "port": {"number": 80}}}))
-    assert [text.split(":")[0] for text in strict.create("ingresses", digits)[1]] == [
-        "spec.rules[0].http.paths[0].backend.service.name"
-    ]
+    wrong = [text.split(":")[0] for text in strict.create("ingresses", digits)[1]]
+    assert wrong == ["spec.rules[0].http.paths[0].backend.service.name"]
     assert strict.update("ingresses", strict.decoded(strict.find("ingresses"), digits), digits)[1] == []
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
 
 import pytest
 
-from tests.resources.conftest import find
+from tests.resources.conftest import Judge, find
 from tests.resources.pods import pod
 
 
-def test_a_gated_pod_waits_with_a_condition(judge: Any) -> None:
+def test_a_gated_pod_waits_with_a_condition(judge: Judge) -> None:
     stored, _ = judge.create("pods", pod(schedulingGates=[{"name": "example.com/g"}]))
     assert stored["status"]["conditions"] == [
         {
@@ -25,14 +24,14 @@ def test_a_gated_pod_waits_with_a_condition(judge: Any) -> None:
     ]
 
 
-def test_an_image_may_change_and_counts_as_a_generation(judge: Any) -> None:
+def test_an_image_may_change_and_counts_as_a_generation(judge: Judge) -> None:
     stored, _ = judge.create("pods", pod())
     new, wrong = judge.update("pods", stored, pod({"image": "img:2"}))
     assert wrong == []
     assert new["metadata"]["generation"] == 2
 
 
-def test_anything_else_may_not_change_and_the_difference_is_shown(judge: Any) -> None:
+def test_anything_else_may_not_change_and_the_difference_is_shown(judge: Judge) -> None:
     stored, _ = judge.create("pods", pod({"resources": {"requests": {"cpu": "200m"}}}))
     (wrong,) = judge.update("pods", stored, pod({"resources": {"requests": {"cpu": "300m"}}}))[1]
     assert wrong.startswith("spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,")
@@ -42,7 +41,7 @@ def test_anything_else_may_not_change_and_the_difference_is_shown(judge: Any) ->
     )
 
 
-def test_tolerations_are_only_added_and_gates_only_removed(judge: Any) -> None:
+def test_tolerations_are_only_added_and_gates_only_removed(judge: Judge) -> None:
     old = pod(tolerations=[{"key": "a", "operator": "Exists"}], schedulingGates=[{"name": "g"}])
     stored, _ = judge.create("pods", old)
     more = pod(tolerations=[*old["spec"]["tolerations"], {"key": "b", "operator": "Exists"}])
@@ -53,7 +52,7 @@ def test_tolerations_are_only_added_and_gates_only_removed(judge: Any) -> None:
     ]
 
 
-def test_the_number_of_containers_does_not_change(judge: Any) -> None:
+def test_the_number_of_containers_does_not_change(judge: Judge) -> None:
     stored, _ = judge.create("pods", pod())
     two = {"spec": {"containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]}}
     assert judge.update("pods", stored, two)[1] == [
@@ -61,7 +60,7 @@ def test_the_number_of_containers_does_not_change(judge: Any) -> None:
     ]
 
 
-def test_a_status_keeps_spec_owners_and_quality_of_service(judge: Any) -> None:
+def test_a_status_keeps_spec_owners_and_quality_of_service(judge: Judge) -> None:
     stored, _ = judge.create("pods", pod())
     stored["metadata"]["ownerReferences"] = [{"uid": "u"}]
     new, wrong = judge.update(
@@ -74,7 +73,7 @@ def test_a_status_keeps_spec_owners_and_quality_of_service(judge: Any) -> None:
     assert new["metadata"]["labels"] == {"a": "b"}
 
 
-def test_the_address_of_a_pod_is_the_first_of_its_addresses(judge: Any) -> None:
+def test_the_address_of_a_pod_is_the_first_of_its_addresses(judge: Judge) -> None:
     stored, _ = judge.create("pods", pod())
     new, _ = judge.update("pods", stored, {**pod(), "status": {"podIPs": [{"ip": "10.0.0.1"}]}}, status=True)
     assert new["status"]["podIP"] == "10.0.0.1"
@@ -84,7 +83,7 @@ def test_the_address_of_a_pod_is_the_first_of_its_addresses(judge: Any) -> None:
     assert wrong.endswith("may specify no more than one IP for each IP family")
 
 
-def test_claim_statuses_belong_to_claims_of_the_pod(judge: Any) -> None:
+def test_claim_statuses_belong_to_claims_of_the_pod(judge: Judge) -> None:
     stored, _ = judge.create("pods", pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}]))
     fine = {"resourceClaimStatuses": [{"name": "g", "resourceClaimName": "a-g-x"}]}
     assert judge.update("pods", stored, {**pod(), "status": fine}, status=True)[1] == []
@@ -95,7 +94,7 @@ def test_claim_statuses_belong_to_claims_of_the_pod(judge: Any) -> None:
     ]
 
 
-def test_what_has_ended_for_good_stays_ended(judge: Any) -> None:
+def test_what_has_ended_for_good_stays_ended(judge: Judge) -> None:
     stored, _ = judge.create("pods", pod(restartPolicy="Never"))
     ended = {"containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 1}}}]}
     running = {"containerStatuses": [{"name": "c", "state": {"running": {}}}]}
@@ -120,7 +119,7 @@ def test_what_has_ended_for_good_stays_ended(judge: Any) -> None:
     ],
 )
 def test_a_pod_that_runs_is_given_time_to_end(
-    judge: Any, node: str, phase: str, requested: int | None, grace: int
+    judge: Judge, node: str, phase: str, requested: int | None, grace: int
 ) -> None:
     resource = find("pods")
     obj = {"metadata": {}, "spec": {"nodeName": node, "terminationGracePeriodSeconds": 30}, "status": {"phase": phase}}
@@ -132,7 +131,7 @@ def test_a_pod_that_runs_is_given_time_to_end(
     [("0", True), ("-7", True), ("2147483647", True), ("2147483648", False), ("007", False), ("²", False),
      ("9" * 5000, False), ("x", False)],
 )  # fmt: skip
-def test_what_deleting_a_pod_costs_is_a_number_of_32_bits(judge: Any, cost: str, taken: bool) -> None:
+def test_what_deleting_a_pod_costs_is_a_number_of_32_bits(judge: Judge, cost: str, taken: bool) -> None:
     name = "controller.kubernetes.io/pod-deletion-cost"
     _, wrong = judge.create("pods", {**pod(), "metadata": {"name": "p", "annotations": {name: cost}}})
     assert [text[:40] for text in wrong] == ([] if taken else [f"metadata.annotations[{name}]: Invalid"[:40]])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
+from tests.resources.conftest import Judge
 from tests.support.server import Running, serve
 
 PATH = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -27,7 +28,7 @@ def priority_class(name: str, value: int, **fields: Any) -> Json:
     return {"metadata": {"name": name}, "value": value, **fields}
 
 
-def test_a_class_preempts_unless_it_says_otherwise(judge: Any) -> None:
+def test_a_class_preempts_unless_it_says_otherwise(judge: Judge) -> None:
     made, wrong = judge.create("priorityclasses", {"value": 7})
     assert (made["preemptionPolicy"], made["metadata"]["generation"], wrong) == ("PreemptLowerPriority", 1, [])
 
@@ -52,11 +53,11 @@ def test_a_class_preempts_unless_it_says_otherwise(judge: Any) -> None:
         ({"preemptionPolicy": ""}, "preemptionPolicy: Required value"),
     ],
 )
-def test_what_a_class_may_not_be(judge: Any, obj: Json, wrong: str) -> None:
+def test_what_a_class_may_not_be(judge: Judge, obj: Json, wrong: str) -> None:
     assert judge.create("priorityclasses", obj)[1] == [wrong]
 
 
-def test_value_and_policy_never_change(judge: Any) -> None:
+def test_value_and_policy_never_change(judge: Judge) -> None:
     stored = judge.create("priorityclasses", {"value": 7, "preemptionPolicy": "Never"})[0]
     assert judge.update("priorityclasses", stored, {"value": 8, "globalDefault": True, "description": "d"})[1] == [
         "value: Forbidden: may not be changed in an update.",

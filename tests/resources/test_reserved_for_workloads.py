@@ -12,7 +12,7 @@ from apiserver.api.features.gates import FeatureError, Features
 from apiserver.api.objects import Json
 from apiserver.api.protobuf import decode as from_protobuf
 from apiserver.api.protobuf import encode as to_protobuf
-from tests.resources.conftest import find
+from tests.resources.conftest import Judge, find
 
 GATE = "DRAReservedForWorkloads"
 JOB: Json = {"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": "u1"}
@@ -49,7 +49,7 @@ def test_the_gate_is_alpha_and_off_from_1_36_on_and_needs_dynamic_resource_alloc
 
 
 @KINDS
-def test_the_reference_is_kept_with_the_gate_and_dropped_without(judge: Any, on: Any, plural: str, path: str) -> None:
+def test_the_reference_is_kept_with_the_gate_and_dropped_without(judge: Judge, on: Any, plural: str, path: str) -> None:
     made, wrong = on.create(plural, with_spec(plural, RESERVED))
     assert wrong == []
     assert claim_spec(plural, made)["reservedFor"] == JOB
@@ -84,7 +84,7 @@ def test_the_reference_never_changes(on: Any, plural: str, path: str) -> None:
 
 
 @KINDS
-def test_a_stored_reference_stays_when_the_gate_is_off_again(judge: Any, on: Any, plural: str, path: str) -> None:
+def test_a_stored_reference_stays_when_the_gate_is_off_again(judge: Judge, on: Any, plural: str, path: str) -> None:
     stored = on.create(plural, with_spec(plural, RESERVED))[0]
     made, wrong = judge.update(plural, deepcopy(stored), with_spec(plural, RESERVED))
     assert wrong == []
@@ -95,7 +95,7 @@ def test_a_stored_reference_stays_when_the_gate_is_off_again(judge: Any, on: Any
     assert "reservedFor" not in claim_spec(plural, made)
 
 
-def test_errors_about_claims_without_the_fields_do_not_speak_of_them(judge: Any) -> None:
+def test_errors_about_claims_without_the_fields_do_not_speak_of_them(judge: Judge) -> None:
     stored = judge.create("resourceclaims", {"spec": PLAIN})[0]
     (wrong,) = judge.update(
         "resourceclaims", deepcopy(stored), {"spec": {"devices": {"requests": [{**REQUEST, "name": "x"}]}}}
@@ -103,7 +103,7 @@ def test_errors_about_claims_without_the_fields_do_not_speak_of_them(judge: Any)
     assert wrong.endswith('"Constraints":null,"Config":null}}: field is immutable')
 
 
-def test_the_mark_is_set_with_the_allocation_and_stays_as_it_is(judge: Any, on: Any) -> None:
+def test_the_mark_is_set_with_the_allocation_and_stays_as_it_is(judge: Judge, on: Any) -> None:
     claim = on.create("resourceclaims", {"spec": RESERVED})[0]
     stored, wrong = on.update(
         "resourceclaims", deepcopy(claim), {**deepcopy(claim), "status": FOR_ANY_POD}, status=True
@@ -117,7 +117,7 @@ def test_the_mark_is_set_with_the_allocation_and_stays_as_it_is(judge: Any, on: 
     assert wrong.endswith('"AllocationTimestamp":null,"ReservedForAnyPod":false}: field is immutable')
 
 
-def test_the_mark_is_dropped_without_the_gate(judge: Any) -> None:
+def test_the_mark_is_dropped_without_the_gate(judge: Judge) -> None:
     claim = judge.create("resourceclaims", {"spec": PLAIN})[0]
     made, wrong = judge.update(
         "resourceclaims", deepcopy(claim), {**deepcopy(claim), "status": FOR_ANY_POD}, status=True

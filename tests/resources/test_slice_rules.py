@@ -9,7 +9,7 @@ import pytest
 
 from apiserver.api.objects import Json
 from apiserver.resources.devices import v1beta1
-from tests.resources.conftest import find
+from tests.resources.conftest import Judge, find
 
 
 def slice_of(*devices: Json, **spec: Any) -> Json:
@@ -19,16 +19,16 @@ def slice_of(*devices: Json, **spec: Any) -> Json:
     }}  # fmt: skip
 
 
-def errors(judge: Any, obj: Json, version: str = "") -> list[str]:
+def errors(judge: Judge, obj: Json, version: str = "") -> list[str]:
     found: list[str] = judge.create("resourceslices", obj, version)[1]
     return found
 
 
-def of_device(judge: Any, **device: Any) -> list[str]:
+def of_device(judge: Judge, **device: Any) -> list[str]:
     return [text.removeprefix("spec.devices[0]") for text in errors(judge, slice_of({"name": "d0", **device}))]
 
 
-def test_a_node_selector_has_exactly_one_term(judge: Any) -> None:
+def test_a_node_selector_has_exactly_one_term(judge: Judge) -> None:
     term = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
     assert errors(judge, slice_of(nodeName=None, nodeSelector={"nodeSelectorTerms": [term]})) == []
     (wrong,) = errors(judge, slice_of(nodeName=None, nodeSelector={"nodeSelectorTerms": [term, term]}))
@@ -39,14 +39,14 @@ def test_a_node_selector_has_exactly_one_term(judge: Any) -> None:
     ]
 
 
-def test_drivers_may_be_upper_case_with_a_warning(judge: Any) -> None:
+def test_drivers_may_be_upper_case_with_a_warning(judge: Judge) -> None:
     assert errors(judge, slice_of(driver="GPU.example.com")) == []
     resource = find("resourceslices")
     shown = resource.strategy.warnings_on_create(judge.context(resource), slice_of(driver="GPU.example.com"))
     assert shown == ['spec.driver: driver names should be lowercase; "GPU.example.com" contains uppercase characters']
 
 
-def test_a_slice_holds_devices_or_counters_even_when_both_lists_are_empty(judge: Any) -> None:
+def test_a_slice_holds_devices_or_counters_even_when_both_lists_are_empty(judge: Judge) -> None:
     assert errors(judge, slice_of(sharedCounters=[], devices=[])) == [
         'spec: Invalid value: "": only one of `sharedCounters` or `devices` is allowed'
     ]
@@ -55,7 +55,7 @@ def test_a_slice_holds_devices_or_counters_even_when_both_lists_are_empty(judge:
     assert "devices" not in stored["spec"]
 
 
-def test_devices_are_unique_and_limited(judge: Any) -> None:
+def test_devices_are_unique_and_limited(judge: Judge) -> None:
     many = [{"name": f"d{i}"} for i in range(129)]
     assert errors(judge, slice_of(*many[:128])) == []
     assert errors(judge, slice_of(*many)) == ["spec.devices: Too many: 129: must have at most 128 items"]
@@ -73,11 +73,11 @@ def test_devices_are_unique_and_limited(judge: Any) -> None:
         ({"version": "v1"}, ['.version: Invalid value: "v1": must be a string compatible with semver.org spec 2.0.0']),
     ],
 )  # fmt: skip
-def test_an_attribute_has_one_value(judge: Any, attribute: Json, wrong: list[str]) -> None:
+def test_an_attribute_has_one_value(judge: Judge, attribute: Json, wrong: list[str]) -> None:
     assert of_device(judge, attributes={"a": attribute}) == [f".attributes[a]{text}" for text in wrong]
 
 
-def test_two_values_are_shown_as_the_server_holds_them(judge: Any) -> None:
+def test_two_values_are_shown_as_the_server_holds_them(judge: Judge) -> None:
     (wrong,) = of_device(judge, attributes={"a": {"int": 1, "bool": True}})
     assert (
         wrong == ".attributes[a]: Invalid value:"
@@ -86,7 +86,7 @@ def test_two_values_are_shown_as_the_server_holds_them(judge: Any) -> None:
     )
 
 
-def test_list_attributes_are_gated_and_not_empty(judge: Any, judge_with: Any) -> None:
+def test_list_attributes_are_gated_and_not_empty(judge: Judge, judge_with: Any) -> None:
     on = judge_with(DRAListTypeAttributes=True)
     assert of_device(on, attributes={"a": {"ints": [1, 2]}}) == []
     assert of_device(on, attributes={"a": {"ints": []}}) == [
@@ -97,7 +97,7 @@ def test_list_attributes_are_gated_and_not_empty(judge: Any, judge_with: Any) ->
     ]
 
 
-def test_attributes_and_capacities_are_limited_together(judge: Any) -> None:
+def test_attributes_and_capacities_are_limited_together(judge: Judge) -> None:
     attributes = {f"a{i}": {"int": i} for i in range(32)}
     assert of_device(judge, attributes=attributes) == []
     assert of_device(judge, attributes=attributes, capacity={"c": {"value": "1"}}) == [
@@ -116,7 +116,7 @@ def test_values_of_attributes_are_limited_together_a_list_counting_as_its_length
     assert of_device(judge, attributes={"a": {"ints": list(range(47))}, "b": {"int": 1}}) == []
 
 
-def test_names_of_attributes_are_identifiers_with_an_optional_domain(judge: Any) -> None:
+def test_names_of_attributes_are_identifiers_with_an_optional_domain(judge: Judge) -> None:
     assert of_device(judge, attributes={"example.com/a_b": {"int": 1}}) == []
     assert of_device(judge, attributes={"/a": {"int": 1}}) == [
         '.attributes: Invalid value: "": the domain must not be empty'
@@ -125,19 +125,19 @@ def test_names_of_attributes_are_identifiers_with_an_optional_domain(judge: Any)
     assert wrong.startswith('.attributes: Invalid value: "a-b": a valid C identifier')
 
 
-def policy(judge: Any, **given: Any) -> list[str]:
+def policy(judge: Judge, **given: Any) -> list[str]:
     found = of_device(judge, allowMultipleAllocations=True, capacity={"m": {"value": "10Gi", "requestPolicy": given}})
     return [text.removeprefix(".capacity[m].requestPolicy") for text in found]
 
 
-def test_a_request_policy_belongs_to_a_shared_device(judge: Any) -> None:
+def test_a_request_policy_belongs_to_a_shared_device(judge: Judge) -> None:
     assert policy(judge, default="1Gi") == []
     assert of_device(judge, capacity={"m": {"value": "1", "requestPolicy": {"default": "1"}}}) == [
         ".capacity[m].requestPolicy: Forbidden: allowMultipleAllocations must be true"
     ]
 
 
-def test_valid_values_are_sorted_and_hold_the_default(judge: Any) -> None:
+def test_valid_values_are_sorted_and_hold_the_default(judge: Judge) -> None:
     assert policy(judge, default="1Gi", validValues=["1Gi", "2Gi"]) == []
     assert policy(judge, default="3Gi", validValues=["2Gi", "1Gi"]) == [
         '.validValues[1]: Invalid value: "1Gi": values must be sorted in ascending order',
@@ -156,7 +156,7 @@ def test_valid_values_are_sorted_and_hold_the_default(judge: Any) -> None:
     assert policy(judge, validValues=[]) == []
 
 
-def test_a_range_has_a_minimum_and_steps_that_fit(judge: Any) -> None:
+def test_a_range_has_a_minimum_and_steps_that_fit(judge: Judge) -> None:
     assert policy(judge, default="1Gi", validRange={"min": "1Gi", "max": "3Gi", "step": "1Gi"}) == []
     assert policy(judge, default="1Gi", validRange={"max": "2Gi"}) == [
         ".validRange.min: Required value: required when validRange is defined"
@@ -169,7 +169,7 @@ def test_a_range_has_a_minimum_and_steps_that_fit(judge: Any) -> None:
     ]
 
 
-def test_taints_get_their_time_and_are_checked(judge: Any) -> None:
+def test_taints_get_their_time_and_are_checked(judge: Judge) -> None:
     tainted = {"name": "d0", "taints": [{"key": "a", "effect": "NoExecute"}]}
     stored, wrong = judge.create("resourceslices", slice_of(tainted))
     assert wrong == []
@@ -180,7 +180,7 @@ def test_taints_get_their_time_and_are_checked(judge: Any) -> None:
     ]
 
 
-def test_counters_are_named_and_limited(judge: Any) -> None:
+def test_counters_are_named_and_limited(judge: Judge) -> None:
     counters = {"m": {"value": "1"}}
     assert errors(judge, slice_of(sharedCounters=[{"name": "s", "counters": counters}])) == []
     assert errors(judge, slice_of(sharedCounters=[{"name": "", "counters": {}}])) == [
@@ -191,7 +191,7 @@ def test_counters_are_named_and_limited(judge: Any) -> None:
     ]
 
 
-def test_a_device_says_where_it_is_only_when_the_slice_leaves_it_to_devices(judge: Any) -> None:
+def test_a_device_says_where_it_is_only_when_the_slice_leaves_it_to_devices(judge: Judge) -> None:
     per_device = {"nodeName": None, "perDeviceNodeSelection": True}
     assert errors(judge, slice_of({"name": "d", "allNodes": True}, **per_device)) == []
     (wrong,) = errors(judge, slice_of({"name": "d"}, **per_device))
@@ -200,7 +200,7 @@ def test_a_device_says_where_it_is_only_when_the_slice_leaves_it_to_devices(judg
     assert wrong.startswith(": Invalid value: null: `nodeName`, `nodeSelector` and `allNodes` can only be set if")
 
 
-def test_driver_pool_and_node_do_not_change(judge: Any) -> None:
+def test_driver_pool_and_node_do_not_change(judge: Judge) -> None:
     stored, _ = judge.create("resourceslices", slice_of())
     pool = {"name": "p", "generation": 2, "resourceSliceCount": 1}
     assert judge.update("resourceslices", stored, slice_of(pool=pool))[1] == []
@@ -210,7 +210,7 @@ def test_driver_pool_and_node_do_not_change(judge: Any) -> None:
     ]
 
 
-def test_the_generation_counts_changes_of_the_spec(judge: Any) -> None:
+def test_the_generation_counts_changes_of_the_spec(judge: Judge) -> None:
     stored, _ = judge.create("resourceslices", slice_of({"name": "d0"}))
     assert stored["metadata"]["generation"] == 1
     same, _ = judge.update("resourceslices", stored, slice_of({"name": "d0"}))
@@ -219,7 +219,7 @@ def test_the_generation_counts_changes_of_the_spec(judge: Any) -> None:
     assert changed["metadata"]["generation"] == 2
 
 
-def test_a_device_of_v1beta1_has_its_properties_under_basic(judge: Any) -> None:
+def test_a_device_of_v1beta1_has_its_properties_under_basic(judge: Judge) -> None:
     old = slice_of({"name": "d0", "basic": {"attributes": {"a": {"int": 1}}}})
     new = slice_of({"name": "d0", "attributes": {"a": {"int": 1}}})
     assert judge.create("resourceslices", old, "v1beta1") == judge.create("resourceslices", new)
@@ -243,7 +243,7 @@ WAYS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("ways", [chosen for size in range(5) for chosen in itertools.combinations(WAYS, size)])
-def test_of_all_ways_to_say_where_devices_are_one_is_chosen(judge: Any, ways: tuple[str, ...]) -> None:
+def test_of_all_ways_to_say_where_devices_are_one_is_chosen(judge: Judge, ways: tuple[str, ...]) -> None:
     found = errors(judge, slice_of(**{"nodeName": None, **{way: WAYS[way] for way in ways}}))
     one = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
     listed = ", ".join(f"`{way}`" for way in ways)
@@ -251,7 +251,7 @@ def test_of_all_ways_to_say_where_devices_are_one_is_chosen(judge: Any, ways: tu
     assert found == {0: [f"spec: Required value: {one}"], 1: []}.get(len(ways), [several])
 
 
-def test_false_and_empty_are_no_ways_to_say_where_devices_are(judge: Any) -> None:
+def test_false_and_empty_are_no_ways_to_say_where_devices_are(judge: Judge) -> None:
     assert errors(judge, slice_of(nodeName="")) == [
         'spec.nodeName: Invalid value: "": must be either unset or set to a non-empty string',
         "spec: Required value: exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required",
@@ -293,7 +293,7 @@ SIXTEEN: Json = {f"a{number}": {"bool": True} for number in range(16)}
     ],
 )
 def test_a_device_that_is_plain_but_for_one_thing_is_refused_for_it(
-    judge: Any, change: Json, where: str | None
+    judge: Judge, change: Json, where: str | None
 ) -> None:
     found = of_device(judge, **{**PLAIN, **change})
     assert bool(found) == (where is not None)

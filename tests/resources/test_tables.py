@@ -13,7 +13,7 @@ from apiserver.registry.definition.table import row_of, row_of_entry, table_of
 from apiserver.resources import CATALOG
 from apiserver.storage.log.types import Record
 from apiserver.storage.watchcache.entry import Entry
-from tests.resources.conftest import find
+from tests.resources.conftest import Judge, find
 
 NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
 CREATED = "2026-01-01T00:00:00Z"
@@ -36,11 +36,8 @@ def cells(plural: str, obj: Json) -> dict[str, Any]:
     ],
 )
 def test_a_claims_state_says_how_far_it_is(metadata: Json, status: Json, state: str) -> None:
-    assert cells("resourceclaims", {"metadata": metadata, "spec": {}, "status": status}) == {
-        "Name": "a",
-        "State": state,
-        "Age": "10m",
-    }
+    shown = cells("resourceclaims", {"metadata": metadata, "spec": {}, "status": status})
+    assert shown == {"Name": "a", "State": state, "Age": "10m"}
 
 
 def waiting(reason: str) -> Json:
@@ -70,43 +67,27 @@ RUNNING: Json = {"name": "c", "ready": True, "state": {"running": {}}}
     ],
 )  # fmt: skip
 def test_a_pods_status_is_the_most_telling_word(status: Json, word: str) -> None:
-    spec = {
-        "containers": [{"name": "c"}],
-        "initContainers": [{"name": "c"}] if "initContainerStatuses" in status else [],
-    }
+    initial = [{"name": "c"}] if "initContainerStatuses" in status else []
+    spec = {"containers": [{"name": "c"}], "initContainers": initial}
     assert cells("pods", {"spec": spec, "status": status})["Status"] == word
 
 
 def test_a_pod_that_is_being_deleted_is_terminating_unless_it_is_done() -> None:
-    deleted = {"deletionTimestamp": CREATED}
-    result = cells("pods", {"metadata": dict(deleted), "spec": {}, "status": {"phase": "Running"}})["Status"]
-    assert result == "Terminating"
-    result = cells("pods", {"metadata": dict(deleted), "spec": {}, "status": {"phase": "Succeeded"}})["Status"]
-    assert result == "Succeeded"
-    assert (
-        cells("pods", {"metadata": dict(deleted), "spec": {}, "status": {"phase": "Running", "reason": "NodeLost"}})[
-            "Status"
-        ]
-        == "Unknown"
-    )
+    for status, word in (
+        ({"phase": "Running"}, "Terminating"),
+        ({"phase": "Succeeded"}, "Succeeded"),
+        ({"phase": "Running", "reason": "NodeLost"}, "Unknown"),
+    ):
+        obj = {"metadata": {"deletionTimestamp": CREATED}, "spec": {}, "status": status}
+        assert cells("pods", obj)["Status"] == word
 
 
 def test_restarts_tell_when_the_last_one_was() -> None:
     status = {**RUNNING, "restartCount": 2, "lastState": {"terminated": {"finishedAt": "2026-01-01T00:05:00Z"}}}
-    shown = cells(
-        "pods",
-        {
-            "spec": {"containers": [{"name": "c"}], "nodeName": "n"},
-            "status": {"containerStatuses": [status], "podIPs": [{"ip": "1.2.3.4"}]},
-        },
-    )
-    assert (shown["Ready"], shown["Restarts"], shown["IP"], shown["Node"], shown["Nominated Node"]) == (
-        "1/1",
-        "2 (5m ago)",
-        "1.2.3.4",
-        "n",
-        "<none>",
-    )
+    spec = {"containers": [{"name": "c"}], "nodeName": "n"}
+    shown = cells("pods", {"spec": spec, "status": {"containerStatuses": [status], "podIPs": [{"ip": "1.2.3.4"}]}})
+    expected = {"Ready": "1/1", "Restarts": "2 (5m ago)", "IP": "1.2.3.4", "Node": "n", "Nominated Node": "<none>"}
+    assert shown.items() >= expected.items()
 
 
 def test_sidecars_count_among_the_containers() -> None:
@@ -135,14 +116,9 @@ def test_a_node_shows_readiness_roles_and_addresses() -> None:
             },
         },
     )
-    assert shown["Status"] == "Ready,SchedulingDisabled"
-    assert shown["Roles"] == "edge,worker"
-    assert (shown["Internal-IP"], shown["External-IP"], shown["Kernel-Version"], shown["OS-Image"]) == (
-        "10.0.0.1",
-        "<none>",
-        "6.1 (amd64)",
-        "<unknown>",
-    )
+    assert (shown["Status"], shown["Roles"]) == ("Ready,SchedulingDisabled", "edge,worker")
+    assert (shown["Internal-IP"], shown["External-IP"]) == ("10.0.0.1", "<none>")
+    assert (shown["Kernel-Version"], shown["OS-Image"]) == ("6.1 (amd64)", "<unknown>")
 
 
 def test_an_event_shows_when_it_was_seen_and_how_often() -> None:
@@ -151,14 +127,8 @@ def test_an_event_shows_when_it_was_seen_and_how_often() -> None:
         "source": {"component": "kubelet", "host": "n"},
         "firstTimestamp": CREATED, "lastTimestamp": "2026-01-01T00:09:00Z", "count": 3,
     })  # fmt: skip
-    assert (
-        shown["Last Seen"],
-        shown["First Seen"],
-        shown["Object"],
-        shown["Source"],
-        shown["Message"],
-        shown["Count"],
-    ) == ("60s", "10m", "pod/p", "kubelet, n", "ok", 3)
+    assert (shown["Last Seen"], shown["First Seen"], shown["Count"]) == ("60s", "10m", 3)
+    assert (shown["Object"], shown["Source"], shown["Message"]) == ("pod/p", "kubelet, n", "ok")
 
 
 def test_a_table_describes_its_columns_once() -> None:
@@ -184,7 +154,7 @@ def test_cells_without_a_time_are_made_once_per_entry() -> None:
     assert row_of_entry(resource, entry, NOW.replace(minute=20))["cells"] == ["a", "pending", "20m"]
 
 
-def test_every_kind_has_columns_that_bear_an_empty_object(judge: Any) -> None:
+def test_every_kind_has_columns_that_bear_an_empty_object(judge: Judge) -> None:
     for resource in CATALOG:
         hub = judge.decoded(resource, {})
         assert len(row_of(resource, hub, NOW)["cells"]) == len(resource.columns), resource.kind
@@ -218,8 +188,5 @@ def ended(kind: str, status: str = "True") -> Json:
 def test_the_state_of_pools_is_counted_once_it_is_known(status: Json | None, row: list[Any]) -> None:
     obj: Json = {"spec": {"driver": "d"}, **({} if status is None else {"status": status})}
     names = ["Total", "Available", "Allocated", "Unavailable", "Errors", "Pools", "Status", "Completed"]
-    assert cells("resourcepoolstatusrequests", obj) == {
-        "Name": "a",
-        "Driver": "d",
-        **dict(zip(names, row, strict=True)),
-    }
+    expected = {"Name": "a", "Driver": "d", **dict(zip(names, row, strict=True))}
+    assert cells("resourcepoolstatusrequests", obj) == expected
