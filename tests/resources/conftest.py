@@ -119,6 +119,18 @@ class Judge:
         settle(resource, new)
         return new, [error.text for error in errors]
 
+    def create_valid(self, plural: str, obj: Json, version: str = "") -> Json:
+        """Create an object that has no errors."""
+        stored, errors = self.create(plural, obj, version)
+        assert errors == []
+        return stored
+
+    def update_valid(self, plural: str, old: Json, obj: Json, **options: Any) -> Json:
+        """Update an object without errors."""
+        stored, errors = self.update(plural, old, obj, **options)
+        assert errors == []
+        return stored
+
     def update_spec(self, plural: str, old: Json, **spec: Any) -> tuple[Json, list[str]]:
         """Change fields of the spec; return the stored form and the errors."""
         return self.update(plural, old, {**deepcopy(old), "spec": {**deepcopy(old["spec"]), **spec}})

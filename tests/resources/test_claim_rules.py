@@ -23,8 +23,7 @@ def errors(judge: Judge, obj: Json, version: str = "") -> list[str]:
 
 
 def test_a_request_gets_its_mode_and_count(judge: Judge) -> None:
-    stored, wrong = judge.create("resourceclaims", claim(request()))
-    assert wrong == []
+    stored = judge.create_valid("resourceclaims", claim(request()))
     assert stored["spec"]["devices"]["requests"][0]["exactly"] == {
         "deviceClassName": "gpu.example.com",
         "allocationMode": "ExactCount",
@@ -34,8 +33,7 @@ def test_a_request_gets_its_mode_and_count(judge: Judge) -> None:
 
 
 def test_a_claim_without_requests_is_valid_and_shows_null(judge: Judge) -> None:
-    stored, wrong = judge.create("resourceclaims", claim())
-    assert wrong == []
+    stored = judge.create_valid("resourceclaims", claim())
     assert stored["spec"]["devices"]["requests"] is None
 
 
@@ -193,8 +191,7 @@ def test_the_spec_never_changes_but_may_be_written_differently(judge: Judge) -> 
 
 def test_the_main_resource_ignores_status(judge: Judge) -> None:
     stored, _ = judge.create("resourceclaims", claim(request()))
-    new, wrong = judge.update("resourceclaims", stored, {**claim(request()), "status": {"allocation": {}}})
-    assert wrong == []
+    new = judge.update_valid("resourceclaims", stored, {**claim(request()), "status": {"allocation": {}}})
     assert new["status"] == {}
 
 

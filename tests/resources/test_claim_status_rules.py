@@ -26,8 +26,7 @@ def with_status(**status: Any) -> Json:
 
 
 def stored(judge: Judge, **status: Any) -> Json:
-    made, wrong = judge.create("resourceclaims", {"spec": SPEC})
-    assert wrong == []
+    made = judge.create_valid("resourceclaims", {"spec": SPEC})
     return {**made, "status": deepcopy(status)}
 
 

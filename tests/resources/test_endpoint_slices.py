@@ -24,8 +24,7 @@ def test_a_slice_says_what_its_addresses_are(judge: Judge) -> None:
     assert errors(judge, slice_of("DNS")) == [
         'addressType: Unsupported value: "DNS": supported values: "FQDN", "IPv4", "IPv6"'
     ]
-    stored, wrong = judge.create("endpointslices", slice_of())
-    assert wrong == []
+    stored = judge.create_valid("endpointslices", slice_of())
     assert judge.update("endpointslices", stored, slice_of("IPv6"))[1] == [
         'addressType: Invalid value: "IPv6": field is immutable'
     ]
@@ -60,8 +59,7 @@ def test_an_address_is_of_the_type_of_its_slice(judge: Judge, kind: str, address
 
 
 def test_ports_have_names_of_their_own_and_defaults(judge: Judge) -> None:
-    stored, wrong = judge.create("endpointslices", slice_of(ports=[{"port": 80}, {"name": "b", "protocol": "UDP"}]))
-    assert wrong == []
+    stored = judge.create_valid("endpointslices", slice_of(ports=[{"port": 80}, {"name": "b", "protocol": "UDP"}]))
     assert stored["ports"] == [{"name": "", "port": 80, "protocol": "TCP"}, {"name": "b", "protocol": "UDP"}]
     assert errors(judge, slice_of(ports=[{"port": 80}, {"port": 81, "protocol": "ICMP"}])) == [
         'ports[1].name: Duplicate value: ""',
@@ -92,8 +90,7 @@ def test_topology_is_not_written_but_its_node_is_kept(judge: Judge) -> None:
         {"addresses": ["10.0.0.2"], "deprecatedTopology": {"kubernetes.io/hostname": "n"}},
         {"addresses": ["10.0.0.3"], "deprecatedTopology": {"kubernetes.io/hostname": "other"}},
     )
-    stored, wrong = judge.update("endpointslices", old, sent)
-    assert wrong == []
+    stored = judge.update_valid("endpointslices", old, sent)
     assert [(e.get("nodeName"), "deprecatedTopology" in e) for e in stored["endpoints"]] == [
         ("n", False),
         (None, False),
@@ -107,8 +104,7 @@ def test_odd_addresses_are_warned_of_unless_a_controller_wrote_them(
     assert errors(judge, obj) == ['endpoints[0].addresses[0]: Invalid value: "010.0.0.1": must not have leading 0s']
     lax = judge_with((1, 35), StrictIPCIDRValidation=False)
     resource = lax.find("endpointslices")
-    stored, wrong = lax.create("endpointslices", obj)
-    assert wrong == []
+    stored = lax.create_valid("endpointslices", obj)
     assert resource.strategy.warnings_on_create(lax.context(resource), stored) == [
         'endpoints[0].addresses[0]: non-standard IP address "010.0.0.1" is invalid: use "10.0.0.1"'
     ]

@@ -25,8 +25,7 @@ def change(judge: Judge, old: Json, **spec: Any) -> list[str]:
 
 
 def test_a_job_selects_its_pods_by_its_own_uid(judge: Judge) -> None:
-    stored, wrong = judge.create("jobs", job())
-    assert wrong == []
+    stored = judge.create_valid("jobs", job())
     keys = {"controller-uid": "u", "job-name": "a"}
     prefixed = {f"batch.kubernetes.io/{key}": value for key, value in keys.items()}
     assert stored["spec"]["template"]["metadata"]["labels"] == {**keys, **prefixed}

@@ -31,8 +31,7 @@ def test_endpoints_are_addresses_that_others_reach(judge: Judge, address: str, w
 
 def test_older_releases_take_every_form_of_an_address_and_say_what_is_odd(judge_with: Any) -> None:
     older = judge_with((1, 35))
-    made, errors = older.create("endpoints", endpoints("010.0.0.1", "2001:DB8::1"))
-    assert errors == []
+    made = older.create_valid("endpoints", endpoints("010.0.0.1", "2001:DB8::1"))
     assert find("endpoints").strategy.warnings_on_create(older.context(find("endpoints")), made) == [
         'subsets[0].addresses[0].ip: non-standard IP address "010.0.0.1" is invalid: use "10.0.0.1"',
         'subsets[0].addresses[1].ip: IPv6 address "2001:DB8::1" should be in RFC 5952 canonical format ("2001:db8::1")',
@@ -79,10 +78,9 @@ def test_bounds_of_a_limit_range_fit_together(judge: Judge, limit: Json, wrong: 
 
 
 def test_scopes_of_a_quota_are_about_what_it_counts_and_stay(judge: Judge) -> None:
-    made, errors = judge.create(
+    made = judge.create_valid(
         "resourcequotas", {"spec": {"hard": {"pods": "2", "cpu": "1"}, "scopes": ["NotBestEffort"]}}
     )
-    assert errors == []
     new = {**deepcopy(made), "spec": {**made["spec"], "scopes": ["Terminating"]}}
     assert judge.update("resourcequotas", made, new)[1] == [
         'spec.scopes: Invalid value: ["Terminating"]: field is immutable'

@@ -106,8 +106,7 @@ def test_the_parameters_of_a_class_are_of_the_cluster_or_of_a_namespace(judge: J
 
 
 def test_a_class_keeps_its_controller_and_counts_its_changes(judge: Judge) -> None:
-    old, wrong = judge.create("ingressclasses", {"spec": {"controller": "example.com/c"}})
-    assert wrong == []
+    old = judge.create_valid("ingressclasses", {"spec": {"controller": "example.com/c"}})
     assert judge.update("ingressclasses", old, {"spec": {"controller": "example.com/d"}})[1] == [
         'spec.controller: Invalid value: "example.com/d": field is immutable'
     ]
@@ -196,8 +195,7 @@ def test_a_range_may_only_get_a_second_family(judge: Judge) -> None:
     def cidrs(*listed: str) -> Json:
         return {"spec": {"cidrs": list(listed)}}
 
-    old, wrong = judge.create("servicecidrs", cidrs("10.0.0.0/24"))
-    assert wrong == []
+    old = judge.create_valid("servicecidrs", cidrs("10.0.0.0/24"))
     assert judge.update("servicecidrs", old, cidrs("10.0.0.0/24", "fd00::/112"))[1] == []
     assert judge.update("servicecidrs", old, cidrs("10.0.0.0/24", "10.1.0.0/24"))[1] != []
     assert judge.update("servicecidrs", old, cidrs())[1] == ["spec.cidrs: Invalid value: []: field is immutable"]

@@ -15,8 +15,7 @@ from tests.resources.pods import errors, pod
 
 
 def test_a_minimal_pod_gets_upstreams_defaults(judge: Judge) -> None:
-    stored, wrong = judge.create("pods", pod())
-    assert wrong == []
+    stored = judge.create_valid("pods", pod())
     assert stored["spec"] == {
         "containers": [
             {
@@ -52,8 +51,7 @@ def test_images_are_pulled_always_when_they_are_the_latest(judge: Judge, image: 
 
 def test_limits_are_requested_unless_less_is(judge: Judge) -> None:
     resources = {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}}
-    stored, wrong = judge.create("pods", pod({"resources": resources}))
-    assert wrong == []
+    stored = judge.create_valid("pods", pod({"resources": resources}))
     assert stored["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "1", "memory": "1Gi"}
 
 

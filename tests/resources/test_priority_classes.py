@@ -11,6 +11,7 @@ from apiserver.api.objects import Json
 from tests.resources.conftest import Judge
 from tests.support.server import Running, serve
 
+NODE, CLUSTER = "system-node-critical", "system-cluster-critical"
 PATH = "/apis/scheduling.k8s.io/v1/priorityclasses"
 PODS = "/api/v1/namespaces/default/pods"
 RESERVED = (
@@ -38,13 +39,10 @@ def test_a_class_preempts_unless_it_says_otherwise(judge: Judge) -> None:
     [
         ({"value": 1_000_000_001}, "value: Forbidden: maximum allowed value of a user defined priority is 1000000000"),
         (priority_class("system-mine", 1), RESERVED + "system-mine is not a known system priority class"),
+        (priority_class(NODE, 1), RESERVED + f"value of {NODE} PriorityClass must be 2000001000"),
         (
-            priority_class("system-node-critical", 1),
-            RESERVED + "value of system-node-critical PriorityClass must be 2000001000",
-        ),
-        (
-            priority_class("system-cluster-critical", 2_000_000_000, globalDefault=True),
-            RESERVED + "globalDefault of system-cluster-critical PriorityClass must be false",
+            priority_class(CLUSTER, 2_000_000_000, globalDefault=True),
+            RESERVED + f"globalDefault of {CLUSTER} PriorityClass must be false",
         ),
         (
             {"preemptionPolicy": "Maybe"},
@@ -83,19 +81,16 @@ def test_a_reset_brings_the_systems_classes_back_as_they_were(server: Running) -
     assert wire.request("DELETE", PATH).status == 200
     assert wire.get(PATH).json["items"] == []
     assert wire.post("/-/reset", {}).status == 200
-    assert [item["metadata"]["name"] for item in wire.get(PATH).json["items"]] == [
-        "system-cluster-critical",
-        "system-node-critical",
-    ]
+    names = [item["metadata"]["name"] for item in wire.get(PATH).json["items"]]
+    assert names == ["system-cluster-critical", "system-node-critical"]
 
 
 def test_pods_get_the_number_of_their_class_and_there_is_one_default(server: Running) -> None:
     wire = server.wire()
 
     def pod(name: str, **spec: Any) -> Any:
-        return wire.post(
-            PODS, {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
-        ).json
+        spec["containers"] = [{"name": "c", "image": "i"}]
+        return wire.post(PODS, {"metadata": {"name": name}, "spec": spec}).json
 
     assert pod("plain")["spec"]["priority"] == 0
     assert pod("system", priorityClassName="system-node-critical")["spec"]["priority"] == 2_000_001_000
@@ -107,12 +102,6 @@ def test_pods_get_the_number_of_their_class_and_there_is_one_default(server: Run
     second = wire.post(PATH, priority_class("second", 6, globalDefault=True))
     text = 'priorityclasses.scheduling.k8s.io "second" is forbidden: PriorityClass low is already marked as default. Only one default can exist'
     assert (second.status, second.json["message"]) == (403, text)
-    assert (
-        wire.request(
-            "PUT",
-            f"{PATH}/low",
-            priority_class("low", 5, globalDefault=True, preemptionPolicy="Never", description="still"),
-        ).status
-        == 200
-    )
+    same = priority_class("low", 5, globalDefault=True, preemptionPolicy="Never", description="still")
+    assert wire.request("PUT", f"{PATH}/low", same).status == 200
     assert wire.request("DELETE", f"{PATH}/low").json["kind"] == "Status"

@@ -88,8 +88,7 @@ def candidate(**spec: Any) -> Json:
 
 
 def test_a_candidate_stands_for_one_lease_with_a_program_that_is_not_older_than_what_it_emulates(judge: Judge) -> None:
-    stored, wrong = judge.create("leasecandidates", candidate())
-    assert wrong == []
+    stored = judge.create_valid("leasecandidates", candidate())
     assert judge.update("leasecandidates", stored, candidate(leaseName="m"))[1] == [
         'spec.leaseName: Invalid value: "m": field is immutable'
     ]

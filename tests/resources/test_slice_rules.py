@@ -50,8 +50,7 @@ def test_a_slice_holds_devices_or_counters_even_when_both_lists_are_empty(judge:
     assert errors(judge, slice_of(sharedCounters=[], devices=[])) == [
         'spec: Invalid value: "": only one of `sharedCounters` or `devices` is allowed'
     ]
-    stored, wrong = judge.create("resourceslices", slice_of(devices=[]))
-    assert wrong == []
+    stored = judge.create_valid("resourceslices", slice_of(devices=[]))
     assert "devices" not in stored["spec"]
 
 
@@ -171,8 +170,7 @@ def test_a_range_has_a_minimum_and_steps_that_fit(judge: Judge) -> None:
 
 def test_taints_get_their_time_and_are_checked(judge: Judge) -> None:
     tainted = {"name": "d0", "taints": [{"key": "a", "effect": "NoExecute"}]}
-    stored, wrong = judge.create("resourceslices", slice_of(tainted))
-    assert wrong == []
+    stored = judge.create_valid("resourceslices", slice_of(tainted))
     assert stored["spec"]["devices"][0]["taints"][0]["timeAdded"] == "2026-01-02T03:04:05Z"
     assert of_device(judge, taints=[{"key": "a"}]) == [".taints[0].effect: Required value"]
     assert of_device(judge, taints=[{"key": "a", "effect": "X"}]) == [

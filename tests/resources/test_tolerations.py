@@ -62,8 +62,7 @@ def test_numbers_are_compared_behind_the_gate_and_where_that_is_stored_already(
 ) -> None:
     on, off = judge_with(**{COMPARISON_GATE: True}), judge_with()
     wanted = templates(comparing("Gt", "5"))[kind]
-    stored, wrong = on.create(kind, wanted)
-    assert wrong == []
+    stored = on.create_valid(kind, wanted)
     (refused,) = off.create(kind, wanted)[1]
     assert refused.endswith(f'spec.tolerations[0].operator: Unsupported value: "Gt": {SUPPORTED}')
     assert off.update(kind, stored, stored)[1] == []

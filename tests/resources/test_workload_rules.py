@@ -122,8 +122,7 @@ def test_a_claim_of_a_stateful_set_is_a_volume_of_its_pods(judge: Judge) -> None
     claim = {"metadata": {"name": "data"}, "spec": spec}
     container = {"name": "c", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}
     mounted = {"containers": [container], "hostname": "Not A Name"}
-    stored, wrong = judge.create("statefulsets", workload(mounted, volumeClaimTemplates=[claim]))
-    assert wrong == []
+    stored = judge.create_valid("statefulsets", workload(mounted, volumeClaimTemplates=[claim]))
     [kept] = stored["spec"]["volumeClaimTemplates"]
     assert (kept["kind"], kept["apiVersion"]) == ("PersistentVolumeClaim", "v1")
     assert (kept["spec"]["volumeMode"], kept["status"]) == ("Filesystem", {"phase": "Pending"})
