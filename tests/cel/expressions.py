@@ -172,7 +172,7 @@ _SIGNS: Final = (
 
 
 class Maker:
-    """Makes expressions."""
+    """A generator of expressions."""
 
     def __init__(self) -> None:
         language = device_language(NEWEST, consumable=True, list_values=False, stored=True)
@@ -249,7 +249,7 @@ class Maker:
 
 
 def _damaged(random: Random, text: str) -> str:
-    """One character or sign less or more."""
+    """Remove or insert one character or token."""
     at = random.randrange(len(text) + 1)
     draw = random.random()
     if draw < 0.35:
@@ -260,7 +260,7 @@ def _damaged(random: Random, text: str) -> str:
 
 
 class _Anything:
-    """A result of any type is accepted."""
+    """A type that accepts any result."""
 
     def __contains__(self, _: object) -> bool:
         return True

@@ -22,7 +22,7 @@ _KEPT: Final = Path(__file__).parent / "recorded" / "expressions.jsonl"
 
 
 def environment(number: int) -> dict[str, bool]:
-    """Most expressions are those of stored objects, which may use all that there is; some see lists in attributes."""
+    """Return the environment of an expression: mostly of stored objects, sometimes with lists in attributes."""
     return {"stored": number % 5 != 0, "lists": number % 9 == 0}
 
 

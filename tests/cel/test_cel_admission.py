@@ -1,4 +1,4 @@
-"""What expressions about requests may use: the authorizer, values of message types, lists of several types."""
+"""Expressions about requests: the authorizer, values of message types, lists of several types."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALL = Declared(params=True, patches=True, variables=True)
 
 
 class Recorder:
-    """Allows what begins with an a; remembers what it was asked."""
+    """An authorizer that allows names with a leading "a" and records the questions."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []

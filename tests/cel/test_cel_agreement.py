@@ -27,7 +27,7 @@ BOOLEANS = st.sampled_from(["true", "false"])
 
 
 def integers(depth: int) -> st.SearchStrategy[str]:
-    """Expressions that give an integer; `x` is the variable of the surrounding macro, or 5."""
+    """Generate expressions with an integer value; `x` is the variable of the enclosing macro, or 5."""
     if depth == 0:
         return INTEGERS
     inner = integers(depth - 1)
@@ -41,7 +41,7 @@ def integers(depth: int) -> st.SearchStrategy[str]:
 
 
 def lists(depth: int) -> st.SearchStrategy[str]:
-    """Expressions that give a list of integers."""
+    """Generate expressions with a list of integers as value."""
     literal = st.lists(integers(max(depth - 1, 0)), max_size=3).map(lambda items: f"[{', '.join(items)}]")
     if depth == 0:
         return literal
@@ -54,7 +54,7 @@ def lists(depth: int) -> st.SearchStrategy[str]:
 
 
 def booleans(depth: int) -> st.SearchStrategy[str]:
-    """Expressions that give a boolean."""
+    """Generate expressions with a boolean value."""
     if depth == 0:
         return BOOLEANS
     inner = booleans(depth - 1)

@@ -1,4 +1,4 @@
-"""`kubedra cel`: what a person or a script gets to see."""
+"""The output of `kubedra cel` for people and scripts."""
 
 from __future__ import annotations
 

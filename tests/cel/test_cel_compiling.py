@@ -1,4 +1,4 @@
-"""What compiles, what does not, and in which words; environments of releases and gates."""
+"""Valid and invalid expressions, their errors, and environments of releases and gates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What selectors give for devices: values, errors, costs."""
+"""The values, errors and costs of selectors."""
 
 from __future__ import annotations
 

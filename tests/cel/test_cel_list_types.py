@@ -1,4 +1,4 @@
-"""Lists of type set and map in rules of schemas: compared and joined by what they are."""
+"""Lists of type set and map in schema rules: comparison and concatenation follow the type."""
 
 from __future__ import annotations
 

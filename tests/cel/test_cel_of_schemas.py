@@ -1,4 +1,4 @@
-"""Rules of custom resources, whose values are those of a schema: null, what is not there, and what may cost too much."""
+"""Rules of custom resources on values of a schema: null, missing fields, cost limits."""
 
 from __future__ import annotations
 

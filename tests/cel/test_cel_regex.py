@@ -1,4 +1,4 @@
-"""Regular expressions of selectors: the dialect, its errors, and time that does not explode."""
+"""Regular expressions of selectors: the dialect, its errors, and bounded time."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_the_dialect(pattern: str, subject: str, found: list[str]) -> None:
     ids=["row", "class", "folded", "alternatives"],
 )
 def test_classes_of_unicode_cost_little_however_many_there_are(pattern: str) -> None:
-    """Before, each was written out for another engine: seconds for a pattern of a few thousand characters."""
+    """Writing out each class for another engine took seconds for a pattern of a few thousand characters."""
     compile_pattern(r"(?i)\p{L}\p{Greek}")  # the tables of Unicode are made once
     started = process_time()
     compile_pattern(pattern).contains_match("äβγ0" * 16)

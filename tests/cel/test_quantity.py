@@ -1,4 +1,4 @@
-"""Amounts: how they are read, written and computed with, against exact fractions."""
+"""Quantities: parsing, formatting and arithmetic, compared with exact fractions."""
 
 from __future__ import annotations
 

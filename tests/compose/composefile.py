@@ -82,7 +82,7 @@ class Project:
         return dict(self.document["services"][container.service])
 
     def place(self, container: Container, path: str) -> Path:
-        """Where a path of the container is on this machine."""
+        """Return the path on this machine of a path in the container."""
         for target, place in self._mounts(container):
             if path == target or path.startswith(f"{target}/"):
                 return place / path[len(target) + 1 :]

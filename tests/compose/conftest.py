@@ -1,4 +1,4 @@
-"""Containers of the compose file, started as `docker compose up --wait` starts them."""
+"""Start the containers of the compose file as `docker compose up --wait` does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if sys.platform != "linux":
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """All services that start without a profile."""
+    """Start all services without a profile."""
     running = Stack(tmp_path_factory.mktemp("compose"))
     try:
         running.up(*(name for name, service in running.document["services"].items() if "profiles" not in service))
@@ -35,7 +35,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 class Stack(Project):
-    """A project with its containers' doubles: our image as it is, a real PostgreSQL, something that carries TCP."""
+    """A project with doubles of its containers: our image unchanged, a real PostgreSQL, a TCP forwarder."""
 
     def up(self, *services: str) -> None:
         """Start services after their dependencies; wait for their conditions, then until every container is healthy."""

@@ -60,7 +60,7 @@ def named(sections: list[Section], kind: str, name: str = "") -> Section:
 
 
 class Balancer:
-    """What the configuration says, for one TCP frontend with a monitor."""
+    """The configuration of one TCP frontend with a monitor."""
 
     def __init__(self, sections: list[Section], addresses: list[str]) -> None:
         front, health = named(sections, "frontend", "kubernetes"), named(sections, "frontend", "health")

@@ -1,4 +1,4 @@
-"""docker-compose.yml: what it says, and that it works, by running every command in it."""
+"""docker-compose.yml works: every command in it is run."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_every_key_is_one_that_has_been_thought_about() -> None:
 
 
 def test_the_image_is_built_once_however_the_services_are_started() -> None:
-    """Builds run side by side; those of one image under one name are refused or race."""
+    """Concurrent builds of one image under one name are refused or race."""
     building = {name for name, service in SERVICES.items() if "build" in service}
     by_profile = {name: tuple(SERVICES[name].get("profiles", ())) for name in building}
     assert sorted(by_profile.values()) == [(), ("sqlite",)]
@@ -70,7 +70,7 @@ def test_no_container_is_read_only_into_which_a_configuration_is_copied() -> Non
 
 
 def test_credentials_are_read_by_their_owner_or_by_root() -> None:
-    """They are files with mode 0600: of the other images postgres begins as root, the balancer gets our image's user."""
+    """The files have mode 0600: postgres starts as root, and the balancer gets our image's user."""
     (owner,) = re.findall(r"(?m)^USER (\S+)$", (ROOT / "Dockerfile").read_text())
     reading = {
         name: service.get("user", "")
@@ -82,7 +82,7 @@ def test_credentials_are_read_by_their_owner_or_by_root() -> None:
 
 
 def test_each_service_has_the_credentials_that_it_needs_and_no_others() -> None:
-    """What a container can read is what whoever breaks into it has."""
+    """An intruder in a container reads every credential in it."""
     shared = {
         target.removeprefix("/credentials-for/"): set(files.split(","))
         for files, _, target in (
@@ -122,7 +122,7 @@ def test_what_lasts_has_a_health_check_that_is_asked_often_while_it_starts(name:
 
 
 def test_what_ends_by_itself_is_waited_for_by_something_that_lasts() -> None:
-    """Otherwise `up --wait` counts it as failed."""
+    """Otherwise `up --wait` counts the service as failed."""
     for name in set(SERVICES) - set(LASTING):
         waiting = [
             other
@@ -179,7 +179,7 @@ def test_both_replicas_and_the_one_address_answer_the_token_over_tls(stack: Stac
 
 
 def balanced(stack: Stack) -> Wire:
-    """Through the balancer, as from the host, with the kubeconfig that its user copies."""
+    """Build a client through the balancer, with the kubeconfig that a user copies from it."""
     (container,) = stack.of("balancer")
     return stack.wire(container)
 

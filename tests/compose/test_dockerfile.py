@@ -1,4 +1,4 @@
-"""The Dockerfile without an engine: what it says, and that what it starts works."""
+"""The Dockerfile without an engine: its content, and a run of what it starts."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_what_those_packages_need_is_fixed_too() -> None:
 
 
 def test_the_image_starts_is_healthy_and_ends(tmp_path: Path) -> None:
-    """ENTRYPOINT, CMD and HEALTHCHECK as they are, with the volume as a directory and a loopback address of its own."""
+    """Run the unchanged ENTRYPOINT, CMD and HEALTHCHECK, with a directory as volume and a loopback address of its own."""
     address, entry = f"{NETWORK}.200", json.loads(said("ENTRYPOINT"))
     assert entry == ["kubedra"]
 

@@ -1,4 +1,4 @@
-"""The reference of the Python client is what the code says, and its examples run."""
+"""The reference of the Python client matches the code, and its examples run."""
 
 from __future__ import annotations
 

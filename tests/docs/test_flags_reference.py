@@ -1,4 +1,4 @@
-"""The reference of flags is what the parser says."""
+"""The reference of flags matches the parser."""
 
 from __future__ import annotations
 

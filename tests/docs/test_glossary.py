@@ -1,4 +1,4 @@
-"""The glossary names what the sources have, and each word once."""
+"""The glossary names existing classes, and each word once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TERMS = [row.split("|")[1] for row in GLOSSARY.splitlines() if row.startswith("|
 
 
 def test_every_class_that_the_glossary_names_is_in_the_sources() -> None:
-    """As a class, a function or a constant of a module."""
+    """A name is a class, a function or a constant of a module."""
     named = set(re.findall(r"`([A-Za-z]+)`", GLOSSARY)) - {"code", "managedFields", "kubedra", "kube"}
     sources = [file for package in ("apiserver", "controllers", "kubedra") for file in (ROOT / package).rglob("*.py")]
     text = "".join(file.read_text() for file in sources)

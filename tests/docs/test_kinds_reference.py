@@ -1,4 +1,4 @@
-"""The pages of kinds are what schemas, gates and limits say."""
+"""The pages of kinds match schemas, gates and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is sent, the server stays whole: 20 000 mutated requests, and what would notice if it did not."""
+"""The server survives 20 000 mutated requests, and the checks notice a server that does not."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_every_resource_and_version_is_asked_for() -> None:
 
 
 def test_the_seeds_are_objects_that_a_server_takes() -> None:
-    """Else the fuzzer would only ever see the first checks."""
+    """With invalid seeds the fuzzer would reach only the first checks."""
     gates = "--feature-gates=AllAlpha=true,AllBeta=true"
     # versions that this release does not serve any more, and a kind whose objects are called by what they hold
     passed_over = tuple(

@@ -24,7 +24,7 @@ LIVES = {of: list(found) for of, found in groupby(read_lives(), lambda pair: pai
 
 @pytest.fixture(scope="module")
 def of_profile() -> Iterator[Callable[[str], Server]]:
-    """Servers by profile."""
+    """Return the servers by profile."""
     servers: dict[str, Server] = {}
     with ExitStack() as stack:
 

@@ -1,6 +1,6 @@
-"""The commands of README, tutorial and how-to pages, run from top to bottom, with what they print compared loosely.
+"""The commands of README, tutorial and how-to pages run from top to bottom, and print what the page shows.
 
-A block `sh` holds commands, a block `console` commands after `$ ` and what they print (`…` for anything).
+A block `sh` has commands. A block `console` has commands after `$ ` and their output (`…` matches anything).
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def loosely(printed: str) -> str:
 
 
 def whole(lines: Iterable[str]) -> Iterator[str]:
-    """Commands, of which one may go over several lines inside of quotes."""
+    """Join commands that continue inside quotes over several lines."""
     begun: list[str] = []
     for line in lines:
         if not begun and (not line or line.startswith("#")):
@@ -208,7 +208,7 @@ class Session:
             assert begun.poll() is None, f"{command} ended: {log.read_text()}"
 
     def end(self) -> None:
-        """End what goes on, and the server."""
+        """End the background commands and the server."""
         for begun, _ in self._running.values():
             begun.terminate()
             begun.wait()
@@ -263,7 +263,7 @@ def test_every_command_of_a_page_does_what_the_page_says(
 
 
 def here(command: str, session: Session, request: pytest.FixtureRequest) -> str:
-    """With the places of this machine: a database that is there, directories that may be written."""
+    """Replace a database and directories by those of this machine."""
     if "postgresql://kubedra:secret@db/kubedra" in command:
         database = request.getfixturevalue("postgres_url")
         command = command.replace("postgresql://kubedra:secret@db/kubedra", database)

@@ -1,4 +1,4 @@
-"""The examples of docs/howto are files that run, and what CI is told to do can be done."""
+"""The examples of docs/howto are files that run, and the CI instructions work."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_unittest_project_passes(project: Path) -> None:
 
 
 def test_the_protocol_that_any_language_follows(project: Path) -> None:
-    """One line of JSON when ready, the end when standard input ends, nothing left."""
+    """The server prints one line of JSON when ready, ends when standard input ends, and leaves nothing."""
     command = re.search(r"^ +(kubedra serve .*)$", (HOWTO / "any-language.md").read_text(), re.MULTILINE)
     assert command
     child = subprocess.Popen(
@@ -152,7 +152,7 @@ def script(lines: list[str]) -> list[str]:
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 @pytest.mark.parametrize("job", ["pytest", "any-language"])
 def test_the_github_jobs_steps_succeed(project: Path, job: str) -> None:
-    """Each step in a shell of its own; what one writes to GITHUB_ENV the next ones have."""
+    """Each step runs in a shell of its own and gets what earlier ones wrote to GITHUB_ENV."""
     copied(project, "pytest-project")
     variables = project.parent / "env"
     variables.touch()

@@ -116,7 +116,7 @@ def descriptors() -> Descriptors:
 
 
 def check(message: Any, struct: Struct, obj: Any) -> None:
-    """Every field of the message holds what the object says."""
+    """Assert that every field of the message has the object's value."""
     for item in struct.declared:
         if not item.number:
             continue

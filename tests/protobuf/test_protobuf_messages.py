@@ -1,4 +1,4 @@
-"""Messages and objects: bytes by the rules of the wire, round trips of any object, and bytes of anybody."""
+"""Messages and objects: bytes by the rules of the wire, round trips of any object, and malformed bytes."""
 
 from __future__ import annotations
 

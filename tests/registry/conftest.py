@@ -1,4 +1,4 @@
-"""A registry on a real log in memory, with a few kinds whose rules are the tests' own."""
+"""A registry on a real log in memory, with a few kinds that have the tests' own rules."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ADMIN = User("admin", groups=("system:masters",))
 
 
 class PodRules(Strategy):
-    """Pods wait 30 seconds before they go, when they run on a node."""
+    """Pods on a node have a grace period of 30 seconds."""
 
     reset_fields = ("status",)
 
@@ -160,7 +160,7 @@ CATALOG = (
 
 @dataclass
 class Clock:
-    """Time that moves when told to."""
+    """A clock that the test advances."""
 
     now: datetime = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -173,7 +173,7 @@ class Clock:
 
 @dataclass
 class World:
-    """Requests, without HTTP. Answers are objects as a client sees them; errors are StatusErrors."""
+    """A client of the registry without HTTP. Answers are objects as clients see them; errors are StatusErrors."""
 
     registry: Registry
     clock: Clock
@@ -261,7 +261,7 @@ class World:
         return result
 
     async def forget_history(self, plural: str) -> None:
-        """As after a restart with a compacted log: the present is known, how it came about is not."""
+        """Compact the log and load the current state, as after a restart: the history is gone."""
         log, cache = self.registry.log, self.store(plural).cache
         await log.compact(log.revision)
         cache.load((await log.state(cache.prefix)).records, log.revision)

@@ -1,4 +1,4 @@
-"""Admission: which plugins are on, in which order, and what the built ones do."""
+"""Admission: the enabled plugins, their order, and the built-in ones."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_every_plugin_is_built_under_its_name_and_stands_in_upstreams_orde
 
 @dataclass
 class Ctx:
-    """As much of a context as plugins ask for."""
+    """The part of a context that plugins read."""
 
     resource: Any
     subresource: str = ""

@@ -1,4 +1,4 @@
-"""Bodies: media types, kinds, field validation. Patches: what they do, and what is said of wrong ones."""
+"""Bodies: media types, kinds, field validation. Patches: their effects and their errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalog of a server: resources come, change and go while it runs, and whoever listens is told."""
+"""The catalog of a running server: resources are added, replaced and removed, and listeners get events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who keeps something up to date with stored objects is woken by what matters to it."""
+"""Followers of stored objects are woken by relevant changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.registry.conftest import World
 
 
 async def woken(wake: asyncio.Event) -> bool:
-    """Whether it is set once everybody had a turn."""
+    """Return whether the event is set after every task has run."""
     for _ in range(5):
         await asyncio.sleep(0)
     was = wake.is_set()

@@ -1,4 +1,4 @@
-"""What rules are told of a request."""
+"""The request facts that rules receive."""
 
 from __future__ import annotations
 

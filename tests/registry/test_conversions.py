@@ -1,4 +1,4 @@
-"""Kinds whose versions somebody else converts: every verb sees an object in the version of its request."""
+"""Kinds with an external converter: every verb sees an object in the version of its request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.registry.conftest import World
 
 
 class Colours:
-    """v1 (of requests) has in `text` what is stored, with "shown " before it. Objects called `bad` cannot be converted."""
+    """A converter: v1 (of requests) has "shown " before the stored `text`. Objects named `bad` cannot be converted."""
 
     async def convert_entries(self, entries: Any, version: str, *, kept: bool) -> list[Any]:
         return [self._shown(entry, version) for entry in entries]

@@ -1,4 +1,4 @@
-"""Which values fit which types where an object came about as a value (strategic merge, apply), and as what they are read."""
+"""Types accept values of objects that were computed (strategic merge, apply) and convert some of them."""
 
 from __future__ import annotations
 

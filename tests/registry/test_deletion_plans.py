@@ -1,4 +1,4 @@
-"""What a DELETE does with an object: its finalizers, its grace period, and whether it goes."""
+"""The effect of a DELETE on an object: its finalizers, its grace period, and its removal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 class Rules(Strategy):
-    """A grace period as asked for, or else the kind's own."""
+    """Rules with the requested grace period, or the kind's own."""
 
     def __init__(self, grace: int | None, policy: str = "background") -> None:
         self.grace, self.garbage_collection = grace, policy
@@ -37,7 +37,7 @@ def planned(rules: Strategy, metadata: Json, **options: Any) -> tuple[str, Json 
 
 
 def at(seconds: int, grace: int, **more: Any) -> Json:
-    """Metadata of an object that is to go so many seconds after now."""
+    """Build metadata of an object to remove so many seconds from now."""
     time = NOW.timestamp() + seconds
     shown = datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"deletionTimestamp": shown, "deletionGracePeriodSeconds": grace, **more}

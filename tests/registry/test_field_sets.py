@@ -1,4 +1,4 @@
-"""Field sets: the algebra, and what the schema makes of two objects."""
+"""Field sets: their algebra, and comparisons of two objects by a schema."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ THING: Struct = Struct(
 
 
 def sets() -> st.SearchStrategy[dict[str, Any]]:
-    """Field sets in their one form."""
+    """Generate field sets in canonical form."""
 
     def node(children: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
         inner = st.dictionaries(st.sampled_from(["f:a", "f:b", 'k:{"n":1}', 'v:"x"']), children, min_size=1, max_size=3)

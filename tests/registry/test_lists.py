@@ -129,7 +129,7 @@ async def pages(world: World, query: str) -> list[list[str]]:
 async def test_pages_hold_as_many_as_were_asked_for_whatever_is_read_at_a_time(
     world: World, monkeypatch: pytest.MonkeyPatch, size: int, query: str, expected: list[str]
 ) -> None:
-    """A page that is full tells of more where anything follows it, selected or not."""
+    """A full page announces more objects if any follow it, selected or not."""
     monkeypatch.setattr("apiserver.registry.verbs.list._PAGE", size)
     await fill(world)
     assert await pages(world, query) == [list(page) for page in expected]

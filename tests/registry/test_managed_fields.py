@@ -20,7 +20,7 @@ from tests.registry.conftest import World
 
 
 def owners(obj: Json) -> dict[str, Json]:
-    """Fields by manager."""
+    """Return the fields by manager."""
     return {entry["manager"]: entry["fieldsV1"] for entry in obj["metadata"].get("managedFields", ())}
 
 

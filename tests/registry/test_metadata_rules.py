@@ -1,4 +1,4 @@
-"""Metadata of every kind: what is refused, with the causes that a client sees, and what the server sets."""
+"""Metadata of every kind: errors with their causes, and the fields that the server sets."""
 
 from __future__ import annotations
 

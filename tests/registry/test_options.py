@@ -1,4 +1,4 @@
-"""Options of requests: what a query or a DeleteOptions body says, and what is refused in upstream's words."""
+"""Options of requests: queries and DeleteOptions bodies, and the errors in upstream's words."""
 
 from __future__ import annotations
 

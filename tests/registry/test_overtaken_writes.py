@@ -1,4 +1,4 @@
-"""Writes that another writer is faster than: they are made again on what is there then."""
+"""A write that another one overtakes is computed again on the current object."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_a_write_that_is_overtaken_is_made_again_on_what_is_there_now(worl
 
 
 class Reinvoking(Plugin):
-    """Asks that all plugins are called again, and records whether a call is the second one."""
+    """A plugin that requests reinvocation, and records whether a call is the second one."""
 
     def __init__(self) -> None:
         self.calls: list[bool] = []
@@ -77,7 +77,7 @@ async def test_plugins_see_a_write_that_is_overtaken_as_a_new_one(world: World) 
 async def test_a_deletion_that_is_overtaken_ends_with_what_the_other_writer_left(
     world: World, node: str | None
 ) -> None:
-    """`node` "": the object is marked first, and overtaken between that and its removal."""
+    """`node` "": the object is marked first, and another write comes before its removal."""
     plural = "configmaps" if node is None else "pods"
     body = {"metadata": {"name": "a"}} | ({} if node is None else {"spec": {"containers": [], "nodeName": node}})
 

@@ -1,4 +1,4 @@
-"""Patches: what is made of a name that is not there, what is said of repeated fields, which media types there are."""
+"""Patches: names that do not exist, repeated fields, media types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A part of an object that is shown as an object of its own (scale): who manages it, and what is taken over."""
+"""A part of an object served as an object of its own (scale): its field managers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def refused(obj: Json) -> list[Any]:
 
 
 def projector(**more: Any) -> Projector:
-    """Of a kind whose v1 has the field at spec.count, whose v2 at spec.number, and whose v3 has no such projection."""
+    """Build a projector of a kind with the field at spec.count in v1, at spec.number in v2, and nowhere in v3."""
     assert SCALE.projection is not None
     projection = Projection(
         kind=SCALE.projection.kind,

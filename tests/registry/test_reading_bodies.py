@@ -1,4 +1,4 @@
-"""Bodies of requests: of which kind they are, and what is said of those that are none."""
+"""Bodies of requests: their kinds, and the errors of invalid ones."""
 
 from __future__ import annotations
 

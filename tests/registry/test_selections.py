@@ -1,4 +1,4 @@
-"""What a list or a watch is about, worked out before any object is looked at."""
+"""The selection of a list or a watch, computed before any object is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resources that store nothing: what a function shows of them is read and listed like anything else."""
+"""Resources without storage: a function computes their objects, which are read and listed like any others."""
 
 from __future__ import annotations
 

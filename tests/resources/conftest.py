@@ -1,4 +1,4 @@
-"""Objects judged by a kind's rules as the store would: decoded, defaulted, prepared, validated."""
+"""Apply a kind's rules to objects as the store does: decode, default, prepare, validate."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ class _Authority:
 
 
 class Judge:
-    """A server's rules without the server. `objects` are what a lookup finds, `allowed` what the authorizer grants."""
+    """The rules of a server without the server.
+
+    `objects` has the results of lookups; `allowed` is the decision of the authorizer.
+    """
 
     def __init__(self, release: tuple[int, int] = (1, 36), gates: Mapping[str, bool] | None = None) -> None:
         self.features = Features(release, gates)

@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscalers: what they may say, and how autoscaling/v1 says what it has no fields for."""
+"""HorizontalPodAutoscalers: valid specs, and the annotations of autoscaling/v1 for fields that it lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests for certificates and trust bundles: what they may say, and what a decision may change."""
+"""CertificateSigningRequests and ClusterTrustBundles: valid specs, and valid changes of a decision."""
 
 from __future__ import annotations
 

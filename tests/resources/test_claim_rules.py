@@ -1,4 +1,4 @@
-"""What a ResourceClaim may ask for."""
+"""Valid ResourceClaims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be written to a claim's status, when and by whom."""
+"""The status of a claim: valid writes, their time and the required permissions."""
 
 from __future__ import annotations
 

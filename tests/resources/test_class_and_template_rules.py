@@ -1,4 +1,4 @@
-"""Classes, templates, taint rules and questions about pools."""
+"""DeviceClasses, ResourceClaimTemplates, DeviceTaintRules and ResourcePoolStatusRequests."""
 
 from __future__ import annotations
 

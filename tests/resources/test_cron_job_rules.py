@@ -1,4 +1,4 @@
-"""CronJobs: schedules, time zones, and the job that they make."""
+"""CronJobs: schedules, time zones, and job templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EndpointSlices: what their endpoints, ports and addresses may be."""
+"""EndpointSlices: valid endpoints, ports and addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flow schemas and priority levels: what they may say, and those that every server has."""
+"""FlowSchemas and PriorityLevelConfigurations: valid specs, and those that every server has."""
 
 from __future__ import annotations
 

@@ -75,14 +75,14 @@ class Without(Features):
 
 
 class Writer:
-    """Writes objects of a case's kind, by a server without one gate."""
+    """A server without one gate, for objects of a case's kind."""
 
     def __init__(self, case: Case, without: str = "") -> None:
         self.case, self.judge = case, Judge()
         self.judge.features = Without(without)
 
     def write(self, obj: Json, old: Json | None = None, *, status: bool = False) -> Json:
-        """`obj` in the version of the case; what is stored of it, in hub form."""
+        """Write `obj` in the version of the case; return the stored object in hub form."""
         resource, version = self.case.resource, self.case.version.name
         given = {"metadata": {"name": "a"}, **deepcopy(obj)}
         name = f"{resource.group}/{resource.plural}"
@@ -125,7 +125,7 @@ def at_the_end(value: Any, steps: tuple[str, ...]) -> Any:
 
 
 def merged(one: Any, other: Any) -> Any:
-    """Both of two values, items of lists by their index."""
+    """Merge two values, list items by their index."""
     if isinstance(one, dict) and isinstance(other, dict):
         return {
             name: merged(one[name], other[name]) if name in one and name in other else {**one, **other}[name]
@@ -215,7 +215,7 @@ def test_a_gated_field_that_only_components_write_is_never_dropped(case: Case) -
 
 
 def test_a_write_of_the_spec_takes_what_the_stored_status_has_of_a_disabled_gate_and_leaves_the_stored_object() -> None:
-    """The status of a pod is no use of some gates: their use is in the spec."""
+    """A pod's status does not count as use of some gates: only its spec does."""
     judge = Judge()
     judge.features = Without("SupplementalGroupsPolicy")
     spec = {"containers": [{"name": "c", "image": "i"}]}

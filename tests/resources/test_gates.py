@@ -101,7 +101,7 @@ def test_what_the_stored_object_uses_is_kept_on_update(
 
 
 def _dependent(gate: str) -> dict[str, bool]:
-    """Gates that cannot be on without this one."""
+    """Return the gates that depend on this one."""
     return {"DRADeviceTaintRules": False} if gate == "DRADeviceTaints" else {}
 
 

@@ -1,4 +1,4 @@
-"""Every field of every kind whose type says that it may not change: a change is refused in the words of the type."""
+"""Every immutable field of every kind refuses a change, in the words of its type."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ CASES: Final = [
 
 
 def value(kind: Type, scalars: Json) -> Any:
-    """Something of a type; of the fields of an object the first, or for another value the last."""
+    """Build a value of a type; of an object's fields the first one is set, or the last one for another value."""
     if isinstance(kind, ListOf):
         return [value(kind.item, scalars)]
     if isinstance(kind, MapOf):
@@ -74,7 +74,7 @@ def value(kind: Type, scalars: Json) -> Any:
 
 
 class Writer:
-    """A server with all gates, and objects of a kind that hold one field."""
+    """A server with all gates that stores objects with one field."""
 
     def __init__(self, case: Case) -> None:
         self.case = case

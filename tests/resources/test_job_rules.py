@@ -1,4 +1,4 @@
-"""Jobs: what is made for them, what they must say, what may change and how they end."""
+"""Jobs: generated fields, required fields, valid changes and final states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a LimitRange without a name is called."""
+"""The name of a LimitRange without a name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpoints, PodTemplates, LimitRanges and ResourceQuotas: defaults, what is refused, what may change."""
+"""Endpoints, PodTemplates, LimitRanges and ResourceQuotas: defaults, errors, valid changes."""
 
 from __future__ import annotations
 

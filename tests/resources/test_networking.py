@@ -1,4 +1,4 @@
-"""networking.k8s.io: what ingresses, their classes, network policies and addresses may say."""
+"""networking.k8s.io: valid ingresses, ingress classes, network policies and addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which node an allocation names decides what a driver may write with the rights for its own node."""
+"""The node of an allocation decides the writes that a driver may make with the rights for its own node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses in forms that not everybody reads in the same way, of pods and nodes (gate StrictIPCIDRValidation)."""
+"""Ambiguous addresses of pods and nodes (gate StrictIPCIDRValidation)."""
 
 from __future__ import annotations
 

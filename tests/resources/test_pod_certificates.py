@@ -1,4 +1,4 @@
-"""PodCertificateRequests: which keys they may have, how they are answered, and what a node may ask."""
+"""PodCertificateRequests: valid keys, valid answers, and the requests that a node may make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may change of a pod, by itself and through its status."""
+"""Valid changes of a pod and of its status."""
 
 from __future__ import annotations
 

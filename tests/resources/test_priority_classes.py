@@ -1,4 +1,4 @@
-"""PriorityClasses: numbers that do not change, names that are the system's, one default; and what pods get of them."""
+"""PriorityClasses: immutable values, reserved names, the only default; and the priority of pods."""
 
 from __future__ import annotations
 

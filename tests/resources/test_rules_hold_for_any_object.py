@@ -1,4 +1,4 @@
-"""Whatever is sent: rules do not crash, defaulting settles, versions carry what they can hold."""
+"""For any object, rules do not crash, defaulting is stable, and versions keep what they can represent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds in which servers speak of themselves: API services, storage versions, candidates for leases."""
+"""Kinds that describe servers: APIServices, StorageVersions, LeaseCandidates."""
 
 from __future__ import annotations
 

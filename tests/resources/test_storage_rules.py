@@ -1,4 +1,4 @@
-"""storage.k8s.io and ReplicationControllers: defaults, what is refused, what may change."""
+"""storage.k8s.io and ReplicationControllers: defaults, errors, valid changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_storage_class_deletes_and_binds_at_once_unless_it_says_otherwise_and_
 
 
 def test_a_class_with_thousands_of_equal_topologies_is_told_of_some_repetitions(judge: Judge) -> None:
-    """Not of each pair of them."""
+    """The number of errors is limited, because pairs grow with the square of the list."""
     equal = [{"matchLabelExpressions": [{"key": "a", "values": ["b"]}]}] * 3000
     errors = judge.create("storageclasses", {"provisioner": "x", "allowedTopologies": equal})[1]
     assert len(errors) == 1000

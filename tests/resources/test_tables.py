@@ -1,4 +1,4 @@
-"""Rows of the Table form: the words that people read in kubectl."""
+"""Rows of the Table form: the words that kubectl prints."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def comparing(operator: str, value: str) -> Json:
 
 
 def templates(toleration: Json) -> dict[str, Json]:
-    """Objects of every kind that holds a pod's spec, by resource."""
+    """Return an object of every kind with a pod spec, by resource."""
     spec = {"containers": [{"name": "c", "image": "i"}], "tolerations": [toleration]}
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {**spec, "restartPolicy": "Always"}}
     once = {"template": {**template, "spec": {**spec, "restartPolicy": "Never"}}}

@@ -1,4 +1,4 @@
-"""Every valid object goes through every version of its kind and comes back; defaults settle at once."""
+"""Every valid object survives a round trip through every version of its kind, and defaults are stable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PersistentVolumes and claims on them: defaults, what is refused, what may change."""
+"""PersistentVolumes and PersistentVolumeClaims: defaults, errors, valid changes."""
 
 from __future__ import annotations
 

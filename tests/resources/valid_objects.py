@@ -1,4 +1,4 @@
-"""Valid objects of resource.k8s.io in hub form, each as a strategy: every optional part is there or not."""
+"""Strategies of valid objects of resource.k8s.io in hub form, with and without each optional part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Durations as people read them."""
+"""Durations in human-readable form."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def test_an_age_is_unknown_without_a_time() -> None:
     ],
 )  # fmt: skip
 def test_seconds_that_go_cannot_count_begin_anew(count: int, days: int) -> None:
-    """As deletion timestamps of kube-apiserver show."""
+    """kube-apiserver's deletion timestamps show the overflow."""
     assert go_seconds(count).days == days

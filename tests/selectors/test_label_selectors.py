@@ -1,4 +1,4 @@
-"""Label selectors: what they select, how they are written, what is wrong with them."""
+"""Label selectors: their matches, their text form and their errors."""
 
 from __future__ import annotations
 

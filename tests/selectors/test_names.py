@@ -1,4 +1,4 @@
-"""Name syntax: each check accepts the right and names what is wrong."""
+"""Name syntax: each check accepts valid names and explains the error of invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request costs grows with its size, not with its square: a part of `python -m benchmarks.growth`."""
+"""The cost of a request grows with its size, not with its square: a part of `python -m benchmarks.growth`."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def chosen() -> Iterator[Case]:
 
 
 def test_requests_cost_as_much_as_they_are_long() -> None:
-    """Each was, or could easily be, quadratic: sixteen times as much for four times as much."""
+    """Each was quadratic or could easily become so: sixteen times the cost for four times the size."""
     assert not [str(growth) for growth in measure_all(list(chosen()), ENOUGH) if growth.too_fast]
 
 
 def test_what_grows_as_a_square_is_found() -> None:
-    """The harness itself: work that is the square of the size is told from work that is not."""
+    """The harness distinguishes quadratic work from linear work."""
 
     async def square(_: Server, request: Request) -> None:
         size = len(request.body)

@@ -1,4 +1,4 @@
-"""Mutation runs (tools/mutation): each mutant is one change, in place where it is tried, and gone afterwards."""
+"""Mutation runs (tools/mutation): each mutant is one change, present only while it is tried."""
 
 from __future__ import annotations
 

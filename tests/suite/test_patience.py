@@ -1,4 +1,4 @@
-"""Deadlines of tests are in fair seconds: a busy machine has more time, a test that waits in vain ends."""
+"""Deadlines of tests are in fair seconds: a busy machine gets more time, and a futile wait ends."""
 
 from __future__ import annotations
 
