@@ -1,4 +1,4 @@
-"""Objects made from schemas: one with every field set, and arbitrary ones; and what storing makes of them."""
+"""Build objects from schemas: one with every field set, and arbitrary ones; and their stored forms."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ _SCALARS: dict[str, st.SearchStrategy[Any]] = {
 
 
 def arbitrary(type: Type, depth: int = 6) -> st.SearchStrategy[Any]:
-    """Values that upstream's decoder takes without error: nulls and empty values anywhere, fields in any order."""
+    """Generate values that upstream's decoder accepts: nulls and empty values anywhere, fields in any order."""
     if isinstance(type, Scalar):
         return st.one_of(st.none(), st.just({"type": "x"}) if type.own is not None else _SCALARS[type.name])
     if depth == 0:

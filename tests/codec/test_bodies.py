@@ -183,7 +183,7 @@ def test_gos_zero_time_is_null() -> None:
 
 
 def _chain(links: int) -> str:
-    """Values of 150 levels, each of which holds the one before it in its depth."""
+    """Return values of 150 levels; each contains the previous one."""
     lines = ["a0: &a0 1"]
     lines += [f"a{n}: &a{n} {'[' * 150}*a{n - 1}{']' * 150}" for n in range(1, links + 1)]
     return "\n".join(lines)
@@ -262,7 +262,7 @@ def test_yaml_may_have_integers_of_more_than_64_bits() -> None:
 
 
 def test_deep_raw_values_are_written_within_the_memory_that_they_have() -> None:
-    """In a process whose allocator checks what is written beyond the end: orjson's Fragment does, below many brackets."""
+    """An allocator that checks writes beyond the end runs orjson's Fragment, which does that below many brackets."""
     checked = {"PYTHONMALLOC": "malloc", "MALLOC_CHECK_": "3", "GLIBC_TUNABLES": "glibc.malloc.check=3"}
     library = next(Path("/usr/lib").glob("*/libc_malloc_debug.so.0"), None)
     done = run_command(

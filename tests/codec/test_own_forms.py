@@ -1,4 +1,4 @@
-"""Types that read themselves and have several forms in JSON: the parts of a schema of custom objects."""
+"""Types with decoders of their own and several JSON forms: the parts of a custom resource's schema."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_other_properties_have_a_schema_or_are_allowed_or_not(others: Any) -> No
 @pytest.mark.parametrize("name", ["additionalProperties", "additionalItems"])
 @pytest.mark.parametrize("around", [None, "items", "additionalProperties"])
 def test_what_is_neither_a_truth_value_nor_a_schema_ends_the_decoding(others: Any, name: str, around: str) -> None:
-    """The error of the type itself comes before that of a field that was read earlier."""
+    """The error of the type comes before that of an earlier field."""
     schema = {"type": 5, name: others}
     with pytest.raises(DecodeError) as caught:
         read({around: schema} if around else schema)

@@ -96,7 +96,7 @@ def test_what_those_packages_need_is_fixed_too() -> None:
 
 
 def test_the_image_starts_is_healthy_and_ends(tmp_path: Path) -> None:
-    """Run the unchanged ENTRYPOINT, CMD and HEALTHCHECK, with a directory as volume and a loopback address of its own."""
+    """Run the unchanged ENTRYPOINT, CMD and HEALTHCHECK on a directory as volume and a loopback address."""
     address, entry = f"{NETWORK}.200", json.loads(said("ENTRYPOINT"))
     assert entry == ["kubedra"]
 

@@ -1,4 +1,4 @@
-"""Fields that disabled gates drop: who is told, and how many losses are remembered."""
+"""Fields dropped by disabled gates: the warnings, and the number of recorded losses."""
 
 from __future__ import annotations
 

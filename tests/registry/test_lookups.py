@@ -1,4 +1,4 @@
-"""What the registry tells those who need to know of other objects: plugins, rules, metrics."""
+"""Lookups of other objects by plugins, rules and metrics."""
 
 from __future__ import annotations
 

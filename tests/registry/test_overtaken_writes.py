@@ -110,7 +110,7 @@ async def test_a_deletion_that_is_overtaken_ends_with_what_the_other_writer_left
         with pytest.raises(StatusError, match='"a" not found'):
             await overtaken_by(remove)
     else:
-        assert (await overtaken_by(remove)).gone, "what it marked is gone, whoever removed it"
+        assert (await overtaken_by(remove)).gone, "the object that it marked is gone"
 
 
 async def test_what_another_writer_made_or_deleted_first_is_there_or_not(world: World) -> None:

@@ -103,7 +103,7 @@ def test_who_applies_again_keeps_the_field_and_the_time() -> None:
     gone = projector()._of_parent({applier: had}, {}, "g/v1")
     assert gone == {applier: owned("g/v1", "spec.other")}
     elsewhere = {manager("b", "Apply"): Owned(of_paths("spec.x"), "autoscaling/v1", NOW)}
-    assert projector()._of_parent({}, elsewhere, "g/v1") == {}, "what the object does not have is nobody's"
+    assert projector()._of_parent({}, elsewhere, "g/v1") == {}, "a missing field has no owner"
 
 
 def test_the_object_takes_the_field_and_the_version_that_is_said() -> None:

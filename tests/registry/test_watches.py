@@ -1,4 +1,4 @@
-"""Watches: where they start, what they see, how they end."""
+"""Watches: their start, their events and their end."""
 
 from __future__ import annotations
 

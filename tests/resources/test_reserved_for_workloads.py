@@ -99,8 +99,8 @@ def test_the_mark_is_set_with_the_allocation_and_stays_as_it_is(judge: Judge, on
     kept, wrong = judge.update("resourceclaims", deepcopy(stored), deepcopy(stored), status=True)
     assert (kept["status"], wrong) == (FOR_ANY_POD, [])
     other = {**deepcopy(stored), "status": {"allocation": {**FOR_ANY_POD["allocation"], "reservedForAnyPod": False}}}
-    (wrong,) = on.update("resourceclaims", deepcopy(stored), other, status=True)[1]
-    assert wrong.endswith('"AllocationTimestamp":null,"ReservedForAnyPod":false}: field is immutable')
+    (error,) = on.update("resourceclaims", deepcopy(stored), other, status=True)[1]
+    assert error.endswith('"AllocationTimestamp":null,"ReservedForAnyPod":false}: field is immutable')
 
 
 def test_the_mark_is_dropped_without_the_gate(judge: Judge) -> None:

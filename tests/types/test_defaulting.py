@@ -1,4 +1,4 @@
-"""What types fill in where an object says nothing."""
+"""Defaults of types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `kubectl explain` shows: every type and field says in a sentence of its own what it means."""
+"""Every type and field has a description of its own for `kubectl explain`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def modules() -> Iterator[str]:
 
 
 def reachable() -> list[Struct]:
-    """Every struct of every module of types, with all that they contain."""
+    """Return every struct of every module of types, nested ones included."""
     found: dict[int, Struct] = {}
     todo: list[Type] = [
         value
@@ -48,7 +48,7 @@ STRUCTS = reachable()
 
 
 def described() -> Iterator[tuple[Struct, Field]]:
-    """Every field that has a name; one without is an embedded struct, whose fields are described where they stand."""
+    """Return every named field. A field without a name is an embedded struct with descriptions of its own."""
     for struct in STRUCTS:
         yield from ((struct, field) for field in struct.declared if not field.inline)
 

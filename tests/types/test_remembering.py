@@ -1,4 +1,4 @@
-"""What is remembered by texts is bounded by how long they are."""
+"""Caches by text are bounded by the length of the texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that every schema keeps, and what importing all of them costs."""
+"""Rules of every schema, and the cost of importing all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODULES = (
 
 
 def reachable() -> dict[str, Struct]:
-    """Every struct of the modules and all that they contain, by name."""
+    """Return every struct of the modules, nested ones included, by name."""
     found: dict[str, Struct] = {}
     todo: list[Type] = [value for module in MODULES for value in vars(module).values() if isinstance(value, Struct)]
     while todo:

@@ -1,4 +1,4 @@
-"""What may not change, compiled from types: each variant of `Immutable`, the order of changes, what is forgotten."""
+"""Immutable fields compiled from types: each variant of `Immutable`, the order of changes, ignored changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that are compiled from types: each limit with upstream's words, the order of steps, rules between fields."""
+"""Checks compiled from types: each limit with upstream's words, the order of steps, rules between fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markers: which values they refuse, in which words, and where in the order of steps."""
+"""Markers: the values that they refuse, their messages, and their place in the order of steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Structural schemas, as custom resources have them: values that fit cost one test, others get upstream's words."""
+"""Structural schemas of custom resources: valid values cost one check, invalid ones get upstream's words."""
 
 from __future__ import annotations
 

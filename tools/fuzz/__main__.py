@@ -35,9 +35,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, metavar="NUMBER", help="begin with this one")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="send one request of the seed")
-    parser.add_argument("--replay", type=Path, metavar="FILE", help="send what a run kept")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="send a request that a run saved")
     parser.add_argument(
-        "--keep", type=Path, default=Path(tempfile.gettempdir()), metavar="DIR", help="where to keep what broke a rule"
+        "--keep",
+        type=Path,
+        default=Path(tempfile.gettempdir()),
+        metavar="DIR",
+        help="the directory for requests that broke a rule",
     )
     given = parser.parse_args()
     started = time.monotonic()

@@ -1,9 +1,9 @@
-"""kubedra beside a real kube-apiserver: the same requests to both, and what differs in their answers.
+"""Send the same requests to kubedra and to a real kube-apiserver, and compare the answers.
 
     python -m tools.fuzz.beside [--kinds REGEX] [--fields REGEX] [--gates all]
 
-Each field of each kind alone with values of its type (`tools.fuzz.fields`). Wants kube-apiserver and etcd of the
-emulated release on PATH. Exit code 1 where an answer differs.
+Each field of each kind gets values of its type (`tools.fuzz.fields`). kube-apiserver and etcd of the emulated release
+must be on PATH. The exit code is 1 if an answer differs.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from tools.fuzz.requests import Requests
 BINARIES: Final = ("kube-apiserver", "etcd")
 TOKEN: Final = "beside"
 ALL_GATES: Final = ("--feature-gates=AllAlpha=true,AllBeta=true", "--runtime-config=api/all=true")
-#: What a server without controllers and tokens for pods is told, and ours as well as the real one.
+#: Flags of both servers, which have no controllers and no tokens for pods.
 FLAGS: Final = (
     "--authorization-mode=RBAC",
     "--disable-admission-plugins=ServiceAccount",
     "--service-cluster-ip-range=10.0.0.0/24",
 )
-#: Kinds whose answers do not depend on the request alone, and why.
+#: Kinds with answers that depend on more than the request, and why.
 APART: Final = {
     "selfsubjectrulesreviews": "lists rules in any order",
     "flowschemas": "a controller of the real server writes to them meanwhile",
@@ -50,7 +50,7 @@ _VERSION: Final = re.compile(rb'(resourceVersion\\+":\\+")\d+')
 
 
 class Server:
-    """A server that is asked on one connection."""
+    """A client of a server, with one connection."""
 
     def __init__(self, connection: http.client.HTTPConnection) -> None:
         self._connection = connection
@@ -108,7 +108,7 @@ def common(answer: http.client.HTTPResponse, raw: bytes, names: CommonForm) -> d
 
 
 def _in_order(body: Any) -> Any:
-    """Several errors are told in any order where a Go map decides it."""
+    """Sort errors that upstream reports in the order of a Go map."""
     if isinstance(body, dict) and body.get("kind") == "Status":
         body["message"] = sorted(re.split(r", |; | \[|\]", body.get("message") or ""))
         causes = (body.get("details") or {}).get("causes")
@@ -146,7 +146,7 @@ class Real:
         self._running.close()
 
     def server(self) -> Server:
-        # The server has made its certificate for itself just now.
+        # The server has just signed its own certificate.
         context = ssl._create_unverified_context()
         return Server(http.client.HTTPSConnection("127.0.0.1", self._port, context=context, timeout=60))
 

@@ -26,9 +26,9 @@ _DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDisc
 _LIFE: Final = re.compile(
     r"func \(in \*(\w+)\) APILifecycle(Introduced|Deprecated|Removed)\(\) \(major, minor int\) \{\s*return (\d+), (\d+)"
 )
-#: Directories of groups that are not called by the first part of their name.
+#: Directories of groups with another name than the first part of the group.
 _DIRECTORIES: Final = {"": "core", "internal.apiserver.k8s.io": "apiserverinternal"}
-#: What is said by warnings alone.
+#: Facts that upstream states only in warnings.
 _WARNED: Final = {"/v1/endpoints": {"deprecated": [1, 33]}}
 
 

@@ -20,10 +20,10 @@ from tools.fuzz.requests import Requests
 
 Step = str | int
 
-#: How far below an object fields are looked for. A type that holds itself is entered twice.
+#: The depth of the fields below an object. A recursive type is entered twice.
 DEPTH: Final = 7
 _ENTERED: Final = 2
-#: The object that the seeds have made, and the one that is created.
+#: The object of the seeds, and the created one.
 _STORED, _NEW = "a", "z"
 _DRY: Final = "?dryRun=All"
 
@@ -49,7 +49,7 @@ _PLAIN: Final[dict[str, Any]] = {
     "time": "2026-01-01T00:00:00Z", "microTime": "2026-01-01T00:00:00.000000Z", "raw": {"a": 1}, "fieldsV1": {}, "any": 1,
 }  # fmt: skip
 
-#: Metadata in which much is wrong, for a whole object and for its status.
+#: Metadata with many errors, for a whole object and for its status.
 _METADATA: Final = ("metadata", "metadata of a status")
 _WRONG: Final = {
     "labels": {"-": "x", "a": "-"}, "annotations": {"-": ""}, "finalizers": ["-", "x"], "ownerReferences": [{"kind": "X", "name": "", "uid": "u", "apiVersion": "v1"}],
@@ -68,7 +68,7 @@ class FieldCase:
 
 
 def cases(kinds: str = "", fields: str = "") -> Iterator[FieldCase]:
-    """Those of kinds (GROUP/VERSION/PLURAL) and fields (steps joined by /) that the regular expressions find."""
+    """Yield the cases of kinds (GROUP/VERSION/PLURAL) and fields (steps joined by /) that match the patterns."""
     for resource, version, seed in Requests(1).targets:
         if seed is None or not re.search(kinds, f"{resource.group}/{version.name}/{resource.plural}"):
             continue
@@ -93,7 +93,7 @@ class Fields:
         self._paths: dict[str, dict[str, list[Step]]] = {}
 
     def case(self, kind: str, method: str, field: str, value: Any) -> FieldCase:
-        """`kind` is GROUP/VERSION PLURAL, `field` its steps, joined by /. Raises KeyError."""
+        """Return a case. `kind` is GROUP/VERSION PLURAL, `field` its steps joined by /. Raise KeyError without one."""
         resource, version, seed = self._kinds[kind]
         if field in _METADATA:
             return next(
@@ -109,7 +109,7 @@ class Fields:
 def _metadata_requests(
     resource: Resource, version: Version, seed: Json, field: str, value: Json
 ) -> Iterator[FieldCase]:
-    """Metadata that is refused at each verb, once for each layer that looks at it."""
+    """Yield requests with invalid metadata for each verb, once per validating layer."""
     api_version = f"{resource.group}/{version.name}" if resource.group else version.name
     root = f"/apis/{api_version}" if resource.group else f"/api/{api_version}"
     collection = f"{root}/{'namespaces/default/' if resource.namespaced else ''}{resource.plural}"

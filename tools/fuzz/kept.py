@@ -1,7 +1,7 @@
-"""What a real kube-apiserver answered: its answers to fields alone and to the lives of objects, as they are kept.
+"""The recorded answers of a real kube-apiserver to single fields and to lives of objects.
 
-An answer is kept as its status and a digest of its common form. What differs is seen where the real server is:
-`python -m tools.fuzz.record --compare`.
+A record is the status and a digest of the normalized answer. `python -m tools.fuzz.record --compare` shows differences
+where the real server is installed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Fields = dict[str, dict[str, dict[str, list[tuple[Any, str]]]]]
 
 
 def digest(answer: Json) -> str:
-    """`CODE DIGEST` of an answer in common form."""
+    """Return `CODE DIGEST` of a normalized answer."""
     text = json.dumps(answer, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")
     return f"{answer['status']} {hashlib.sha256(text).hexdigest()[:8]}"
 
@@ -78,7 +78,7 @@ def read_fields(profile: str) -> dict[str, dict[str, list[tuple[Any, str]]]]:
 
 
 def write_lives(found: list[tuple[Life, list[str]]]) -> None:
-    """Lives with the answers to the first of their steps."""
+    """Write lives with the answers to their first steps."""
     with _LIVES.open("w") as file:
         for life, answers in found:
             steps = [

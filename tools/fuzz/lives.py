@@ -19,14 +19,14 @@ from apiserver.registry.definition.resource import Resource, Version
 from tools.fuzz import patches, values
 from tools.fuzz.requests import Requests
 
-#: Kinds that change what is answered to requests for other objects, or whose objects share something.
+#: Kinds that change the answers about other objects, or share state between their objects.
 APART: Final = frozenset(
     (
         "admissionregistration.k8s.io", "apiregistration.k8s.io", "flowcontrol.apiserver.k8s.io",
         "/namespaces", "networking.k8s.io/servicecidrs", "networking.k8s.io/ipaddresses", "scheduling.k8s.io/priorityclasses",
     )
 )  # fmt: skip
-#: Stands for the version of the object that was answered last.
+#: A placeholder for the last answered resourceVersion.
 LAST: Final = "$last"
 _TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _METADATA: Final = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
@@ -71,7 +71,7 @@ def lives(seed: int, number: int, wanted: Callable[[Resource, Version], int]) ->
 
 
 class _Maker:
-    """Makes one life."""
+    """A builder of one life."""
 
     def __init__(self, random: Random, number: int, resource: Resource, version: Version, seed: Json) -> None:
         self._random, self._number, self._resource, self._version, self._seed = random, number, resource, version, seed

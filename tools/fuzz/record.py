@@ -1,9 +1,9 @@
-"""Records what a real kube-apiserver answers to fields alone and to lives of objects, for `test_recorded_answers.py`.
+"""Record the answers of a real kube-apiserver to single fields and to lives of objects.
 
     python -m tools.fuzz.record [--lives N] [--fields N]
 
-Wants kube-apiserver and etcd of the emulated release on PATH. What kubedra answers differently is printed and not kept;
-neither is what it answers differently when it is asked again in another order.
+kube-apiserver and etcd of the emulated release must be on PATH. `test_recorded_answers.py` reads the record. A request
+is printed and not recorded if kubedra answers it differently, immediately or in another order.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from tools.fuzz.lives import Life, lives
 #: Flags by profile.
 PROFILES: Final = {"default": (), "all": ALL_GATES}
 _OURS: Final = "resource.k8s.io"
-#: So many times as many cases are asked as are kept.
+#: Cases sent per case kept.
 _DRAWN: Final = 5
-#: What differs between two errors of a rule.
+#: The parts in which two errors of one rule differ.
 _VALUE: Final = re.compile(r'"[^"]*"|\d+')
-#: A case, and what the real server and ours answered.
+#: A case with the answers of the real server and of ours.
 Answered = tuple[FieldCase, dict[str, Any], dict[str, Any]]
 
 
@@ -56,7 +56,7 @@ def alone(profile: str) -> Iterator[Server]:
 
 
 def _wanted(resource: Resource, version: Version) -> int:
-    """Lives: most of the kinds that kubedra is about, in their first version."""
+    """Return the number of lives of a kind: most for the kinds that kubedra is about, in their first version."""
     first = version is resource.versions[0]
     if resource.group == _OURS:
         return 4 if first else 1
@@ -64,12 +64,12 @@ def _wanted(resource: Resource, version: Version) -> int:
 
 
 def _share(kind: str, most: int) -> int:
-    """How many cases of a kind are kept: most of the kinds that kubedra is about."""
+    """Return the number of cases to keep: most for the kinds that kubedra is about."""
     return most * (6 if kind.startswith(f"{_OURS}/v1 ") or kind == "v1 pods" else 1)
 
 
 def _drawn(profile: str, most: int, random: Random) -> list[FieldCase]:
-    """Cases of every kind, by chance; more of them than are kept."""
+    """Choose random cases of every kind, more than are kept."""
     found: dict[str, list[FieldCase]] = {}
     for case in cases():
         api_version, plural, _ = case.field.split(" ", 2)
@@ -81,14 +81,14 @@ def _drawn(profile: str, most: int, random: Random) -> list[FieldCase]:
         if profile == "all" and not ours:
             continue
         drawn = random.sample(of_kind, min(_DRAWN * _share(kind, most), len(of_kind)))
-        # Metadata stands in front, so that it is kept.
+        # Metadata comes first, so that it is kept.
         metadata = [case for case in of_kind if _kind(case)[1].split(" ")[1] == "metadata"]
         chosen += metadata + [case for case in drawn if case not in metadata]
     return chosen
 
 
 def _telling(answers: list[Answered], most: int) -> list[Answered]:
-    """Those that tell most: the first of each error, and of each field that is accepted, then others."""
+    """Return the most informative cases: the first of each error and of each accepted field, then others."""
     found: dict[str, list[tuple[int, int, Answered]]] = {}
     seen: set[tuple[str, str]] = set()
     for number, answered in enumerate(answers):

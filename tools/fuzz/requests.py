@@ -1,7 +1,6 @@
-"""Requests of the API, made from the catalog: every kind in every version, every verb, body and media type.
+"""Build requests of the API from the catalog: every kind in every version, every verb, body and media type.
 
-`Requests(seed).case(number)` gives the same bytes for the same seed and number, whatever was asked before: a request
-that broke something is made again by its number.
+`Requests(seed).case(number)` depends only on the seed and the number, so that a number repeats its request.
 """
 
 from __future__ import annotations
@@ -112,7 +111,7 @@ def _in_version(resource: Resource, version: Version, seed: Json | None) -> Json
 
 
 class _Maker:
-    """Makes one request."""
+    """A builder of one request."""
 
     def __init__(self, random: Random, number: int, resource: Resource, version: Version, seed: Json | None) -> None:
         self.random, self.number, self.resource, self.version, self.seed = random, number, resource, version, seed
@@ -161,7 +160,7 @@ class _Maker:
         return obj
 
     def body(self, obj: Any, schema: Struct | None = None) -> tuple[bytes, str]:
-        """(bytes, media type): JSON mostly; YAML and protobuf; sometimes damaged, sometimes called something else."""
+        """Return (bytes, media type): mostly JSON, also YAML and protobuf; sometimes damaged or mislabelled."""
         random = self.random
         draw, media = random.random(), "application/json"
         data = b""
@@ -283,7 +282,7 @@ class _Maker:
         return self.finished(method, path if random.random() < 0.9 else path + texts.text(random), query)
 
     def strange(self) -> Case:
-        """Any path below the resource, any method."""
+        """Build a request with any method for any path below the resource."""
         random = self.random
         parts = [
             texts.text(random) if random.random() < 0.2 else part
@@ -299,7 +298,7 @@ class _Maker:
         made = []
         for _ in range(random.choice((0, 0, 0, 1, 1, 2, 3))):
             name = random.choice(tuple(_QUERY))
-            # A watch is the business of the other half: it has no end.
+            # A watch has no end: conversations of the wire cover it.
             if name != "watch" or self.number % 7 == 0:
                 made.append((name, random.choice(_QUERY[name])))
         if random.random() < selectors:
@@ -335,7 +334,7 @@ _HEADERS: Final = (
     "Accept-Encoding: gzip, br", "Origin: http://127.0.0.1", "Expect: x", "If-None-Match: *", "X-" + "y" * 200 + ": z", "Cookie: a=b", "Range: bytes=0-1",
 )  # fmt: skip
 
-#: What is asked for: the sum of shares up to each.
+#: The kinds of requests, with the cumulative share of each.
 _SHARES: Final[tuple[tuple[float, Callable[[_Maker], Case]], ...]] = (
     (0.30, _Maker.create), (0.46, _Maker.update), (0.66, _Maker.patch), (0.71, _Maker.get), (0.80, _Maker.list),
     (0.85, _Maker.delete), (0.86, _Maker.delete_all), (0.94, _Maker.below), (0.96, _Maker.document),

@@ -1,4 +1,4 @@
-"""What must hold whatever is sent: of each answer, and of the server."""
+"""Rules for every answer and for the server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 import orjson
 
-#: Answers above 499 that upstream gives as well, by status and a part of the text; and the one of kubedra's own.
+#: Answers above 499 that upstream gives as well, by status and a part of the text, and one that is kubedra's own.
 UPSTREAM: Final = tuple(
     (code, re.compile(pattern.encode()))
     for code, pattern in (
@@ -16,7 +16,7 @@ UPSTREAM: Final = tuple(
         (500, r"strconv\.ParseUint: parsing "),  # a version that is no number, where the watch cache reads it
         (500, "resourceVersion should not be set on objects to be created"),  # generic registry, Create
         (500, r"target\.name: Required value"),  # pods/binding
-        (500, "resource name may not be empty"),  # RuntimeClass, whose plugin asks over HTTP for what a pod names
+        (500, "resource name may not be empty"),  # the plugin of RuntimeClass gets the pod's class over HTTP
         (500, "invalid resource name "),
         (500, "unsupported role reference kind: "),  # bindings of RBAC, GetRoleReferenceRules
         # apimachinery: strategicpatch and mergepatch
@@ -42,7 +42,7 @@ UPSTREAM: Final = tuple(
         (501, "kubedra emulates nodes: "),  # docs/data/fidelity/missing.md
     )
 )
-#: Loop time, in seconds, for which nobody else may have to wait.
+#: The longest work of the loop, in seconds, for which other clients may wait.
 STALL: Final = 0.1
 _HEAD: Final = re.compile(rb"HTTP/1\.[01] (\d{3}) [^\r\n]*\r\n((?:[!-9;-~]+: [^\r\n]*\r\n)*)\r\n")
 _LENGTH: Final = re.compile(rb"(?i)^content-length: (\d+)\r$", re.MULTILINE)

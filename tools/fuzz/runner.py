@@ -26,13 +26,13 @@ from tools.fuzz.probe import Probe, Processor
 from tools.fuzz.requests import Case, Requests
 from tools.fuzz.wire import Conversations, WireCase
 
-#: One of so many requests is a connection of the wire.
+#: One of so many requests is a raw conversation.
 WIRE_SHARE: Final = 12
-#: Bytes of requests that are sent at once.
+#: Bytes of requests per batch.
 AT_ONCE: Final = 32 * 1024
-#: Conversations of the wire that go on at the same time.
+#: Concurrent raw conversations.
 BESIDE: Final = 4
-#: What may be added to the server's memory by the second half of a run, in bytes and as a part of what there was.
+#: Allowed growth of the server's memory in the second half of a run, in bytes and as a share.
 GROWTH: Final = (48 << 20, 0.15)
 FLAGS: Final = (
     "--runtime-config=api/all=true",
@@ -47,7 +47,7 @@ _TROUBLE: Final = ("Traceback", " ERROR ", "never retrieved", "was never awaited
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A rule that was broken, by which request."""
+    """A violation of a rule, with its request."""
 
     rule: str
     case: Case | WireCase | None
@@ -56,13 +56,13 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """What a run found, and what it counted."""
+    """The findings and counts of a run."""
 
     findings: list[Finding] = field(default_factory=list)
     statuses: dict[int, int] = field(default_factory=dict)
     requests: int = 0
     stall: float = 0.0
-    #: The number of the request at which the loop worked longest.
+    #: The number of the request with the loop's longest work.
     stalled: int = 0
     memory: list[int] = field(default_factory=list)
 
@@ -71,7 +71,7 @@ class Report:
 
 
 class Run:
-    """One run against a server that answers. `stall`: seconds of its loop's work for which /readyz may wait."""
+    """One run against a running server. `stall`: seconds of its loop's work for which /readyz may wait."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Run:
         stall: float = rules.STALL,
         progress: Callable[[int, str], Any] = lambda _, __: None,
     ) -> None:
-        #: Called with how many requests were sent, or 0 for what is to be seen at once, and a line about it.
+        #: Called with the number of requests sent (0 for an urgent line) and a line.
         self._child, self._stall, self._progress = child, stall, progress
         self.port = int(child.url.rpartition(":")[2])
         self._requests, self._conversations = Requests(seed), Conversations(seed)
@@ -274,7 +274,7 @@ class Run:
             if first % WIRE_SHARE == WIRE_SHARE - 1:
                 case = self._conversations.case(first)
             self._found(
-                "nobody waits for another's request",
+                "no client waits for another's request",
                 case,
                 f"/readyz waited while the loop worked for {seconds * 1000:.0f} ms (requests {first} to {last})",
             )

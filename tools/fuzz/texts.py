@@ -1,4 +1,4 @@
-"""Random texts: names, selectors, CEL expressions, query values; and changes of raw bytes."""
+"""Build random texts: names, selectors, CEL expressions, query values; and damage raw bytes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def label_selector(random: Random) -> str:
 
 
 def field_selector(random: Random, labels: tuple[str, ...]) -> str:
-    """Terms over the fields that a kind selects by, sometimes over others."""
+    """Build terms with a kind's selectable fields, sometimes with others."""
     parts = []
     for _ in range(random.choice((1, 1, 2))):
         label = random.choice(labels) if labels and random.random() < 0.8 else text(random)

@@ -15,9 +15,9 @@ from apiserver.api.objects import Json
 from apiserver.api.schema.language import ListOf, MapOf, Scalar, Struct, Type
 from tools.fuzz.texts import expression, text
 
-#: How deep objects are made and changed. Deeper ones are the business of tests of the decoders.
+#: The depth of built and changed objects. Tests of the decoders cover deeper ones.
 DEPTH: Final = 9
-#: How long a list becomes at most, once in a while.
+#: The maximum length of a list.
 LONG: Final = 400
 
 _TIMES: Final = (

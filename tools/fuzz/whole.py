@@ -37,8 +37,8 @@ def check_whole(child: Child) -> list[str]:
             wrong.append(f"the store is damaged: {said.getvalue()}")
     with Child(child.directory, *FLAGS) as again:
         after = dict(_lists(again.wire()))
-    # A start makes what every server has and somebody deleted, has the service `kubernetes` lead to its port, and says
-    # of FlowSchemas that the levels are there again: the rest is what it was.
+    # A start recreates deleted standard objects, points the service `kubernetes` to its port, and updates the status of
+    # FlowSchemas. Everything else stays as it was.
     wrong += [
         f"{where} lost {item['metadata']} over a start"
         for where, items in before.items()
@@ -60,7 +60,7 @@ def _leads_to_server(item: dict[str, Any]) -> bool:
 
 
 def _lists(wire: Wire) -> Iterator[tuple[str, Any]]:
-    """(path, items, or what was answered instead) of everything that is served and can be listed."""
+    """Yield (path, items or the answer instead) of everything that can be listed."""
     for resource in CATALOG:
         for version in resource.versions:
             if "list" not in resource.verbs:

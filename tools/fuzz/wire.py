@@ -1,6 +1,6 @@
-"""What clients do to a connection: bytes in pieces, chunks, many requests at once, heads that nobody sends, early ends.
+"""Build raw conversations: bytes in pieces, chunks, pipelined requests, odd heads, early ends.
 
-`Conversations(seed).case(number)` gives the same pieces for the same seed and number.
+`Conversations(seed).case(number)` returns the same pieces for the same seed and number.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, Literal
 from tools.fuzz import texts
 from tools.fuzz.requests import Case, Requests
 
-#: "read": nothing more is sent, all is read until the server closes; "leave": closed without a look at the answers;
+#: "read": nothing more is sent, all is read until the server closes; "leave": closed without reading the answers;
 #: "reset": the same, with a reset in place of an orderly end.
 Ending = Literal["read", "leave", "reset"]
 
@@ -40,7 +40,7 @@ _REQUEST_LINES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class WireCase:
-    """What is sent on one connection, piece by piece, and how it ends."""
+    """The pieces sent on one connection, and its ending."""
 
     number: int
     kind: str
@@ -61,7 +61,7 @@ class Conversations:
         data = make(random, self._next(random))
         if random.random() < 0.15:
             data = texts.damaged(random, data)
-        # A watch has no end of its own, and its server reads no further once many requests wait behind it.
+        # A watch has no end of its own, and the server stops reading when many requests wait behind it.
         endings: tuple[Ending, ...] = (
             ("leave", "reset") if make is _watch else ("read", "read", "read", "leave", "reset")
         )
@@ -72,7 +72,7 @@ class Conversations:
         def request() -> Case:
             while True:
                 case = self._requests.case(random.randrange(1 << 40) * 7 + 1)  # no watch
-                # The answer to a HEAD looks like one with a body to whoever does not know the question.
+                # Without its request, the answer to a HEAD looks like one with a body.
                 if case.method != "HEAD":
                     return case
 
@@ -121,7 +121,7 @@ def _chunked(random: Random, request: Callable[[], Case]) -> bytes:
 
 
 def _lines(random: Random, request: Callable[[], Case]) -> bytes:
-    """Header fields that few clients send."""
+    """Return header fields that few clients send."""
     head, _, body = request().data.partition(b"\r\n\r\n")
     more = [random.choice(_LINES) for _ in range(random.choice((1, 1, 2, 4)))]
     if random.random() < 0.05:

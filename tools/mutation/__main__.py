@@ -31,7 +31,7 @@ from tools.mutation.trial import Verdict, judge
 
 _WRITTEN = "tests/conformance/test_written_conversations.py"
 _RECORDED = "tests/fuzz/test_recorded_answers.py"
-#: Those of tests/http whose server is in the test's process.
+#: The files of tests/http with a server in the test's process.
 _SERVED = tuple(
     f"tests/http/test_{name}.py"
     for name in (
@@ -41,12 +41,12 @@ _SERVED = tuple(
         "unknown_methods", "warning_headers", "wire_documents", "wire_protobuf",
     )
 )  # fmt: skip
-#: What explains the scheduler's decisions asks it, and the allocator.
+#: Tests of explanations run the scheduler and the allocator.
 _EXPLAINING = tuple(
     f"tests/controllers/test_{name}.py"
     for name in ("explain", "explain_groups", "explain_reasons", "simulate", "simulate_more")
 )
-#: The tests that are about a package. None of them needs anything outside of the repository.
+#: The tests of a package. They need nothing outside the repository.
 TESTS: dict[str, tuple[str, ...]] = {
     "apiserver/api": (
         "tests/codec", "tests/patch", "tests/selectors", "tests/cel", "tests/types", "tests/protobuf",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.support.wire import ROOT
 
-#: Mutants that change nothing a test could see, a line each: `path: original line => mutated line: reason`.
+#: Mutants without an effect that a test could notice, one per line: `path: original line => mutated line: reason`.
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tests.support import patience
 
 _PR_SET_PDEATHSIG = 1
-#: Hands bytes to the process that waits; each is a sign of life, too.
+#: Sends bytes to the waiting process; each is a sign of life, too.
 Say = Callable[[bytes], None]
 
 
@@ -65,7 +65,7 @@ def _work(work: Callable[[Say], int | None], writing: int, *, keep_output: bool)
     try:
         os.setpgid(0, 0)
         if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # nobody would wait for this one
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # no process would wait for this one
         patience.CLOCK.__init__()  # type: ignore[misc]  # its thread is not in this process
         if not keep_output:
             nothing = os.open(os.devnull, os.O_RDWR)

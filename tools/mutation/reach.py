@@ -26,15 +26,15 @@ from tools.mutation import servers
 from tools.mutation.child import Say, run_apart, run_beside
 
 CACHE = ROOT / ".mutation_cache"
-#: The packages whose lines are recorded.
+#: The traced packages.
 SOURCES = ("apiserver", "controllers", "kubedra")
 
-#: What the server of a test's own reaches is recorded under this name, as reached by all tests that asked it.
+#: The context of a test's own server: its lines count for all tests that use it.
 _SERVER = "#server"
-#: Fixtures that give a test a server that others have asked already.
+#: Fixtures with a shared server.
 _SERVED_BY = frozenset({"kube", "kube_server", "plane"})
 
-#: Lines as bits of a number, by file.
+#: A bit per line, by file.
 Lines = dict[str, int]
 
 

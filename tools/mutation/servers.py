@@ -19,14 +19,14 @@ import pytest
 
 from tests.support.forked import Forked, import_all, live, start_by
 
-#: How a server is started: `python -P -m apiserver FLAGS`.
+#: The command line of a server: `python -P -m apiserver FLAGS`.
 _COMMAND = ["-P", "-m", "apiserver"]
-#: Begins what a server reaches, and gives it when the server ends. None: nobody wants to know.
+#: Starts and ends the trace of a server; the second function returns it. None: no trace.
 Trace = tuple[Callable[[], None], Callable[[], Any]]
 TRACE: Trace | None = None
-#: Where servers leave what they reached.
+#: The directory of the servers' traces.
 FOUND = Path()
-#: How many servers were forked.
+#: The ids of forked servers.
 STARTED: list[int] = []
 
 

@@ -25,13 +25,13 @@ from tools.mutation.changes import Mutant
 from tools.mutation.child import Say, run_apart, run_beside
 from tools.mutation.reach import Reach, Traced, passes, pytest_main
 
-#: A test that takes so many fair seconds more than those of CPU that it took when it was traced waits for ever.
+#: A test that exceeds its traced CPU seconds by so many fair seconds hangs.
 SILENCE = 3.0
-#: A process that imports and collects anew has so many until the first test ends.
+#: Fair seconds for a new process to import, collect and finish its first test.
 START = 60.0
-#: Tests of so many seconds of CPU judge a mutant, the cheapest first; it has survived when they pass.
+#: CPU seconds of tests per mutant, the fastest first; a mutant that passes them survives.
 ENOUGH = 6.0
-#: Tests of what all modules declare: they run no line of most of them.
+#: Tests of the declarations of all modules, which run no line of most modules.
 DECLARATIONS = ("tests/resources/test_declarations.py",)
 KILLED, SURVIVED, ANEW = 1, 0, 2
 
@@ -46,7 +46,7 @@ class Verdict:
     seconds: float
 
 
-#: Is told what became of a mutant.
+#: Receives each verdict.
 Tell = Callable[[Mutant, Verdict], None]
 
 
@@ -176,7 +176,7 @@ class _Anew:
         came = [
             item for item in session.items if item.nodeid not in self._known and _unparametrized(item.nodeid) in gone
         ]
-        # a file that could not be imported has failed already
+        # A file that cannot be imported has failed already.
         if session.testsfailed or try_tests(found, self._say) == KILLED or any(map(self._fails, came)):
             session.testsfailed = 1
         return True
