@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.fuzz.beside import BINARIES, both, compare
+from tools.fuzz.beside import BINARIES, compare, start_both
 from tools.fuzz.fields import cases
 
 pytestmark = pytest.mark.integration
@@ -22,7 +22,7 @@ FIELDS = r"^spec/devices|^spec/resourceClaims|^spec/tolerations|^spec/containers
 
 @pytest.mark.skipif(any(shutil.which(name) is None for name in BINARIES), reason="no kube-apiserver and etcd on PATH")
 def test_fields_of_claims_and_pods_are_answered_as_a_real_server_answers(tmp_path: Path) -> None:
-    with both(tmp_path) as pair:
+    with start_both(tmp_path) as pair:
         report = compare(pair, cases(KINDS, FIELDS))
     assert [(found.case.field, found.case.value, found.lines) for found in report.differences] == []
     assert {200, 201, 422} <= report.statuses.keys()

@@ -28,7 +28,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads a process's ti
 @linux
 def test_twenty_thousand_mutated_requests_break_no_rule(tmp_path: Path) -> None:
     with server(tmp_path / "server") as child:
-        report = Run(child, seed=1, stall=STALL).go(range(REQUESTS))
+        report = Run(child, seed=1, stall=STALL).run_requests(range(REQUESTS))
         assert [(finding.rule, finding.detail, finding.case) for finding in report.findings] == []
         assert report.requests == REQUESTS
         assert {200, 201, 404, 409, 422} <= report.statuses.keys(), "they reach the rules of the kinds"
@@ -93,7 +93,7 @@ def test_the_seeds_are_objects_that_a_server_takes() -> None:
     ],
 )
 def test_an_answer_that_breaks_a_rule_is_noticed(answer: rules.Answer, wrong: str) -> None:
-    found = rules.broken(answer)
+    found = rules.find_violation(answer)
     assert wrong in found
     assert bool(wrong) is bool(found)
 

@@ -13,7 +13,7 @@ import pytest
 
 from tools.fuzz.beside import Server
 from tools.fuzz.fields import Fields
-from tools.fuzz.kept import digest, played, read_fields, read_lives
+from tools.fuzz.kept import digest, play_life, read_fields, read_lives
 from tools.fuzz.record import PROFILES, alone
 
 pytestmark = pytest.mark.integration
@@ -59,5 +59,5 @@ def test_a_field_is_judged_as_a_real_server_judges_it(
 def test_an_object_lives_as_on_a_real_server(of_profile: Callable[[str], Server], of: str) -> None:
     server = of_profile("default")
     for life, wanted in LIVES[of]:
-        for step, answer, got in zip(life.steps, wanted, played(server, life), strict=True):
+        for step, answer, got in zip(life.steps, wanted, play_life(server, life), strict=True):
             assert digest(got) == answer, (life.number, step, got)

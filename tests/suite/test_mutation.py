@@ -12,7 +12,7 @@ import pytest
 from tests.support.forked import Forked
 from tests.support.wire import ROOT
 from tools.mutation import changes, servers, trial
-from tools.mutation.child import run_apart
+from tools.mutation.child import run_in_child
 from tools.mutation.reach import Reach, Traced
 
 pytestmark = pytest.mark.integration
@@ -90,21 +90,21 @@ def test_where_a_mutant_changes_the_parameters_of_a_test_those_that_came_judge_i
     tests = [Traced("test_a.py", f"test_a.py::{name}", {}, 0.1) for name in reached]
     options = ["-q", "-n0", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", str(file)]
 
-    def work(say: Callable[[bytes], None]) -> int:
+    def work(send: Callable[[bytes], None]) -> int:
         known = {test.id for test in tests}
-        return trial.KILLED if pytest.main(options, [trial._Anew(tests, known, say)]) else trial.SURVIVED
+        return trial.KILLED if pytest.main(options, [trial._OrderedTests(tests, known, send)]) else trial.SURVIVED
 
-    assert run_apart(work).code == (trial.KILLED if killed else trial.SURVIVED)
+    assert run_in_child(work).code == (trial.KILLED if killed else trial.SURVIVED)
 
 
 def test_what_a_child_breaks_is_gone_with_it_and_one_that_is_silent_is_ended() -> None:
-    def exchanged(say: object) -> int:
+    def exchanged(send: object) -> int:
         changes.known.__code__ = (lambda: {"broken"}).__code__
         return len(changes.known())
 
-    assert run_apart(exchanged).code == 1
+    assert run_in_child(exchanged).code == 1
     assert "broken" not in changes.known()
-    assert run_apart(lambda _: len(os.read(os.pipe()[0], 1)), lambda said: 0.2).code is None
+    assert run_in_child(lambda _: len(os.read(os.pipe()[0], 1)), lambda output: 0.2).code is None
 
 
 def test_a_server_that_a_test_starts_has_what_was_changed_before(tmp_path: Path) -> None:
@@ -124,5 +124,5 @@ def test_a_server_that_a_test_starts_has_what_was_changed_before(tmp_path: Path)
         server.choose_components.__code__ = (lambda settings: 1 / 0).__code__
         assert started().wait(20) == 99
 
-    assert run_apart(work).code == 0
+    assert run_in_child(work).code == 0
     assert "ZeroDivisionError" in (tmp_path / "log").read_text()

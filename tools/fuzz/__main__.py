@@ -55,14 +55,14 @@ def main() -> int:
                 kept = json.loads(given.replay.read_text())
                 case = WireCase(kept["number"], "replay", tuple(map(b64decode, kept["pieces"])), "read")
                 run.send(case)
-                report = run.go(range(0))
+                report = run.run_requests(range(0))
             elif given.only is not None:
-                report = run.go(range(given.only, given.only + 1))
+                report = run.run_requests(range(given.only, given.only + 1))
             else:
-                report = run.go(range(given.first, given.first + given.requests))
+                report = run.run_requests(range(given.first, given.first + given.requests))
             wrong = check_whole(child)
     report.findings += [Finding("the server is whole afterwards", None, line) for line in wrong]
-    _tell(report, given.seed, given.keep, time.monotonic() - started)
+    _print_report(report, given.seed, given.keep, time.monotonic() - started)
     return 1 if report.findings else 0
 
 
@@ -74,7 +74,7 @@ def _progress(done: int, line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def _tell(report: Report, seed: int, keep: Path, seconds: float) -> None:
+def _print_report(report: Report, seed: int, keep: Path, seconds: float) -> None:
     statuses = ", ".join(f"{status}: {count}" for status, count in sorted(report.statuses.items()))
     print(f"{report.requests} requests of seed {seed} in {seconds:.0f} s; answers {statuses}")
     memory = " → ".join(f"{size >> 20}" for size in report.memory)

@@ -60,7 +60,7 @@ class Server:
         """Send a request; return the normalized answer: status, type, warning, body."""
         data = None if body is None else json.dumps(body).encode()
         answer, raw = self.exchange(method, target, data)
-        return common(answer, raw, CommonForm("\0"))
+        return normalize(answer, raw, CommonForm("\0"))
 
     def exchange(
         self, method: str, target: str, data: bytes | None, media: str = "", accept: str = ""
@@ -100,7 +100,7 @@ class Server:
         self._connection.close()
 
 
-def common(answer: http.client.HTTPResponse, raw: bytes, names: CommonForm) -> dict[str, Any]:
+def normalize(answer: http.client.HTTPResponse, raw: bytes, names: CommonForm) -> dict[str, Any]:
     """Normalize an answer for comparison; `names` has the names given to earlier values."""
     text, media = _VERSION.sub(rb"\1N", raw), answer.getheader("Content-Type")
     warnings = sorted(value for name, value in answer.getheaders() if name.lower() == "warning")
@@ -117,7 +117,7 @@ def _in_order(body: Any) -> Any:
     return body
 
 
-class Real:
+class RealServer:
     """A kube-apiserver with an etcd of its own; ready when entered."""
 
     def __init__(self, directory: Path, *flags: str) -> None:
@@ -195,14 +195,14 @@ class Report:
 
 
 @contextlib.contextmanager
-def both(directory: Path, *flags: str) -> Iterator[tuple[Server, Server]]:
+def start_both(directory: Path, *flags: str) -> Iterator[tuple[Server, Server]]:
     """Start the real server and ours, each with an object of every kind."""
     tokens = directory / "tokens.csv"
     tokens.write_text(f'{TOKEN},admin,admin,"system:masters"\n')
     given = (*FLAGS, f"--token-auth-file={tokens}", *flags)
     (directory / "ours").mkdir()
     with (
-        Real(directory, *given) as real,
+        RealServer(directory, *given) as real,
         Child(directory / "ours", "--storage=memory", *given) as child,
         contextlib.closing(real.server()) as theirs,
         contextlib.closing(Server(http.client.HTTPConnection(urlsplit(child.url).netloc, timeout=60))) as ours,
@@ -242,7 +242,7 @@ def main() -> int:
         print(f"not on PATH: {', '.join(missing)}", file=sys.stderr)
         return 2
     gates = ALL_GATES if given.gates == "all" else ()
-    with tempfile.TemporaryDirectory() as temporary, both(Path(temporary), *gates) as pair:
+    with tempfile.TemporaryDirectory() as temporary, start_both(Path(temporary), *gates) as pair:
         report = compare(pair, cases(given.kinds, given.fields))
     for difference in report.differences:
         print(f"{difference.case.method} {difference.case.field} = {json.dumps(difference.case.value)}")

@@ -19,7 +19,7 @@ from typing import Final
 from apiserver.api.objects import Json
 from apiserver.resources import CATALOG
 from tests.support.wire import ROOT
-from tools.fuzz.beside import ALL_GATES, FLAGS, TOKEN, Real
+from tools.fuzz.beside import ALL_GATES, FLAGS, TOKEN, RealServer
 
 _TABLE: Final = ROOT / "tests" / "resources" / "declared.json"
 _DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -49,7 +49,7 @@ def discovered(*flags: str) -> dict[str, Json]:
         tokens = Path(directory) / "tokens.csv"
         tokens.write_text(f'{TOKEN},admin,admin,"system:masters"\n')
         with (
-            Real(Path(directory), *FLAGS, f"--token-auth-file={tokens}", *flags) as real,
+            RealServer(Path(directory), *FLAGS, f"--token-auth-file={tokens}", *flags) as real,
             contextlib.closing(real.server()) as server,
         ):
             for root in ("/api", "/apis"):

@@ -1,7 +1,6 @@
 """The recorded answers of a real kube-apiserver to single fields and to lives of objects.
 
-A record is the status and a digest of the normalized answer. `python -m tools.fuzz.record --compare` shows differences
-where the real server is installed.
+A record is the status and a digest of the normalized answer.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any, Final
 from apiserver.api.objects import Json
 from tests.conformance.commonform import CommonForm, dig
 from tests.support.wire import ROOT
-from tools.fuzz.beside import Server, common
+from tools.fuzz.beside import Server, normalize
 from tools.fuzz.lives import Life, Step, sent
 
 _DIRECTORY: Final = ROOT / "tests" / "fuzz" / "recorded"
@@ -29,7 +28,7 @@ def digest(answer: Json) -> str:
     return f"{answer['status']} {hashlib.sha256(text).hexdigest()[:8]}"
 
 
-def played(server: Server, life: Life) -> Iterator[Json]:
+def play_life(server: Server, life: Life) -> Iterator[Json]:
     """Play a life; yield the normalized answers.
 
     Field managers that wrote in the same second are sorted by name.
@@ -40,7 +39,7 @@ def played(server: Server, life: Life) -> Iterator[Json]:
         server.ask("POST", "/api/v1/namespaces", namespace)
     for step in life.steps:
         answer, raw = server.exchange(step.method, step.target, sent(step, last), step.media, step.accept)
-        shown = common(answer, raw, names)
+        shown = normalize(answer, raw, names)
         if answer.status < 300 and (found := _version(raw)):
             last = found
         yield _managers_in_order(shown)

@@ -24,9 +24,9 @@ from urllib.parse import urlsplit
 from apiserver.registry.definition.resource import Resource, Version
 from tests.conformance.compare import differences
 from tests.support.server import HeldTime, serve
-from tools.fuzz.beside import ALL_GATES, APART, FLAGS, TOKEN, Server, both, make_seeds
+from tools.fuzz.beside import ALL_GATES, APART, FLAGS, TOKEN, Server, make_seeds, start_both
 from tools.fuzz.fields import FieldCase, cases
-from tools.fuzz.kept import digest, played, write_fields, write_lives
+from tools.fuzz.kept import digest, play_life, write_fields, write_lives
 from tools.fuzz.lives import Life, lives
 
 #: Flags by profile.
@@ -55,7 +55,7 @@ def alone(profile: str) -> Iterator[Server]:
             yield server
 
 
-def _wanted(resource: Resource, version: Version) -> int:
+def _count_lives(resource: Resource, version: Version) -> int:
     """Return the number of lives of a kind: most for the kinds that kubedra is about, in their first version."""
     first = version is resource.versions[0]
     if resource.group == _OURS:
@@ -63,12 +63,12 @@ def _wanted(resource: Resource, version: Version) -> int:
     return 3 if resource.plural == "pods" else 2 if first else 0
 
 
-def _share(kind: str, most: int) -> int:
+def _count_cases(kind: str, most: int) -> int:
     """Return the number of cases to keep: most for the kinds that kubedra is about."""
     return most * (6 if kind.startswith(f"{_OURS}/v1 ") or kind == "v1 pods" else 1)
 
 
-def _drawn(profile: str, most: int, random: Random) -> list[FieldCase]:
+def _draw_cases(profile: str, most: int, random: Random) -> list[FieldCase]:
     """Choose random cases of every kind, more than are kept."""
     found: dict[str, list[FieldCase]] = {}
     for case in cases():
@@ -80,14 +80,14 @@ def _drawn(profile: str, most: int, random: Random) -> list[FieldCase]:
         ours = _OURS in kind or kind == "v1 pods"
         if profile == "all" and not ours:
             continue
-        drawn = random.sample(of_kind, min(_DRAWN * _share(kind, most), len(of_kind)))
+        drawn = random.sample(of_kind, min(_DRAWN * _count_cases(kind, most), len(of_kind)))
         # Metadata comes first, so that it is kept.
         metadata = [case for case in of_kind if _kind(case)[1].split(" ")[1] == "metadata"]
         chosen += metadata + [case for case in drawn if case not in metadata]
     return chosen
 
 
-def _telling(answers: list[Answered], most: int) -> list[Answered]:
+def _select_informative(answers: list[Answered], most: int) -> list[Answered]:
     """Return the most informative cases: the first of each error and of each accepted field, then others."""
     found: dict[str, list[tuple[int, int, Answered]]] = {}
     seen: set[tuple[str, str]] = set()
@@ -101,7 +101,7 @@ def _telling(answers: list[Answered], most: int) -> list[Answered]:
     return [
         answered
         for kind, of_kind in found.items()
-        for _, _, answered in sorted(of_kind, key=lambda each: each[:2])[: _share(kind, most)]
+        for _, _, answered in sorted(of_kind, key=lambda each: each[:2])[: _count_cases(kind, most)]
     ]
 
 
@@ -118,16 +118,16 @@ def main() -> int:
     given = parser.parse_args()
     fields: dict[str, dict[str, dict[str, list[tuple[Any, str]]]]] = {}
     for profile, flags in PROFILES.items():
-        asked = _drawn(profile, given.fields, Random(f"{given.seed}/{profile}"))
-        with tempfile.TemporaryDirectory() as temporary, both(Path(temporary), *flags) as (theirs, ours):
+        asked = _draw_cases(profile, given.fields, Random(f"{given.seed}/{profile}"))
+        with tempfile.TemporaryDirectory() as temporary, start_both(Path(temporary), *flags) as (theirs, ours):
             if profile == "default":
-                chosen = lives(given.seed, 0, lambda *of: _wanted(*of) * given.lives)
-                _write_lives([_beside(theirs, ours, life) for life in chosen])
+                chosen = lives(given.seed, 0, lambda *of: _count_lives(*of) * given.lives)
+                _write_lives([_compare_life(theirs, ours, life) for life in chosen])
             answers = [(case, theirs.asked(case), ours.asked(case)) for case in asked]
         for case, wanted, got in answers:
             if lines := list(differences(wanted, got)):
                 _tell(f"{profile}: {case.method} {case.field} = {json.dumps(case.value)}", lines)
-        answers = _telling([each for each in answers if each[1] == each[2]], given.fields)
+        answers = _select_informative([each for each in answers if each[1] == each[2]], given.fields)
         with alone(profile) as again:
             kept = []
             for case, wanted, _ in reversed(answers):
@@ -142,10 +142,10 @@ def main() -> int:
     return 0
 
 
-def _beside(theirs: Server, ours: Server, life: Life) -> tuple[Life, list[str]]:
+def _compare_life(theirs: Server, ours: Server, life: Life) -> tuple[Life, list[str]]:
     """Return the answers up to the first difference."""
     answers = []
-    for step, wanted, got in zip(life.steps, played(theirs, life), played(ours, life), strict=True):
+    for step, wanted, got in zip(life.steps, play_life(theirs, life), play_life(ours, life), strict=True):
         if lines := list(differences(wanted, got)):
             body = json.dumps(step.body)[:600]
             _tell(f"{life.of} {life.number}: {step.method} {step.target} {step.media} {step.accept} {body}", lines)
@@ -159,7 +159,7 @@ def _write_lives(found: list[tuple[Life, list[str]]]) -> None:
     with alone("default") as again:
         kept = []
         for life, answers in reversed(found):
-            same = [digest(got) == answer for got, answer in zip(played(again, life), answers, strict=False)]
+            same = [digest(got) == answer for got, answer in zip(play_life(again, life), answers, strict=False)]
             first = same.index(False) if False in same else len(same)
             if first:
                 kept.append((life, answers[:first]))

@@ -88,7 +88,7 @@ def read(data: bytes, at: int = 0, *, bodiless: bool = False) -> Answer | None:
     return Answer(status, name, data[head.end() : end], end, last=_CLOSES.search(fields) is not None)
 
 
-def broken(answer: Answer) -> str:
+def find_violation(answer: Answer) -> str:
     """Return the violation of an answer, or ""."""
     body = answer.body
     if body and answer.media == "application/json":

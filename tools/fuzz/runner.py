@@ -87,7 +87,7 @@ class Run:
         self._requests, self._conversations = Requests(seed), Conversations(seed)
         self._connection = Connection(self.port)
         self._process = child.process.pid
-        self._said = len(child.log())
+        self._log_length = len(child.log())
         self._number = 0
         self._threads = ThreadPoolExecutor(BESIDE, thread_name_prefix="conversation")
         self._conversing: deque[Future[None]] = deque()
@@ -97,7 +97,7 @@ class Run:
         self.interrupted = False
         self.report = Report()
 
-    def go(self, numbers: range) -> Report:
+    def run_requests(self, numbers: range) -> Report:
         processor = Processor(self._process)
         probe = Probe(self.port, processor, lambda: self._number, self._stall)
         probe.start()
@@ -106,13 +106,13 @@ class Run:
             for number in numbers:
                 if self.interrupted:
                     break
-                self.one(number)
+                self.send_request(number)
                 if number in marks:
                     self._flush()
-                    self._mark()
+                    self._record_memory()
                 if number % 500 == 499:
                     self._flush()
-                    self._look(number)
+                    self._check_log(number)
                     self._progress(
                         number + 1,
                         f"{number + 1} requests, {self._memory() >> 20} MiB, longest work {probe.worst * 1000:.0f} ms,"
@@ -127,12 +127,12 @@ class Run:
             processor.close()
             self._connection.close()
             self._threads.shutdown()
-        self._mark()
-        self._look(self._number)
-        self._judge(probe)
+        self._record_memory()
+        self._check_log(self._number)
+        self._check_probe(probe)
         return self.report
 
-    def one(self, number: int) -> None:
+    def send_request(self, number: int) -> None:
         """Send the request of a number, or add it to the next batch."""
         self.report.requests += 1
         if number % WIRE_SHARE == WIRE_SHARE - 1:
@@ -158,9 +158,9 @@ class Run:
         """Send the batch."""
         cases, self._waiting, self._waiting_bytes = self._waiting, [], 0
         while cases:
-            cases = cases[self._ask(cases) :]
+            cases = cases[self._send_batch(cases) :]
 
-    def _ask(self, cases: list[Case]) -> int:
+    def _send_batch(self, cases: list[Case]) -> int:
         """Send requests in one batch; return the number of requests handled.
 
         Requests behind an answer that ends the connection are not handled.
@@ -184,35 +184,35 @@ class Run:
         except ConnectionResetError:
             pass
         except (ValueError, TimeoutError, ConnectionRefusedError) as error:
-            self._failed(cases[done], error)
+            self._report_failure(cases[done], error)
             return done + 1
         if done or not fresh:
             return done  # the rest is sent again on another connection
-        self._found("every request is answered", cases[0], "the connection closed")
+        self._report("every request is answered", cases[0], "the connection closed")
         return 1
 
     def _examine(self, case: Case | WireCase, answer: rules.Answer) -> None:
         self.report.count(answer.status)
-        if wrong := rules.broken(answer):
-            self._found(
+        if wrong := rules.find_violation(answer):
+            self._report(
                 "no failure but upstream's own" if answer.status >= 500 else "answers are what they say", case, wrong
             )
 
-    def _failed(self, case: Case | WireCase, error: Exception) -> None:
+    def _report_failure(self, case: Case | WireCase, error: Exception) -> None:
         """Report a failure. Raise ConnectionRefusedError again: there is no server left."""
         if isinstance(error, ConnectionRefusedError):
-            self._found("the server lives", case, f"it ended with {self._child.process.poll()}")
+            self._report("the server lives", case, f"it ended with {self._child.process.poll()}")
             raise error
         rule = "every request is answered" if isinstance(error, TimeoutError) else "every answer is HTTP"
-        self._found(rule, case, str(error))
+        self._report(rule, case, str(error))
 
     def _converse(self, case: WireCase) -> None:
         try:
-            self._have(case)
+            self._exchange(case)
         except (ValueError, TimeoutError, ConnectionRefusedError) as error:
-            self._failed(case, error)
+            self._report_failure(case, error)
 
-    def _have(self, case: WireCase) -> None:
+    def _exchange(self, case: WireCase) -> None:
         with connect(self.port) as connection:
             try:
                 for piece in case.pieces:
@@ -248,41 +248,41 @@ class Run:
         pages = Path(f"/proc/{self._process}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
-    def _mark(self) -> None:
+    def _record_memory(self) -> None:
         self.report.memory.append(self._memory())
 
-    def _look(self, number: int) -> None:
+    def _check_log(self, number: int) -> None:
         """Check the lines logged since the last check."""
         log = self._child.log()
-        said, self._said = log[self._said :], len(log)
-        lines = said.splitlines()
+        logged, self._log_length = log[self._log_length :], len(log)
+        lines = logged.splitlines()
         for at, line in enumerate(lines):
             if any(word in line for word in _TROUBLE):
-                self._found(
+                self._report(
                     "nothing goes wrong in the log",
                     None,
                     f"before request {number}:\n" + "\n".join(lines[max(0, at - 2) : at + 30]),
                 )
                 return
 
-    def _judge(self, probe: Probe) -> None:
+    def _check_probe(self, probe: Probe) -> None:
         self.report.stall, self.report.stalled = probe.worst, probe.worst_at
         if probe.failure is not None:
-            self._found("/readyz is answered", None, repr(probe.failure))
+            self._report("/readyz is answered", None, repr(probe.failure))
         for seconds, first, last in probe.stalls[:5]:
             case: Case | WireCase = self._requests.case(first)
             if first % WIRE_SHARE == WIRE_SHARE - 1:
                 case = self._conversations.case(first)
-            self._found(
+            self._report(
                 "no client waits for another's request",
                 case,
                 f"/readyz waited while the loop worked for {seconds * 1000:.0f} ms (requests {first} to {last})",
             )
         _, half, _, end = (self.report.memory + [0] * 4)[:4]
         if end > half + GROWTH[0] + half * GROWTH[1]:
-            self._found("memory is flat", None, " → ".join(f"{size >> 20} MiB" for size in self.report.memory))
+            self._report("memory is flat", None, " → ".join(f"{size >> 20} MiB" for size in self.report.memory))
 
-    def _found(self, rule: str, case: Case | WireCase | None, detail: str) -> None:
+    def _report(self, rule: str, case: Case | WireCase | None, detail: str) -> None:
         key = (rule, detail[:60])
         if all((finding.rule, finding.detail[:60]) != key for finding in self.report.findings):
             self.report.findings.append(Finding(rule, case, detail))

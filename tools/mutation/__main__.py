@@ -26,7 +26,7 @@ from tests.support.postgres import Database
 from tests.support.wire import ROOT
 from tools.mutation import trial
 from tools.mutation.changes import Mutant, known, sample, stale
-from tools.mutation.reach import CACHE, recorded
+from tools.mutation.reach import CACHE, load_reach
 from tools.mutation.trial import Verdict, judge
 
 _WRITTEN = "tests/conformance/test_written_conversations.py"
@@ -98,7 +98,7 @@ def _others(package: str) -> tuple[str, ...]:
     return tuple(name for name in TESTS if name.startswith(package + "/") and _name_of(name) != _name_of(package))
 
 
-class Dead:
+class KilledMutants:
     """The killed mutants, saved so that a later run tries only the others.
 
     An entry holds for one state of its file.
@@ -125,21 +125,21 @@ class Dead:
 
 def run(package: str, number: int, seed: int, *, verbose: bool) -> list[Mutant]:
     """Try mutants of a package, print the outcomes and return the survivors."""
-    reach = recorded(tests_of(package))
+    reach = load_reach(tests_of(package))
     chosen = sample(package, number, seed, _others(package))
-    dead = Dead()
+    killed_before = KilledMutants()
     began = time.monotonic()
 
-    def tell(mutant: Mutant, verdict: Verdict) -> None:
+    def on_verdict(mutant: Mutant, verdict: Verdict) -> None:
         if verdict.killed:
-            dead.add(mutant)
+            killed_before.add(mutant)
         if not verdict.killed:
             print(f"{mutant}\n    {verdict.tests} tests, {verdict.seconds:.1f} s", flush=True)
         elif verbose:
             print(f"{mutant}\n    killed by {verdict.by}, {verdict.seconds:.1f} s", flush=True)
 
-    verdicts = judge([mutant for mutant in chosen if mutant not in dead], reach, tell)
-    survivors = [mutant for mutant in chosen if mutant not in Dead()]
+    verdicts = judge([mutant for mutant in chosen if mutant not in killed_before], reach, on_verdict)
+    survivors = [mutant for mutant in chosen if mutant not in KilledMutants()]
     cost = [verdict.seconds for verdict in verdicts] or [0.0]
     killed = len(chosen) - len(survivors)
     print(

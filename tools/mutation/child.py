@@ -17,7 +17,7 @@ from tests.support import patience
 
 _PR_SET_PDEATHSIG = 1
 #: Sends bytes to the waiting process; each is a sign of life, too.
-Say = Callable[[bytes], None]
+Send = Callable[[bytes], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,20 +25,20 @@ class Outcome:
     """The end of a process: its exit code (None after too long a silence), its bytes, its CPU seconds."""
 
     code: int | None
-    said: bytes
+    output: bytes
     seconds: float
 
 
-def run_apart(work: Callable[[Say], int | None], patient: Callable[[int], float] | None = None) -> Outcome:
+def run_in_child(work: Callable[[Send], int | None], patient: Callable[[int], float] | None = None) -> Outcome:
     """Run `work` in a child; its result is the exit code.
 
     `patient` returns the fair seconds of allowed silence after so many bytes; its output is discarded then.
     """
-    return run_beside(work, patient)()
+    return start_in_child(work, patient)()
 
 
-def run_beside(
-    work: Callable[[Say], int | None], patient: Callable[[int], float] | None = None
+def start_in_child(
+    work: Callable[[Send], int | None], patient: Callable[[int], float] | None = None
 ) -> Callable[[], Outcome]:
     """Run `work` in a child in parallel; the returned function waits for its end."""
     reading, writing = os.pipe()
@@ -60,7 +60,7 @@ def run_beside(
     return finish
 
 
-def _work(work: Callable[[Say], int | None], writing: int, *, keep_output: bool) -> None:
+def _work(work: Callable[[Send], int | None], writing: int, *, keep_output: bool) -> None:
     code = 99
     try:
         os.setpgid(0, 0)
@@ -71,7 +71,7 @@ def _work(work: Callable[[Say], int | None], writing: int, *, keep_output: bool)
             nothing = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
                 os.dup2(nothing, stream)
-        code = work(lambda said: (os.write(writing, said), None)[1]) or 0
+        code = work(lambda output: (os.write(writing, output), None)[1]) or 0
     except BaseException:  # noqa: BLE001 - nothing of this process goes on where it was forked
         traceback.print_exc()
     finally:
@@ -79,7 +79,7 @@ def _work(work: Callable[[Say], int | None], writing: int, *, keep_output: bool)
 
 
 def _wait(pid: int, reading: int, patient: Callable[[int], float] | None) -> Outcome:
-    said, quiet, before = b"", 0.0, time.monotonic()
+    output, quiet, before = b"", 0.0, time.monotonic()
     while True:
         ready, _, _ = select.select([reading], [], [], patience.TICK)
         now = time.monotonic()
@@ -87,12 +87,12 @@ def _wait(pid: int, reading: int, patient: Callable[[int], float] | None) -> Out
         before = now
         heard = os.read(reading, 65536) if ready else b""
         if heard:
-            said, quiet = said + heard, 0.0
+            output, quiet = output + heard, 0.0
             continue
-        late = patient is not None and quiet > patient(len(said))
+        late = patient is not None and quiet > patient(len(output))
         if late:
             os.kill(pid, signal.SIGKILL)
         ended, status, usage = os.wait4(pid, 0 if late or ready else os.WNOHANG)
         if ended:
             code = None if late else os.waitstatus_to_exitcode(status)
-            return Outcome(code, said, usage.ru_utime + usage.ru_stime)
+            return Outcome(code, output, usage.ru_utime + usage.ru_stime)

@@ -23,7 +23,7 @@ import pytest
 
 from tests.support.wire import ROOT
 from tools.mutation import servers
-from tools.mutation.child import Say, run_apart, run_beside
+from tools.mutation.child import Send, run_in_child, start_in_child
 
 CACHE = ROOT / ".mutation_cache"
 #: The traced packages.
@@ -83,7 +83,7 @@ class Tracer:
         """Attribute the lines from now on to this context."""
         self._coverage.switch_context(context)
 
-    def take(self) -> dict[str, Lines]:
+    def stop(self) -> dict[str, Lines]:
         """Stop; return the lines by context."""
         self._coverage.stop()
         data = self._coverage.get_data()
@@ -106,12 +106,12 @@ class Recorder:
         self._tracer.start()  # before conftest.py imports most of the sources
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        imported = self._tracer.take().get("", {})
+        imported = self._tracer.stop().get("", {})
         files: dict[str, list[pytest.Item]] = {}
         for item in (item for item in session.items if not _on_another_database(item)):
             files.setdefault(str(item.path.relative_to(ROOT)), []).append(item)
         ordered = list(files.items())
-        other = run_beside(lambda _: self._write_all(ordered[1::2], imported))
+        other = start_in_child(lambda _: self._write_all(ordered[1::2], imported))
         self._write_all(ordered[::2], imported)
         if other().code != 0:
             raise SystemExit("mutation: recording the tests failed")
@@ -120,12 +120,12 @@ class Recorder:
     def _write_all(self, files: list[tuple[str, list[pytest.Item]]], imported: Lines) -> None:
         for file, items in files:
             started = time.monotonic()
-            outcome = run_apart(partial(self._write, file, items, imported))
+            outcome = run_in_child(partial(self._write, file, items, imported))
             if outcome.code != 0:
                 raise SystemExit(f"mutation: recording the tests of {file} failed")
             print(f"recorded {file}: {len(items)} tests in {time.monotonic() - started:.1f} s", file=sys.stderr)
 
-    def _write(self, file: str, items: list[pytest.Item], imported: Lines, _: Say) -> None:
+    def _write(self, file: str, items: list[pytest.Item], imported: Lines, _: Send) -> None:
         reach = Reach(self._record(file, items), imported)
         (CACHE / self._stamps[file]).write_bytes(pickle.dumps(reach))
 
@@ -135,16 +135,16 @@ class Recorder:
         tracer.start()
         with tempfile.TemporaryDirectory() as place:
             servers.FOUND = Path(place)
-            servers.TRACE = lambda: tracer.name(_SERVER), lambda: tracer.take().get(_SERVER, {})
+            servers.TRACE = lambda: tracer.name(_SERVER), lambda: tracer.stop().get(_SERVER, {})
             for item, following in zip(items, [*items[1:], None], strict=True):
-                began, started = servers.spent(), len(servers.STARTED)
+                began, started = servers.cpu_seconds(), len(servers.STARTED)
                 tracer.name(item.nodeid)
-                if not passes(item, following):
+                if not run_test(item, following):
                     continue
-                passed.append((item.nodeid, servers.spent() - began))
+                passed.append((item.nodeid, servers.cpu_seconds() - began))
                 if len(servers.STARTED) > started or _asks_a_server(item):
                     served.add(item.nodeid)
-            lines = tracer.take()
+            lines = tracer.stop()
             by_servers: Lines = {}
             for found in servers.FOUND.iterdir():
                 _merge(by_servers, pickle.loads(found.read_bytes()))
@@ -168,7 +168,7 @@ def _on_another_database(item: pytest.Item) -> bool:
     return item.get_closest_marker("slow") is not None and parameters.get("storage", "memory") != "memory"
 
 
-def passes(item: pytest.Item, following: pytest.Item | None) -> bool:
+def run_test(item: pytest.Item, following: pytest.Item | None) -> bool:
     """Run a test with its fixtures, and keep those that the following test shares."""
     from _pytest.runner import runtestprotocol
 
@@ -176,7 +176,7 @@ def passes(item: pytest.Item, following: pytest.Item | None) -> bool:
     return all(report.passed for report in reports)
 
 
-def recorded(places: Sequence[str]) -> Reach:
+def load_reach(places: Sequence[str]) -> Reach:
     """Return the lines that the tests at these places reach; trace the tests without a valid record.
 
     The process must not have imported the sources.
@@ -184,7 +184,7 @@ def recorded(places: Sequence[str]) -> Reach:
     CACHE.mkdir(exist_ok=True)
     stamps = _stamps(places)
     if stale := [file for file, stamp in stamps.items() if not (CACHE / stamp).exists()]:
-        outcome = run_apart(lambda _: pytest_main(stale, Recorder(stamps)))
+        outcome = run_in_child(lambda _: pytest_main(stale, Recorder(stamps)))
         if outcome.code != 0:
             raise SystemExit("mutation: the tests could not be recorded; do they pass?")
     reach = Reach()

@@ -44,7 +44,7 @@ def _popen(arguments: Sequence[str], **options: Any) -> Any:
     return subprocess.Popen(arguments, **options)
 
 
-def spent() -> float:
+def cpu_seconds() -> float:
     """Return the CPU seconds of this process and of its servers, running or ended."""
     found = os.times()
     seconds = found.user + found.system + found.children_user + found.children_system

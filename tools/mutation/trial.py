@@ -22,8 +22,8 @@ from _pytest.runner import runtestprotocol
 
 from tests.support.wire import ROOT
 from tools.mutation.changes import Mutant
-from tools.mutation.child import Say, run_apart, run_beside
-from tools.mutation.reach import Reach, Traced, passes, pytest_main
+from tools.mutation.child import Send, run_in_child, start_in_child
+from tools.mutation.reach import Reach, Traced, pytest_main, run_test
 
 #: A test that exceeds its traced CPU seconds by so many fair seconds hangs.
 SILENCE = 3.0
@@ -33,7 +33,7 @@ START = 60.0
 ENOUGH = 6.0
 #: Tests of the declarations of all modules, which run no line of most modules.
 DECLARATIONS = ("tests/resources/test_declarations.py",)
-KILLED, SURVIVED, ANEW = 1, 0, 2
+KILLED, SURVIVED, REIMPORT = 1, 0, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,30 +47,30 @@ class Verdict:
 
 
 #: Receives each verdict.
-Tell = Callable[[Mutant, Verdict], None]
+OnVerdict = Callable[[Mutant, Verdict], None]
 
 
-def judge(mutants: Sequence[Mutant], reach: Reach, tell: Tell) -> list[Verdict]:
+def judge(mutants: Sequence[Mutant], reach: Reach, on_verdict: OnVerdict) -> list[Verdict]:
     """Try each mutant and report each outcome. The process must not have imported the sources."""
     inside = {n: mutant for n, mutant in enumerate(mutants) if mutant.function and not _on_import(mutant, reach)}
     verdicts: dict[int, Verdict] = {}
     if inside:
         files = sorted({test.file for mutant in inside.values() for test in _judges(mutant, reach)})
-        session = Session(inside, reach, tell)
-        said = run_apart(lambda say: session.run(files, say)).said
-        verdicts = pickle.loads(said)
+        session = Session(inside, reach, on_verdict)
+        output = run_in_child(lambda send: session.run(files, send)).output
+        verdicts = pickle.loads(output)
     left = [n for n in range(len(mutants)) if n not in verdicts]
 
     def half(numbers: list[int]) -> dict[int, Verdict]:
         found = {}
         for n in numbers:
-            found[n] = _anew(mutants[n], reach)
-            tell(mutants[n], found[n])
+            found[n] = _try_reimported(mutants[n], reach)
+            on_verdict(mutants[n], found[n])
         return found
 
-    other = run_beside(lambda say: say(pickle.dumps(half(left[1::2]))))
+    other = start_in_child(lambda send: send(pickle.dumps(half(left[1::2]))))
     verdicts |= half(left[::2])
-    verdicts |= pickle.loads(other().said)
+    verdicts |= pickle.loads(other().output)
     return [verdicts[n] for n in range(len(mutants))]
 
 
@@ -96,13 +96,13 @@ def _judges(mutant: Mutant, reach: Reach) -> list[Traced]:
 class Session:
     """A pytest plugin: the process collects all tests and forks once per mutant."""
 
-    def __init__(self, mutants: dict[int, Mutant], reach: Reach, tell: Tell) -> None:
-        self._mutants, self._reach, self._tell = mutants, reach, tell
+    def __init__(self, mutants: dict[int, Mutant], reach: Reach, on_verdict: OnVerdict) -> None:
+        self._mutants, self._reach, self._on_verdict = mutants, reach, on_verdict
         self._verdicts: dict[int, Verdict] = {}
 
-    def run(self, files: Sequence[str], say: Say) -> int:
+    def run(self, files: Sequence[str], send: Send) -> int:
         code = pytest_main(files, self) if files else 0
-        say(pickle.dumps(self._verdicts))
+        send(pickle.dumps(self._verdicts))
         return code
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -118,12 +118,12 @@ class Session:
                 verdict = _forked(mutant, functions, [items[test.id] for test in judges], judges)
                 if verdict is not None:
                     verdicts[n] = verdict
-                    self._tell(mutant, verdict)
+                    self._on_verdict(mutant, verdict)
             return verdicts
 
-        other = run_beside(lambda say: say(pickle.dumps(half(1))))
+        other = start_in_child(lambda send: send(pickle.dumps(half(1))))
         self._verdicts |= half(0)
-        self._verdicts |= pickle.loads(other().said)
+        self._verdicts |= pickle.loads(other().output)
         return True
 
 
@@ -134,40 +134,40 @@ def _forked(
     if not judges:
         return Verdict(False, "", 0, 0.0)
 
-    def work(say: Say) -> int:
-        return try_tests(items, say) if exchange(mutant, functions) else ANEW
+    def work(send: Send) -> int:
+        return try_tests(items, send) if exchange(mutant, functions) else REIMPORT
 
-    outcome = run_apart(work, _patience(judges))
-    return None if outcome.code == ANEW else _verdict(outcome.code, outcome.said, judges, outcome.seconds)
+    outcome = run_in_child(work, _patience(judges))
+    return None if outcome.code == REIMPORT else _verdict(outcome.code, outcome.output, judges, outcome.seconds)
 
 
 def _patience(judges: list[Traced]) -> Callable[[int], float]:
-    return lambda said: SILENCE + (judges[said].seconds if said < len(judges) else 0)
+    return lambda passed: SILENCE + (judges[passed].seconds if passed < len(judges) else 0)
 
 
-def _verdict(code: int | None, said: bytes, judges: list[Traced], seconds: float) -> Verdict:
+def _verdict(code: int | None, output: bytes, judges: list[Traced], seconds: float) -> Verdict:
     """Build the verdict; children write one byte per passed test."""
     killed = code != SURVIVED
-    failed = judges[len(said)].id if len(said) < len(judges) else "the end of the tests"
+    failed = judges[len(output)].id if len(output) < len(judges) else "the end of the tests"
     return Verdict(killed, failed if killed else "", len(judges), seconds)
 
 
-def try_tests(items: Sequence[pytest.Item], say: Say) -> int:
+def try_tests(items: Sequence[pytest.Item], send: Send) -> int:
     for item, following in zip(items, [*items[1:], None], strict=False):  # of none there is no following one
-        if not passes(item, following):
+        if not run_test(item, following):
             return KILLED
-        say(b".")
+        send(b".")
     return SURVIVED
 
 
-class _Anew:
+class _OrderedTests:
     """A pytest plugin that runs tests in a given order until one fails.
 
     If the mutant changes the parameters of a test, the new items, unknown before, replace the missing ones.
     """
 
-    def __init__(self, tests: Sequence[Traced], known: Container[str], say: Say) -> None:
-        self._tests, self._known, self._say = tests, known, say
+    def __init__(self, tests: Sequence[Traced], known: Container[str], send: Send) -> None:
+        self._tests, self._known, self._send = tests, known, send
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
@@ -177,14 +177,14 @@ class _Anew:
             item for item in session.items if item.nodeid not in self._known and _unparametrized(item.nodeid) in gone
         ]
         # A file that cannot be imported has failed already.
-        if session.testsfailed or try_tests(found, self._say) == KILLED or any(map(self._fails, came)):
+        if session.testsfailed or try_tests(found, self._send) == KILLED or any(map(self._fails, came)):
             session.testsfailed = 1
         return True
 
     def _fails(self, item: pytest.Item) -> bool:
         """Run one test. A skipped test does not fail."""
         failed = any(report.failed for report in runtestprotocol(item, log=False, nextitem=None))
-        self._say(b".")
+        self._send(b".")
         return failed
 
 
@@ -192,26 +192,30 @@ def _unparametrized(name: str) -> str:
     return name.partition("[")[0]
 
 
-def _anew(mutant: Mutant, reach: Reach) -> Verdict:
+def _try_reimported(mutant: Mutant, reach: Reach) -> Verdict:
     """Try a mutant in a new process, tests of declarations first: they are one file to collect."""
     judges = _judges(mutant, reach)
     first = [test for test in judges if test.file in DECLARATIONS]
     known = {test.id for test in reach.tests}
-    verdict = _anew_by(mutant, first, known)
+    verdict = _try_reimported_by(mutant, first, known)
     rest = [test for test in judges if test.file not in DECLARATIONS]
-    return verdict if verdict.killed or not rest else _anew_by(mutant, rest, known)
+    return verdict if verdict.killed or not rest else _try_reimported_by(mutant, rest, known)
 
 
-def _anew_by(mutant: Mutant, judges: list[Traced], known: Container[str]) -> Verdict:
+def _try_reimported_by(mutant: Mutant, judges: list[Traced], known: Container[str]) -> Verdict:
     if not judges:
         return Verdict(False, "", 0, 0.0)
 
-    def work(say: Say) -> int:
+    def work(send: Send) -> int:
         _import_changed(mutant)
-        return KILLED if pytest_main(sorted({test.file for test in judges}), _Anew(judges, known, say)) else SURVIVED
+        return (
+            KILLED
+            if pytest_main(sorted({test.file for test in judges}), _OrderedTests(judges, known, send))
+            else SURVIVED
+        )
 
-    outcome = run_apart(work, lambda said: _patience(judges)(said) + (0 if said else START))
-    return _verdict(outcome.code, outcome.said, judges, outcome.seconds)
+    outcome = run_in_child(work, lambda passed: _patience(judges)(passed) + (0 if passed else START))
+    return _verdict(outcome.code, outcome.output, judges, outcome.seconds)
 
 
 def _import_changed(mutant: Mutant) -> None:
