@@ -103,17 +103,9 @@ def _resource(
     kind: str, plural: str, schema: Any, strategy: Strategy, *, group: str = "", namespaced: bool = True, **more: Any
 ) -> Resource:
     return Resource(
-        group=group,
-        kind=kind,
-        plural=plural,
-        singular=kind.lower(),
-        namespaced=namespaced,
-        versions=(Version(name="v1", schema=schema),),
-        strategy=strategy,
-        columns=(),
-        storage_prefix=plural,
-        **more,
-    )
+        group=group, kind=kind, plural=plural, singular=kind.lower(), namespaced=namespaced, strategy=strategy,
+        versions=(Version(name="v1", schema=schema),), columns=(), storage_prefix=plural, **more,
+    )  # fmt: skip
 
 
 STATUS = (Subresource(name="status"),)
@@ -214,15 +206,9 @@ class World:
         agent: str = "test/1",
     ) -> Any:
         functions: dict[str, Callable[..., Any]] = {
-            "get": get,
-            "list": list_,
-            "create": create,
-            "update": update,
-            "patch": patch,
-            "delete": delete,
-            "deletecollection": delete_collection,
-            "watch": watch,
-        }
+            "get": get, "list": list_, "create": create, "update": update, "patch": patch, "delete": delete,
+            "deletecollection": delete_collection, "watch": watch,
+        }  # fmt: skip
         ctx = self._context(plural, verb, name, namespace, subresource)
         request = self._request("", plural, query, body, content_type, agent)
         try:

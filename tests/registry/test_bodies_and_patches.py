@@ -93,10 +93,8 @@ async def patched(world: World, body: Any, content_type: str, query: str = "") -
 
 async def test_the_three_patches(world: World) -> None:
     await world.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/a"]}, "data": {"a": "1"}})
-    assert (await patched(world, [{"op": "add", "path": "/data/b", "value": "2"}], JSON_PATCH))["data"] == {
-        "a": "1",
-        "b": "2",
-    }
+    expected = {"a": "1", "b": "2"}
+    assert (await patched(world, [{"op": "add", "path": "/data/b", "value": "2"}], JSON_PATCH))["data"] == expected
     assert (await patched(world, {"data": {"a": None}}, MERGE))["data"] == {"b": "2"}
     body = {"metadata": {"finalizers": ["example.com/b"]}}
     assert (await patched(world, body, STRATEGIC))["metadata"]["finalizers"] == ["example.com/b", "example.com/a"]

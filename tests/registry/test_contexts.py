@@ -10,13 +10,8 @@ from apiserver.request.messages import User
 from tests.registry.conftest import World
 
 GIVEN: dict[str, Any] = {
-    "user": User("alice"),
-    "version": "v1",
-    "verb": "update",
-    "namespace": "n",
-    "name": "a",
-    "subresource": "status",
-}
+    "user": User("alice"), "version": "v1", "verb": "update", "namespace": "n", "name": "a", "subresource": "status",
+}  # fmt: skip
 
 
 async def test_a_store_makes_the_context_that_the_class_makes(world: World) -> None:

@@ -22,10 +22,8 @@ MAP: Json = {"metadata": {"name": "a"}, "data": {"a": "1"}}
 
 
 def pod(name: str, node: str = "n1", **metadata: Any) -> Json:
-    return {
-        "metadata": {"name": name, **metadata},
-        "spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": node},
-    }
+    spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": node}
+    return {"metadata": {"name": name, **metadata}, "spec": spec}
 
 
 def times(obj: Json) -> tuple[Any, Any]:
@@ -96,20 +94,14 @@ async def test_a_pod_without_a_node_goes_at_once_and_was_marked_first(world: Wor
 async def test_a_later_delete_can_only_shorten_the_period(world: World) -> None:
     await world.create("pods", pod("p"))
     await world.delete("pods", "p", query="gracePeriodSeconds=20")
-    assert times((await world.delete("pods", "p", query="gracePeriodSeconds=25")).entry.obj) == (
-        "2025-01-02T03:04:25Z",
-        20,
-    )
+    expected = ("2025-01-02T03:04:25Z", 20)
+    assert times((await world.delete("pods", "p", query="gracePeriodSeconds=25")).entry.obj) == expected
     assert times((await world.delete("pods", "p")).entry.obj) == ("2025-01-02T03:04:25Z", 20)
-    assert times((await world.delete("pods", "p", query="gracePeriodSeconds=5")).entry.obj) == (
-        "2025-01-02T03:04:10Z",
-        5,
-    )
+    expected = ("2025-01-02T03:04:10Z", 5)
+    assert times((await world.delete("pods", "p", query="gracePeriodSeconds=5")).entry.obj) == expected
     world.clock.pass_seconds(60)
-    assert times((await world.delete("pods", "p", query="gracePeriodSeconds=3")).entry.obj) == (
-        "2025-01-02T03:05:05Z",
-        1,
-    )
+    expected = ("2025-01-02T03:05:05Z", 1)
+    assert times((await world.delete("pods", "p", query="gracePeriodSeconds=3")).entry.obj) == expected
     assert (await world.delete("pods", "p", query="gracePeriodSeconds=0")).gone
 
 

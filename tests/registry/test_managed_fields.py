@@ -47,10 +47,8 @@ async def test_a_write_takes_changed_fields_from_others(world: World) -> None:
     assert owners(changed) == {"first": {"f:data": {".": {}, "f:a": {}}}, "second": {"f:data": {"f:b": {}, "f:c": {}}}}
     changed = await world.merge("configmaps", "a", {"data": {"a": None}}, "fieldManager=third")
     assert owners(changed) == {"first": {"f:data": {}}, "second": {"f:data": {"f:b": {}, "f:c": {}}}}
-    assert [entry["time"] for entry in changed["metadata"]["managedFields"]] == [
-        "2025-01-02T03:04:05Z",
-        "2025-01-02T03:04:07Z",
-    ]
+    expected = ["2025-01-02T03:04:05Z", "2025-01-02T03:04:07Z"]
+    assert [entry["time"] for entry in changed["metadata"]["managedFields"]] == expected
 
 
 async def test_an_update_owns_no_field_of_the_server_even_if_it_sends_one(world: World) -> None:

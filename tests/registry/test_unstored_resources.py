@@ -18,14 +18,9 @@ async def states(store: Any, ctx: Any) -> list[Json]:
 
 
 STATES = replace(
-    CATALOG[1],
-    kind="State",
-    plural="states",
-    singular="state",
-    namespaced=False,
-    storage_prefix="states",
+    CATALOG[1], kind="State", plural="states", singular="state", namespaced=False, storage_prefix="states",
     compute_objects=states,
-)
+)  # fmt: skip
 
 
 def names(listing: Any) -> list[str]:

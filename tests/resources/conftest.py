@@ -134,6 +134,14 @@ class Judge:
         assert errors == []
         return stored
 
+    def update_status(self, plural: str, old: Json, status: Json) -> tuple[Json, list[str]]:
+        """Write another status; return the stored form and the errors."""
+        return self.update(plural, old, {**deepcopy(old), "status": status}, status=True)
+
+    def update_status_valid(self, plural: str, old: Json, status: Json) -> Json:
+        """Write another status without errors."""
+        return self.update_valid(plural, old, {**deepcopy(old), "status": status}, status=True)
+
     def update_spec(self, plural: str, old: Json, **spec: Any) -> tuple[Json, list[str]]:
         """Change fields of the spec; return the stored form and the errors."""
         return self.update(plural, old, {**deepcopy(old), "spec": {**deepcopy(old["spec"]), **spec}})

@@ -24,11 +24,8 @@ def errors(judge: Judge, obj: Json, version: str = "") -> list[str]:
 
 def test_a_request_gets_its_mode_and_count(judge: Judge) -> None:
     stored = judge.create_valid("resourceclaims", claim(request()))
-    assert stored["spec"]["devices"]["requests"][0]["exactly"] == {
-        "deviceClassName": "gpu.example.com",
-        "allocationMode": "ExactCount",
-        "count": 1,
-    }
+    expected = {"deviceClassName": "gpu.example.com", "allocationMode": "ExactCount", "count": 1}
+    assert stored["spec"]["devices"]["requests"][0]["exactly"] == expected
     assert stored["status"] == {}
 
 

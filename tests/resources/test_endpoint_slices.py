@@ -91,10 +91,8 @@ def test_topology_is_not_written_but_its_node_is_kept(judge: Judge) -> None:
         {"addresses": ["10.0.0.3"], "deprecatedTopology": {"kubernetes.io/hostname": "other"}},
     )
     stored = judge.update_valid("endpointslices", old, sent)
-    assert [(e.get("nodeName"), "deprecatedTopology" in e) for e in stored["endpoints"]] == [
-        ("n", False),
-        (None, False),
-    ]
+    expected = [("n", False), (None, False)]
+    assert [(e.get("nodeName"), "deprecatedTopology" in e) for e in stored["endpoints"]] == expected
 
 
 def test_odd_addresses_are_warned_of_unless_a_controller_wrote_them(

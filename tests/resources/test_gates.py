@@ -133,17 +133,13 @@ def test_a_disabled_gate_drops_its_fields_of_the_status(judge_with: Any, gate: s
 
 def test_reported_devices_are_dropped_without_their_gate(judge_with: Any) -> None:
     off = judge_with(
-        DRAResourceClaimDeviceStatus=False,
-        DRADeviceBindingConditions=False,
+        DRAResourceClaimDeviceStatus=False, DRADeviceBindingConditions=False,
         DRAResourceClaimGranularStatusAuthorization=False,
-    )
+    )  # fmt: skip
     plain = off.create("resourceclaims", claim({"exactly": EXACTLY}))[0]
     base = {"driver": "d", "pool": "p", "device": "x"}
-    wanted = {
-        **plain,
-        "status": {"allocation": {"devices": {"results": [{"request": "r", **base}]}}, "devices": [base]},
-    }
-    assert "devices" not in off.update("resourceclaims", plain, wanted, status=True)[0]["status"]
+    status = {"allocation": {"devices": {"results": [{"request": "r", **base}]}}, "devices": [base]}
+    assert "devices" not in off.update_status("resourceclaims", plain, status)[0]["status"]
 
 
 def test_health_of_devices_in_pods_is_gated(judge_with: Any) -> None:

@@ -178,14 +178,14 @@ def test_a_jobs_status_makes_sense_and_an_end_is_an_end(
     judge: Judge, before: Json, status: Json, errors: list[str]
 ) -> None:
     stored = judge.create("jobs", job())[0] | {"status": before}
-    assert judge.update("jobs", stored, {**stored, "status": status}, status=True)[1] == errors
+    assert judge.update_status("jobs", stored, status)[1] == errors
 
 
 def test_indexes_are_lists_that_rise_and_exclude_each_other(judge: Judge) -> None:
     stored = judge.create("jobs", job(completionMode="Indexed", completions=9, backoffLimitPerIndex=1))[0]
 
     def wrong(**status: Any) -> list[str]:
-        return judge.update("jobs", stored, {**stored, "status": status}, status=True)[1]
+        return judge.update_status("jobs", stored, status)[1]
 
     assert wrong(completedIndexes="0-2,5", failedIndexes="3,7-8") == []
     assert wrong(completedIndexes="2,1")[0].endswith(
@@ -230,7 +230,7 @@ def test_old_annotations_of_templates_are_told(judge: Judge) -> None:
 def test_without_its_gates_only_jobs_with_a_success_policy_meet_criteria() -> None:
     old = Judge((1, 33), {"JobManagedBy": False, "JobPodReplacementPolicy": False})
     stored = old.create("jobs", job())[0]
-    assert old.update("jobs", stored, {**stored, "status": ends("SuccessCriteriaMet")}, status=True)[1] == [
+    assert old.update_status("jobs", stored, ends("SuccessCriteriaMet"))[1] == [
         "status.conditions: Invalid value: cannot set SuccessCriteriaMet to NonIndexed Job",
         "status.conditions: Invalid value: cannot set SuccessCriteriaMet=True for Job without SuccessPolicy",
     ]

@@ -136,7 +136,7 @@ def issued(chain: str, *, begin: dt.datetime = NOW, life: dt.timedelta = 2 * HOU
 
 def answer(judge: Judge, status: Json, old: Json | None = None) -> tuple[Json, list[str]]:
     old = old or judge.create(KIND, request())[0]
-    return judge.update(KIND, old, {**request(), "status": status}, status=True)
+    return judge.update_status(KIND, old, status)
 
 
 EARLY = NOW - dt.timedelta(minutes=5)

@@ -172,10 +172,8 @@ def test_no_field_of_a_workload_changes(on: Judge) -> None:
     templates = [{"name": f"t{index}", **BASIC} for index in range(9)]
     immutable = f"spec.podGroupTemplates: {IMMUTABLE}"
     assert on.update("workloads", stored, workload(*templates[:8]))[1] == [immutable]
-    assert on.update("workloads", stored, workload(*templates))[1] == [
-        immutable,
-        "spec.podGroupTemplates: Too many: 9: must have at most 8 items",
-    ]
+    errors = [immutable, "spec.podGroupTemplates: Too many: 9: must have at most 8 items"]
+    assert on.update("workloads", stored, workload(*templates))[1] == errors
 
 
 # The status.

@@ -62,9 +62,8 @@ def test_the_number_of_containers_does_not_change(judge: Judge) -> None:
 def test_a_status_keeps_spec_owners_and_quality_of_service(judge: Judge) -> None:
     stored, _ = judge.create("pods", pod())
     stored["metadata"]["ownerReferences"] = [{"uid": "u"}]
-    new = judge.update_valid(
-        "pods", stored, {"metadata": {"labels": {"a": "b"}}, "spec": {}, "status": {"phase": "Running"}}, status=True
-    )
+    given = {"metadata": {"labels": {"a": "b"}}, "spec": {}, "status": {"phase": "Running"}}
+    new = judge.update_valid("pods", stored, given, status=True)
     assert new["spec"] == stored["spec"]
     assert new["status"] == {"phase": "Running", "qosClass": "BestEffort"}
     assert new["metadata"]["ownerReferences"] == [{"uid": "u"}]
@@ -73,21 +72,17 @@ def test_a_status_keeps_spec_owners_and_quality_of_service(judge: Judge) -> None
 
 def test_the_address_of_a_pod_is_the_first_of_its_addresses(judge: Judge) -> None:
     stored, _ = judge.create("pods", pod())
-    new, _ = judge.update("pods", stored, {**pod(), "status": {"podIPs": [{"ip": "10.0.0.1"}]}}, status=True)
+    new, _ = judge.update_status("pods", stored, {"podIPs": [{"ip": "10.0.0.1"}]})
     assert new["status"]["podIP"] == "10.0.0.1"
-    (wrong,) = judge.update(
-        "pods", stored, {**pod(), "status": {"podIPs": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}]}}, status=True
-    )[1]
+    (wrong,) = judge.update_status("pods", stored, {"podIPs": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}]})[1]
     assert wrong.endswith("may specify no more than one IP for each IP family")
 
 
 def test_claim_statuses_belong_to_claims_of_the_pod(judge: Judge) -> None:
     stored, _ = judge.create("pods", pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}]))
     fine = {"resourceClaimStatuses": [{"name": "g", "resourceClaimName": "a-g-x"}]}
-    assert judge.update("pods", stored, {**pod(), "status": fine}, status=True)[1] == []
-    assert judge.update("pods", stored, {**pod(), "status": {"resourceClaimStatuses": [{"name": "h"}]}}, status=True)[
-        1
-    ] == [
+    assert judge.update_status("pods", stored, fine)[1] == []
+    assert judge.update_status("pods", stored, {"resourceClaimStatuses": [{"name": "h"}]})[1] == [
         'status.resourceClaimStatuses[0].name: Invalid value: "h": must match the name of an entry in `spec.resourceClaims`'
     ]
 
@@ -96,13 +91,13 @@ def test_what_has_ended_for_good_stays_ended(judge: Judge) -> None:
     stored, _ = judge.create("pods", pod(restartPolicy="Never"))
     ended = {"containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 1}}}]}
     running = {"containerStatuses": [{"name": "c", "state": {"running": {}}}]}
-    done = judge.update_valid("pods", stored, {**pod(), "status": ended}, status=True)
-    assert judge.update("pods", done, {**pod(), "status": running}, status=True)[1] == [
+    done = judge.update_status_valid("pods", stored, ended)
+    assert judge.update_status("pods", done, running)[1] == [
         "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state"
     ]
     restarting, _ = judge.create("pods", pod(restartPolicy="OnFailure"))
-    restarting = judge.update("pods", restarting, {**pod(), "status": ended}, status=True)[0]
-    assert judge.update("pods", restarting, {**pod(), "status": running}, status=True)[1] == []
+    restarting = judge.update_status("pods", restarting, ended)[0]
+    assert judge.update_status("pods", restarting, running)[1] == []
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_errors_about_claims_without_the_fields_do_not_speak_of_them(judge: Judg
 
 def test_the_mark_is_set_with_the_allocation_and_stays_as_it_is(judge: Judge, on: Judge) -> None:
     claim = on.create("resourceclaims", {"spec": RESERVED})[0]
-    stored = on.update_valid("resourceclaims", deepcopy(claim), {**deepcopy(claim), "status": FOR_ANY_POD}, status=True)
+    stored = on.update_status_valid("resourceclaims", deepcopy(claim), FOR_ANY_POD)
     assert stored["status"] == FOR_ANY_POD
     kept, wrong = judge.update("resourceclaims", deepcopy(stored), deepcopy(stored), status=True)
     assert (kept["status"], wrong) == (FOR_ANY_POD, [])
@@ -105,9 +105,7 @@ def test_the_mark_is_set_with_the_allocation_and_stays_as_it_is(judge: Judge, on
 
 def test_the_mark_is_dropped_without_the_gate(judge: Judge) -> None:
     claim = judge.create("resourceclaims", {"spec": PLAIN})[0]
-    made = judge.update_valid(
-        "resourceclaims", deepcopy(claim), {**deepcopy(claim), "status": FOR_ANY_POD}, status=True
-    )
+    made = judge.update_status_valid("resourceclaims", deepcopy(claim), FOR_ANY_POD)
     assert made["status"] == {"allocation": {"devices": {"results": [RESULT]}}, "reservedFor": [JOB]}
 
 

@@ -107,10 +107,8 @@ def test_attributes_and_capacities_are_limited_together(judge: Judge) -> None:
 def test_values_of_attributes_are_limited_together_a_list_counting_as_its_length(judge_with: Any) -> None:
     judge = judge_with(DRAListTypeAttributes=True)
     too_many = ": Invalid value: 49: the total number of attribute values must not exceed 48"
-    assert of_device(judge, attributes={f"a{index}": {"int": 1} for index in range(49)}) == [
-        ": Invalid value: 49: the total number of attributes and capacities must not exceed 32",
-        too_many,
-    ]
+    expected = [": Invalid value: 49: the total number of attributes and capacities must not exceed 32", too_many]
+    assert of_device(judge, attributes={f"a{index}": {"int": 1} for index in range(49)}) == expected
     assert of_device(judge, attributes={"a": {"ints": list(range(48))}, "b": {"int": 1}}) == [too_many]
     assert of_device(judge, attributes={"a": {"ints": list(range(47))}, "b": {"int": 1}}) == []
 

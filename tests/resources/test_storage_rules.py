@@ -124,7 +124,7 @@ def test_a_replication_controller_selects_by_the_labels_of_its_template(judge: J
     missing = ["spec.selector: Required value", "spec.template: Required value"]
     assert judge.create("replicationcontrollers", {"spec": {}})[1] == missing
     status = {"replicas": 1, "readyReplicas": 2, "availableReplicas": 3}
-    assert judge.update("replicationcontrollers", made, {**deepcopy(made), "status": status}, status=True)[1] == [
+    assert judge.update_status("replicationcontrollers", made, status)[1] == [
         "status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas",
         "status.availableReplicas: Invalid value: 3: cannot be greater than status.replicas",
         "status.availableReplicas: Invalid value: 3: cannot be greater than readyReplicas",

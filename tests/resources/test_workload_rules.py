@@ -172,7 +172,7 @@ AVAILABLE = {"replicas": 2, "availableReplicas": 1}
 def test_counts_of_a_status_go_together(judge: Judge, plural: str, status: Json, error: str) -> None:
     before = {"collisionCount": 2} if "collisionCount" in status else {}
     stored = judge.create(plural, workload())[0] | {"status": before}
-    assert judge.update(plural, stored, {**deepcopy(stored), "status": status}, status=True)[1] == [f"status.{error}"]
+    assert judge.update_status(plural, stored, status)[1] == [f"status.{error}"]
 
 
 def test_gated_fields_of_workloads(judge: Judge) -> None:

@@ -94,10 +94,8 @@ def test_a_limit_has_upstreams_words(kind: Type, limits: Json, value: Json, want
 def test_the_limits_of_a_place_come_after_those_of_the_type_that_stands_there() -> None:
     parts = {"note": Limits(required=True)}
     inner = Struct("x.v1.Inner", (*ITEM.declared, field("note", 2, STRING)))
-    assert found(inner, {"f": {}}, pointer=True, parts=parts) == [
-        "spec.f.name: Required value",
-        "spec.f.note: Required value",
-    ]
+    expected = ["spec.f.name: Required value", "spec.f.note: Required value"]
+    assert found(inner, {"f": {}}, pointer=True, parts=parts) == expected
     assert found(inner, {}, pointer=True, parts=parts) == []
     embedded = Struct("x.v1.Holder", (field("", 1, inner, inline=True, limits=Limits(parts=parts)),))
     assert texts(Rules().of(embedded).errors(AT, {"name": "a"})) == ["spec.note: Required value"]
@@ -105,10 +103,8 @@ def test_the_limits_of_a_place_come_after_those_of_the_type_that_stands_there() 
 
 def test_errors_of_texts_in_a_map_stand_at_the_map_key_by_key() -> None:
     errors = found(MapOf(STRING), {"f": {"-": "x", "a": "-"}}, format="label-key", value_format="label-value")
-    assert [text.split(": ")[:3] for text in errors] == [
-        ["spec.f", "Invalid value", '"-"'],
-        ["spec.f", "Invalid value", '"-"'],
-    ]
+    expected = [["spec.f", "Invalid value", '"-"'], ["spec.f", "Invalid value", '"-"']]
+    assert [text.split(": ")[:3] for text in errors] == expected
     assert "name part" in errors[0]
     assert "name part" not in errors[1]
 
@@ -136,18 +132,14 @@ def test_of_too_long_a_list_nothing_is_looked_at() -> None:
 
 def test_repeated_items_come_after_the_errors_of_all_items() -> None:
     value = {"f": [{"name": "a"}, {"name": "a"}, {"name": ""}]}
-    assert found(ListOf(ITEM), value, unique="name") == [
-        "spec.f[2].name: Required value",
-        'spec.f[1]: Duplicate value: "a"',
-    ]
+    expected = ["spec.f[2].name: Required value", 'spec.f[1]: Duplicate value: "a"']
+    assert found(ListOf(ITEM), value, unique="name") == expected
 
 
 def test_generated_rules_have_repeated_items_first_and_show_them_whole() -> None:
     value = {"f": [{"name": "a"}, {"name": "a"}, {"name": ""}]}
-    assert found(ListOf(ITEM), value, unique="name", whole=True) == [
-        'spec.f[1]: Duplicate value: {"name":"a"}',
-        "spec.f[2].name: Required value",
-    ]
+    expected = ['spec.f[1]: Duplicate value: {"name":"a"}', "spec.f[2].name: Required value"]
+    assert found(ListOf(ITEM), value, unique="name", whole=True) == expected
 
 
 def test_a_key_of_a_named_type_is_shown_as_json() -> None:
@@ -216,10 +208,8 @@ def test_items_meet_their_stored_ones_by_what_makes_them_unique() -> None:
     rules.set(item, lambda at: [] if at.old == at.value else [invalid(at.path, None, "changed")])
     stored = {"items": [{"name": "a"}, {"name": "b", "on": True}]}
     given = {"items": [{"name": "b"}, {"name": "c"}, {"name": "a"}]}
-    assert texts(rules.of(holder).errors(AT, given, None, stored)) == [
-        "spec.items[0]: Invalid value: null: changed",
-        "spec.items[1]: Invalid value: null: changed",
-    ]
+    expected = ["spec.items[0]: Invalid value: null: changed", "spec.items[1]: Invalid value: null: changed"]
+    assert texts(rules.of(holder).errors(AT, given, None, stored)) == expected
 
 
 def test_what_tells_quickly_that_items_fit_is_asked_first() -> None:
