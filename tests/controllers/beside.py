@@ -90,11 +90,9 @@ async def both(
 ) -> AsyncIterator[tuple[Client, Client]]:
     """Yield the clients of a server with our controllers and of one with theirs.
 
-    Args:
-        controllers: run by kubedra for the first server, by kube-controller-manager for the second, with the same `flags`.
-        others: run by kubedra on both servers.
-        only_theirs: flags that kubedra does not have.
-        servers: further flags of the servers.
+    `controllers` are run by kubedra for the first server and by kube-controller-manager for the second, with the same
+    `flags`; `only_theirs` are flags that kubedra does not have. `others` are run by kubedra on both servers, which have
+    the further flags `servers`.
     """
     assert KUBE_CONTROLLER_MANAGER is not None
     ours, theirs = directory / "ours.conf", directory / "theirs.conf"

@@ -60,13 +60,15 @@ def make_pod(
     """Build a pending Pod of one container.
 
     Args:
+        name: its name; a new one by default.
+        namespace: its namespace.
         requests: resource requests of the container.
         claims: names of ResourceClaims by the pod's own names for them; the container uses all.
         node: the node that it is bound to.
         owner: its controller.
         deleted: its deletionTimestamp.
-        spec: fields of the spec, and `labels`, `annotations`, `finalizers`, `uid`, `created`, `status`; `ports`, `command` and `env`
-            belong to the container.
+        spec: fields of the spec, and `labels`, `annotations`, `finalizers`, `uid`, `created`, `status`; `ports`,
+            `command` and `env` belong to the container.
     """
     number = next(_numbers)
     name = name or f"pod-{number}"
