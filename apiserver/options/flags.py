@@ -130,7 +130,8 @@ def _add_access_flags(kube: argparse._ArgumentGroup) -> None:
     accessflags.add_flags(kube)
     kube.add_argument(
         "--enable-admission-plugins", action="append", default=[], metavar="NAMES",
-        help=f"admission plugins to enable besides the default ones; available: {', '.join(sorted(BUILT))}",
+        help="admission plugins to enable besides the default ones and, with the authorization mode Node,"
+        f" NodeRestriction; available: {', '.join(sorted(BUILT))}",
     )  # fmt: skip
     kube.add_argument(
         "--disable-admission-plugins",

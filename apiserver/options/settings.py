@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 #: The admission plugin that gives pods their tokens. With open access tokens are not used, and pods should not have
 #: to wait for accounts.
 _NEEDS_TOKENS: Final = "ServiceAccount"
+#: The node authorizer allows nodes to write all Nodes, pods and slices. The admission plugin restricts them
+#: to their own objects. kubeadm enables it, too.
+_NODE_AUTHORIZER: Final = "Node"
+_RESTRICTS_NODES: Final = "NodeRestriction"
 #: On other systems a forked process may not use all libraries.
 _MAY_FORK: Final = sys.platform == "linux"
 #: The components of emulated nodes: their kubelets, and the controller that removes the taint of a new node.
@@ -186,6 +190,8 @@ def read(arguments: Sequence[str]) -> Settings:
     enable, disable = split_list(args.enable_admission_plugins), split_list(args.disable_admission_plugins)
     if tokens is None and _NEEDS_TOKENS not in enable + disable:
         disable += (_NEEDS_TOKENS,)
+    if _NODE_AUTHORIZER in access.modes and _RESTRICTS_NODES not in enable + disable:
+        enable += (_RESTRICTS_NODES,)
     selected = select(enable, disable)
     _check_plugins(selected, conflicting(enable, disable), admission)
     data_dir = args.data_dir.absolute()
