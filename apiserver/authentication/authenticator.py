@@ -35,6 +35,7 @@ ADMIN = User("system:admin", "", ("system:masters", "system:authenticated"))
 _LASTING: Final = (
     0, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 345600, 604800, 2592000, 7776000, 15552000, 31104000,
 )  # fmt: skip
+_EXTRA_SPACE: Final = "the provided Authorization header contains extra space before the bearer token, and is ignored"
 ANONYMOUS = User("system:anonymous", "", ("system:unauthenticated",))
 
 
@@ -64,9 +65,14 @@ def read_tokens(path: Path) -> dict[str, User]:
 
 
 def _bearer(request: Request) -> str:
-    """Return the bearer token of a request, "" if it has none."""
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
+    """Return the bearer token of a request, "" if it has none: one space precedes it, and a further one ends it."""
+    scheme, _, rest = request.headers.get("authorization", "").strip().partition(" ")
+    return rest.partition(" ")[0] if scheme.lower() == "bearer" else ""
+
+
+def _has_extra_space(request: Request) -> bool:
+    """Return whether a bearer token is ignored because of a second space before it."""
+    return request.headers.get("authorization", "").strip()[:8].lower() == "bearer  "
 
 
 def _add_authenticated_group(user: User) -> User:
@@ -151,6 +157,8 @@ class Authenticator:
             user = (await self.identify(token, self.audiences)).user
             user = ADMIN if user is None and self._tokens is None else user
         else:
+            if _has_extra_space(request):
+                request.warnings = [*request.warnings, _EXTRA_SPACE]
             refused = peer is not None and peer.refused
             user = self.default_user if not refused else None
             if user is None and not refused and request.path in self._open_paths:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_plus
 
 from apiserver.request.info import RequestInfo
 
@@ -40,6 +40,14 @@ class Peer:
     proxy: bool = False
     ends: float = 0.0
     refused: bool = False
+
+
+def redact(query: str) -> str:
+    """Return a query string for logs, without the values of `access_token` (RFC 6750)."""
+    if "access_token" not in query and "%" not in query:
+        return query
+    pairs = ((pair, pair.partition("=")[0]) for pair in query.split("&"))
+    return "&".join(f"{name}=REDACTED" if unquote_plus(name) == "access_token" else pair for pair, name in pairs)
 
 
 _NOT_PARSED: Final = RequestInfo("")
@@ -97,6 +105,11 @@ class Request:
         self.audit_id, self.marks = "", b""
         self.time: datetime | None = None
         self._params: dict[str, list[str]] | None = None
+
+    @property
+    def logged_uri(self) -> str:
+        """The path and the query for logs, without access tokens."""
+        return f"{self.path}?{redact(self.query)}" if self.query else self.path
 
     @property
     def params(self) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ from sys import intern
 from typing import Any, Final, NamedTuple
 
 from apiserver.request.info import RequestInfo, request_info
-from apiserver.request.messages import Request
+from apiserver.request.messages import Request, redact
 
 #: Stages, in the words of upstream's audit log: an open watch; a complete response.
 STARTED: Final = "ResponseStarted"
@@ -46,7 +46,7 @@ class RequestRecord(NamedTuple):
         user = request.user
         # Same as `cls(...)`, in half the time.
         return tuple.__new__(cls, (
-            time, seconds, code, size, stage, request.method, request.path, request.query, request.fault,
+            time, seconds, code, size, stage, request.method, request.path, redact(request.query), request.fault,
             request.annotations or None, user.name if user is not None else "",
             intern(request.headers.get("user-agent", "")),
         ))  # fmt: skip

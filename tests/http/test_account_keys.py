@@ -66,7 +66,8 @@ def test_a_token_names_its_published_key(tmp_path: Path, make: Make, algorithm: 
         assert (known["kid"], known["alg"], known["kty"]) == (part(token, 0)["kid"], algorithm, kind)
         assert running.wire(token).get("/api/v1/namespaces").status == 403, "it is known, and may do nothing"
         forged = token[:-8] + ("A" * 8 if token[-8:] != "A" * 8 else "B" * 8)
-        assert running.wire(forged).get("/api/v1/namespaces").status == 401
+        for changed in (forged, f"{token}=", f"{token}==", f"{token}!", token.replace(".", "=.", 1)):
+            assert running.wire(changed).get("/api/v1/namespaces").status == 401
 
 
 def test_the_issuer_document_has_the_url_of_the_keys(tmp_path: Path) -> None:
@@ -85,6 +86,15 @@ def test_the_issuer_document_has_the_url_of_the_keys(tmp_path: Path) -> None:
         }
         assert root.get("/openid/v1/jwks", Accept="application/json").status == 406
         assert root.post("/.well-known/openid-configuration", {}).status == 405
+        assert root.get("/.well-known/openid-configuration/more").json["reason"] == "NotFound"
+
+
+@pytest.mark.parametrize("issuer", ["here", "http://tokens.example", "https://tokens.example?a=b"])
+def test_an_issuer_that_openid_does_not_allow_has_no_documents(tmp_path: Path, issuer: str) -> None:
+    with serve(*flags(tmp_path, f"--service-account-issuer={issuer}")) as running:
+        root = running.wire("root")
+        assert [root.get(path).status for path in ("/.well-known/openid-configuration", "/openid/v1/jwks")] == [404] * 2
+        assert not {path for path in root.get("/").json["paths"] if "openid" in path}
 
 
 def test_older_keys_and_issuers_are_taken_still(tmp_path: Path) -> None:

@@ -74,6 +74,13 @@ def test_an_event_has_user_request_and_answer(server: tuple[Child, Events]) -> N
     assert event["auditID"] == answer.headers["audit-id"]
 
 
+def test_an_access_token_in_the_query_is_no_part_of_the_event(server: tuple[Child, Events]) -> None:
+    child, events = server
+    child.wire("alice").get(f"{MAPS}/redacted?access%5Ftoken=hidden&limit=1")
+    (event,) = events(lambda event: event.get("objectRef", {}).get("name") == "redacted")
+    assert event["requestURI"] == f"{MAPS}/redacted?access%5Ftoken=REDACTED&limit=1"
+
+
 def test_refusals_and_impersonated_users_are_in_the_events(server: tuple[Child, Events]) -> None:
     child, events = server
     child.wire("alice").get(f"{MAPS}/secret")

@@ -70,6 +70,19 @@ def test_a_record_has_user_request_and_answer(running: Running) -> None:
     assert record == {**request, **answer, **client, **dict.fromkeys(("group", "subresource", "name", "fault"), "")}
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("access_token=hidden&limit=1", "access_token=REDACTED&limit=1"),
+        ("limit=1&access%5Ftoken=hid%20den", "limit=1&access%5Ftoken=REDACTED"),
+        ("labelSelector=access_token%3Dshown", "labelSelector=access_token%3Dshown"),
+    ],
+)
+def test_an_access_token_in_the_query_is_not_recorded(running: Running, query: str, expected: str) -> None:
+    running.wire().get(f"{MAPS}?{query}")
+    assert shown(running.wire())[0]["uri"] == f"{MAPS}?{expected}"
+
+
 def test_the_newest_request_comes_first_whatever_became_of_it(running: Running) -> None:
     wire = running.wire()
     wire.get(f"{MAPS}/missing")

@@ -56,6 +56,31 @@ def test_without_a_token_a_request_is_anonymous(anonymous: Wire, authorization: 
     )
 
 
+@pytest.mark.parametrize("path", ["/-/", "/-/info", "/-/nope", "/docs", "/docs/", "/docsx", "/openapi.json"])
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT"])
+def test_own_paths_show_nothing_before_authentication(anonymous: Wire, method: str, path: str) -> None:
+    statuses = [anonymous.user(token).request(method, path).status for token in ("", "nobody", "alice-token")]
+    assert statuses == [403, 401, 403]
+
+
+@pytest.mark.parametrize("path", [CLAIMS, "/-/info"])
+def test_a_token_after_two_spaces_is_ignored_with_a_warning(anonymous: Wire, path: str) -> None:
+    answer = anonymous.get(path, Authorization="Bearer  admin-token")
+    assert answer.status == 403
+    if path == CLAIMS:
+        text = "the provided Authorization header contains extra space before the bearer token, and is ignored"
+        assert text in answer.headers["warning"]
+
+
+@pytest.mark.parametrize("token", ["admin-token=", "admin-token==", "Admin-token", '"admin-token"'])
+def test_a_token_is_compared_exactly(anonymous: Wire, token: str) -> None:
+    assert anonymous.user(token).get(CLAIMS).status == 401
+
+
+def test_what_follows_a_token_and_a_space_is_no_part_of_it(anonymous: Wire) -> None:
+    assert anonymous.get(CLAIMS, Authorization=" Bearer admin-token more ").status == 200
+
+
 def test_everybody_may_ask_for_health_and_version_and_nothing_else(anonymous: Wire) -> None:
     assert [anonymous.get(path).status for path in ("/healthz", "/livez", "/readyz", "/version")] == [200] * 4
     answer = anonymous.get("/apis")

@@ -39,6 +39,9 @@ UPSTREAM: Final = tuple(
         (500, "failed to prune fields: "),
         (500, "failed to create manager for existing fields: "),
         (503, "no endpoints available for service "),  # services/proxy
+        # Go's server
+        (501, "^Unsupported transfer encoding$"),
+        (505, "^505 HTTP Version Not Supported: unsupported protocol version$"),
         (501, "kubedra emulates nodes: "),  # docs/data/fidelity/missing.md
     )
 )

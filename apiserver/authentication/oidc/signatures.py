@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import urlsafe_b64decode
 from typing import Any, Final
 
@@ -9,10 +10,11 @@ import orjson
 
 from apiserver.api.objects import Json
 
-__all__ = ["ALGORITHMS", "InvalidJwt", "Jwt", "has_valid_signature", "parse_jwt"]
+__all__ = ["ALGORITHMS", "InvalidJwt", "Jwt", "decode_base64url", "has_valid_signature", "parse_jwt"]
 
 
 ALGORITHMS: Final = ("ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "RS256", "RS384", "RS512")
+_BASE64URL: Final = re.compile("[A-Za-z0-9_-]*", re.ASCII)
 _CURVES: Final = {"P-256": "SECP256R1", "P-384": "SECP384R1", "P-521": "SECP521R1"}
 _CURVE_OF: Final = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 
@@ -30,7 +32,10 @@ class Jwt:
         self.header, self.claims, self.signed, self.signature = header, claims, signed, signature
 
 
-def decode(text: str) -> bytes:
+def decode_base64url(text: str) -> bytes:
+    """Decode base64url without padding, as tokens and keys are encoded. Raise ValueError."""
+    if not _BASE64URL.fullmatch(text):
+        raise ValueError("illegal base64 data")
     return urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
@@ -40,8 +45,8 @@ def parse_jwt(token: str) -> Jwt:
     if len(parts) != 3 or not token.isascii():
         raise InvalidJwt("malformed token")
     try:
-        header, claims = (orjson.loads(decode(part)) for part in parts[:2])
-        signature = decode(parts[2])
+        header, claims = (orjson.loads(decode_base64url(part)) for part in parts[:2])
+        signature = decode_base64url(parts[2])
     except ValueError as error:
         raise InvalidJwt(f"error decoding token: {error}") from None
     if not isinstance(header, dict) or not isinstance(claims, dict):
@@ -91,4 +96,4 @@ def _is_signed_by(key: Json, algorithm: str, token: Jwt) -> bool:
 
 
 def _number(text: str) -> int:
-    return int.from_bytes(decode(text), "big")
+    return int.from_bytes(decode_base64url(text), "big")

@@ -10,7 +10,7 @@ extra).
 from __future__ import annotations
 
 import binascii
-from base64 import b64decode, urlsafe_b64decode
+from base64 import b64decode
 from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime, timedelta
 from typing import Final
@@ -19,6 +19,7 @@ import orjson
 
 from apiserver.api.errors.status import not_found
 from apiserver.api.objects import Json
+from apiserver.authentication.oidc.signatures import decode_base64url
 from apiserver.authentication.tokens.service_account_keys import Keys
 from apiserver.registry.definition.authority import AuthenticationResult
 from apiserver.request.messages import User
@@ -42,10 +43,6 @@ _MOST: Final = 4096
 
 class TokenError(Exception):
     """Error: a token of this server is invalid. The text may be returned to the client."""
-
-
-def _decode(text: str) -> bytes:
-    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 def _intersect(audiences: tuple[str, ...], meant_for: Collection[str]) -> tuple[str, ...]:
@@ -126,14 +123,14 @@ class AccountTokens:
         if not dot or signed.count(".") != 1 or not token.isascii():
             return None
         try:
-            header, claims = (orjson.loads(_decode(part)) for part in signed.split("."))
+            header, claims = (orjson.loads(decode_base64url(part)) for part in signed.split("."))
             if not isinstance(header, dict) or not isinstance(claims, dict):
                 return None
             if not isinstance(header.get("kid", ""), str):
                 return None
             if claims.get("iss") not in (*self.issuers, OF_SECRETS):
                 return None
-            if not await self.keys.knows(header, signed.encode(), _decode(signature)):
+            if not await self.keys.knows(header, signed.encode(), decode_base64url(signature)):
                 return None
         except (ValueError, binascii.Error):
             return None

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from fastapi import Depends, FastAPI, HTTPException, Request
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from apiserver.http.admin import documentation
 from apiserver.http.admin.operations import Operations
 from apiserver.http.admin.routers import ROUTERS
+from apiserver.request.messages import Request
+
+
+@dataclass(frozen=True, slots=True)
+class AdministratorsOnly:
+    """The ASGI middleware that responds 401 or 403 to other users before a route is searched.
+
+    `allowed` returns the reason of a refusal, or "".
+    """
+
+    app: ASGIApp
+    allowed: Callable[[Request], Awaitable[str]]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self.app
+        if scope["type"] == "http" and (problem := await self.allowed(scope["state"]["kube_request"])):
+            app = JSONResponse({"detail": problem}, 401 if problem == "Unauthorized" else 403)
+        await app(scope, receive, send)
 
 
 def create_admin(operations: Operations) -> FastAPI:
-    """Build the application. Every route requires all permissions; other users get 401 or 403."""
+    """Build the application. Every path requires all permissions; other users get 401 or 403."""
     app = FastAPI(
         title="kubedra",
         version=operations.version,
@@ -20,12 +43,8 @@ def create_admin(operations: Operations) -> FastAPI:
         openapi_url=None,
     )
 
-    async def administrator(request: Request) -> None:
-        problem = await operations.allowed(request.state.kube_request)
-        if problem:
-            raise HTTPException(401 if problem == "Unauthorized" else 403, problem)
-
+    app.add_middleware(AdministratorsOnly, allowed=operations.allowed)
     for module in ROUTERS:
-        app.include_router(module.create(operations), dependencies=[Depends(administrator)])
-    app.include_router(documentation.create(app), dependencies=[Depends(administrator)])
+        app.include_router(module.create(operations))
+    app.include_router(documentation.create(app))
     return app

@@ -42,7 +42,7 @@ class Event:
             "level": options.level.text,
             "auditID": audit_id(request),
             "stage": "",
-            "requestURI": f"{request.path}?{request.query}" if request.query else request.path,
+            "requestURI": request.logged_uri,
             "verb": request.info.verb,
             "user": _user(request.impersonator or request.user),
         }

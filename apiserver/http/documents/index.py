@@ -11,7 +11,7 @@ import orjson
 from apiserver.api.errors.status import PlainError, method_not_allowed, unknown_resource
 from apiserver.http.documents.discovery import AGGREGATED, Discovery
 from apiserver.http.documents.health import HEALTH, Health
-from apiserver.http.documents.issuer import PATHS, Issuer
+from apiserver.http.documents.issuer import Issuer
 from apiserver.http.documents.zpages import About, ZPages
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.negotiation import (
@@ -83,17 +83,19 @@ class Documents:
             return Response(200, self._health.indicators().encode(), CONTENT_TYPE)
         if path in self._zpages.pages:
             return self._zpages.answer(request, path)
-        if path in PATHS:
+        if path in self._issuer.paths:
             if request.method != "GET":
                 raise method_not_allowed()
             return await self._issuer.answer(request, path)
+        if path.startswith(tuple(f"{served}/" for served in self._issuer.paths)):
+            raise unknown_resource()
         if path == "":
             return Response(200, orjson.dumps({"paths": self._paths()}, option=orjson.OPT_INDENT_2))
         raise PlainError(404, _NO_PAGE)
 
     def _paths(self) -> list[str]:
         upstreams = ["/healthz", "/livez", "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/readyz"]
-        upstreams += [f"/{path}" for path in (*PATHS, *self._zpages.pages)]
+        upstreams += [f"/{path}" for path in (*self._issuer.paths, *self._zpages.pages)]
         # kubedra's own (apiserver/http/admin).
         own = ["/-/", "/docs", "/openapi.json"]
         return sorted(["/version", *upstreams, *own, *self._discovery.paths(), *self._health.paths()])

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import httptools
 
 from apiserver.api.values.bounded_cache import remembered
+from apiserver.http.server.strictness import refusal
 from apiserver.request.messages import MAX_BODY, Request, Response
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class RequestReader:
         # The request that is being parsed.
         self._incomplete = False  # it has begun but not ended
         self._in_head, self._head_size = False, 0
+        self._piece, self._head = b"", bytearray()  # the data of this call and, within a head, of earlier ones
         self._completed_one = False  # of the present data
         self._url = b""
         self._headers: dict[str, str] = {}
@@ -97,6 +99,10 @@ class RequestReader:
     @abstractmethod
     def _enqueue(self, pending: Pending) -> None:
         """Add a complete request."""
+
+    @abstractmethod
+    def _refuse(self, answer: Response) -> None:
+        """Add the last response of a connection."""
 
     @abstractmethod
     def _send_continue(self) -> None:
@@ -118,11 +124,16 @@ class RequestReader:
 
     def _feed(self, data: bytes) -> bytes:
         """Parse data; return the rest after a request for an unsupported protocol."""
+        if self._in_head:
+            self._head += self._piece
+        self._piece, rest = bytes(data), b""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            return data[upgrade.args[0] :]
-        return b""
+            rest = data[upgrade.args[0] :]
+        if not self._in_head:
+            self._piece = b""
+        return rest
 
     def _feed_unknown_method(self, data: bytes) -> bool:
         """Parse data with a method unknown to the parser as if it were a POST; the endpoint decides about the method.
@@ -142,6 +153,8 @@ class RequestReader:
     def on_message_begin(self) -> None:
         self._in_head, self._head_size, self._incomplete = True, 0, True
         self._url, self._headers, self._body, self._body_size = b"", {}, [], 0
+        if self._head:
+            self._head = bytearray()
 
     def on_url(self, url: bytes) -> None:
         self._url += url
@@ -159,13 +172,24 @@ class RequestReader:
 
     def on_headers_complete(self) -> None:
         self._in_head = False
+        parser = self._parser
+        line = b"%b %b HTTP/" % (parser.get_method(), self._url)
+        head = bytes(self._head) + self._piece if self._head else self._piece
+        refused = refusal(line, head, parser.get_http_version(), self._headers, self._repeated)
+        if refused is not None:
+            self._repeated = {}
+            self._refuse(refused)
+            return
         if self._repeated:
             for key, values in self._repeated.items():
                 self._headers[key] = join_header_values(key, values, self._claims)
             self._repeated = {}
-        if "expect" in self._headers and self._headers["expect"].lower() == "100-continue":
+        expected = self._headers.get("expect", "")
+        if expected.lower() == "100-continue":
             self._continue_owed = True
             self._send_continue()
+        elif expected:
+            self._refuse(Response(417, b"", ""))
 
     def on_body(self, body: bytes) -> None:
         if self._body_size <= MAX_BODY:
@@ -181,12 +205,14 @@ class RequestReader:
         parser = self._parser
         raw_path, query = split(self._url)
         path = raw_path.decode("ascii") if b"%" not in raw_path else quote_raw_path(raw_path)
-        body = b"".join(self._body) if self._body else b""
+        http_1_0 = parser.get_http_version() == "1.0"
+        # As in Go's server, HTTP/1.0 has no chunks.
+        has_body = self._body and not (http_1_0 and "transfer-encoding" in self._headers)
+        body = b"".join(self._body) if has_body else b""
         self._body, self._body_size = [], 0
         method, self._method = self._method or parser.get_method(), b""
         request = Request(method.decode("ascii"), path, query.decode("latin-1"), self._headers, body)
         if self._client_certificates is not None:
             request.peer = self._client_certificates.peer()
-        http_1_0 = parser.get_http_version() == "1.0"
         keep_alive = not http_1_0 and parser.should_keep_alive()
         self._enqueue(Pending(request, raw_path, keep_alive, http_1_0))

@@ -28,6 +28,7 @@ from apiserver.http.server import heads
 from apiserver.http.server.frontend import FrontEnd
 from apiserver.http.server.incoming import Pending, RequestReader
 from apiserver.http.server.relay import is_admin_path, relay
+from apiserver.http.server.strictness import PLAIN_TEXT
 from apiserver.request.messages import ConnectionClosed, Request, Response, Stream
 from apiserver.runtime.clock import Timer, purpose
 
@@ -47,7 +48,6 @@ _ANSWERS_A_TURN: Final = 16
 #: The status of a response after which the connection uses another protocol.
 SWITCHING: Final = 101
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-_TEXT: Final = "text/plain; charset=utf-8"
 
 
 class Protocol(RequestReader, asyncio.Protocol):
@@ -164,12 +164,12 @@ class Protocol(RequestReader, asyncio.Protocol):
             ):
                 log.error("a request could not be read", exc_info=error)
             if not self._feed_unknown_method(data):
-                self._refuse(Response(400, b"Invalid HTTP request received.", _TEXT))
+                self._refuse(Response(400, b"Invalid HTTP request received.", PLAIN_TEXT))
                 return
         if self._in_head:
             self._head_size += len(data)
             if self._head_size > _MAX_HEAD:
-                self._refuse(Response(431, b"431 Request Header Fields Too Large", _TEXT))
+                self._refuse(Response(431, b"431 Request Header Fields Too Large", PLAIN_TEXT))
         if self._incomplete:
             self._watch_over_input()
             self._balance_reading()

@@ -116,7 +116,7 @@ def _attributes(request: Request) -> dict[str, str | int]:
     found: dict[str, str | int] = {
         "http.request.method": request.method,
         "url.path": request.path,
-        "http.target": f"{request.path}?{request.query}" if request.query else request.path,
+        "http.target": request.logged_uri,
         "audit-id": audit_id(request)[:_SHOWN],
         "server.address": host or request.headers.get("host", ""),
         "user_agent.original": request.headers.get("user-agent", ""),
