@@ -22,6 +22,7 @@ from apiserver.resources.services.familyrules import (
     keep_allocated,
     unchanged_dual_stack,
 )
+from apiserver.resources.services.port_holds import PortHolds
 from apiserver.resources.services.ranges import AddressRange, PortRange
 from apiserver.resources.services.shape import has_addresses, is_headless, needs_health_check, node_ports
 from apiserver.runtime.offload import on_loop
@@ -81,8 +82,7 @@ class ServiceNetwork:
         self.cidrs, self.ports = cidrs, ports
         self._parsed: dict[str, AddressRange] = {cidr: AddressRange(cidr) for cidr in cidrs}
         self.families = tuple(self._parsed[cidr].family for cidr in cidrs)
-        #: Node ports reserved by writes in progress.
-        self._held: set[int] = set()
+        self._holds = PortHolds(registry)
 
     @property
     def own_address(self) -> str:
@@ -100,9 +100,6 @@ class ServiceNetwork:
         except BaseException:
             await held.finish(stored=False)
             raise
-        if ctx.dry_run:
-            self._held -= held.ports
-            held.ports.clear()
         return held
 
     async def _reserve(self, ctx: Context, obj: Json, old: Json | None, held: Held) -> None:
@@ -115,10 +112,10 @@ class ServiceNetwork:
         _refuse(obj, choose_families(spec, old, self.families, strict))
         if old is None:
             await self._take_all(ctx, obj, held)
-            self._new_ports(obj, held)
+            await self._new_ports(obj, held)
         else:
             await self._change_addresses(ctx, obj, old, held)
-            self._change_ports(obj, old, held)
+            await self._change_ports(obj, old, held)
 
     @on_loop
     async def release(self, ctx: Context, obj: Json) -> None:
@@ -130,7 +127,7 @@ class ServiceNetwork:
 
     async def finish(self, held: Held, leaving: list[str]) -> None:
         """End a write: drop its port reservations and free these addresses."""
-        self._held -= held.ports
+        await self._holds.drop(held.ports)
         await self._free(leaving)
 
     async def _free(self, addresses: list[str]) -> None:
@@ -236,38 +233,44 @@ class ServiceNetwork:
     # --- node ports
 
     def _used(self) -> set[int]:
-        used = set(self._held)
+        used = set[int]()
         for service in self._registry.all_of("", "services"):
             used.update(node_ports(service["spec"]))
             used.add(service["spec"].get("healthCheckNodePort", 0))
         return used
 
-    def _hold_port(self, port: int, held: Held, used: set[int]) -> str:
+    async def _hold_port(self, port: int, held: Held, used: set[int]) -> str:
         """Reserve a requested port. Return the problem, or "" on success."""
         if port not in self.ports and not held.dry_run:  # upstream's dry run skips the range
             return f"provided port is not in the valid range. The range of valid ports is {self.ports}"
         if port in used:
             return _TAKEN
-        for ports in (held.ports, self._held, used):
-            ports.add(port)
+        if not held.dry_run:
+            held.ports.add(port)  # before a failure of `take`, which `finish` releases
+            if not await self._holds.take(port):
+                held.ports.discard(port)
+                return _TAKEN
+            if self._registry.shared and port in self._used():
+                return _TAKEN
+        used.add(port)
         return ""
 
-    def _any_port(self, held: Held, used: set[int], what: str) -> int:
+    async def _any_port(self, held: Held, used: set[int], what: str) -> int:
         if held.dry_run:  # a dry run chooses nothing
             port = max(held.ports, default=_DRY_PORT) + 1
             held.ports.add(port)
             return port
         for port in self.ports.numbers.candidates(self._choose):
-            if not self._hold_port(port, held, used):
+            if not await self._hold_port(port, held, used):
                 return port
         raise internal_error(f"failed to allocate a {what}: {_FULL}")
 
-    def _asked_port(self, obj: Json, index: int, port: int, held: Held, used: set[int]) -> None:
-        problem = self._hold_port(port, held, used)
+    async def _asked_port(self, obj: Json, index: int, port: int, held: Held, used: set[int]) -> None:
+        problem = await self._hold_port(port, held, used)
         if problem:
             _refuse(obj, [invalid(_PORTS[index] / "nodePort", port, problem)])
 
-    def _new_ports(self, obj: Json, held: Held) -> None:
+    async def _new_ports(self, obj: Json, held: Held) -> None:
         """Allocate node ports. Ports with the same number share one, unless they request several."""
         spec = obj["spec"]
         if spec.get("type") in ("NodePort", "LoadBalancer"):
@@ -283,16 +286,16 @@ class ServiceNetwork:
                     )
                     first = next(same, 0)
                     if first:
-                        self._asked_port(obj, index, first, held, used)
-                    chosen[number] = port["nodePort"] = first or self._any_port(held, used, "nodePort")
+                        await self._asked_port(obj, index, first, held, used)
+                    chosen[number] = port["nodePort"] = first or await self._any_port(held, used, "nodePort")
                 elif not asked:
                     port["nodePort"] = chosen[number]
                 elif asked != chosen[number]:
-                    self._asked_port(obj, index, asked, held, used)
+                    await self._asked_port(obj, index, asked, held, used)
         if needs_health_check(spec):
-            self._health_port(spec, held)
+            await self._health_port(spec, held)
 
-    def _change_ports(self, obj: Json, old: Json, held: Held) -> None:
+    async def _change_ports(self, obj: Json, old: Json, held: Held) -> None:
         spec = obj["spec"]
         if spec.get("type") in ("NodePort", "LoadBalancer"):
             used, before, mine = self._used(), set(node_ports(old)), set[tuple[str, int]]()
@@ -300,9 +303,9 @@ class ServiceNetwork:
                 asked = port.get("nodePort", 0)
                 if asked:
                     if asked not in before and asked not in held.ports:
-                        self._asked_port(obj, index, asked, held, used)
+                        await self._asked_port(obj, index, asked, held, used)
                 elif _chooses(spec):
-                    port["nodePort"] = self._any_port(held, used, "nodePort")
+                    port["nodePort"] = await self._any_port(held, used, "nodePort")
                 else:
                     continue
                 key = port.get("protocol", ""), port["nodePort"]
@@ -310,15 +313,15 @@ class ServiceNetwork:
                     raise server_error(f"duplicate nodePort: {{{key[0]} {key[1]}}}")
                 mine.add(key)
         if needs_health_check(spec) and not needs_health_check(old):
-            self._health_port(spec, held)
+            await self._health_port(spec, held)
 
-    def _health_port(self, spec: Json, held: Held) -> None:
+    async def _health_port(self, spec: Json, held: Held) -> None:
         asked = spec.get("healthCheckNodePort", 0)
         used = self._used()
         if not asked:
-            spec["healthCheckNodePort"] = self._any_port(held, used, "HealthCheck NodePort 0")
+            spec["healthCheckNodePort"] = await self._any_port(held, used, "HealthCheck NodePort 0")
             return
-        problem = self._hold_port(asked, held, used)
+        problem = await self._hold_port(asked, held, used)
         if problem:
             raise internal_error(f"failed to allocate requested HealthCheck NodePort {asked}: {problem}")
 

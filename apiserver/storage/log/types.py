@@ -229,7 +229,11 @@ class RevisionLog(Protocol):
         ...
 
     async def get_or_set_meta(self, name: str, value: bytes) -> bytes:
-        """Store metadata of the store under a name, permanently. The first value stays and is returned."""
+        """Store metadata of the store under a name. The first value stays until it is deleted, and is returned."""
+        ...
+
+    async def delete_meta(self, name: str, value: bytes) -> None:
+        """Delete the metadata under a name if it has this value."""
         ...
 
     async def get_meta(self, name: str) -> bytes | None:

@@ -360,12 +360,21 @@ class PostgresLog:
         async def work(connection: Connection) -> bytes:
             values = {"name": name, "value": value}
             insert = "INSERT INTO meta (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT DO NOTHING"
-            await fetch(connection, insert, values)
-            ((kept,),) = await fetch(connection, "SELECT value FROM meta WHERE name = %(name)s", values)
-            return bytes(kept)
+            found: list[Any] = []
+            while not found:  # the present row may be deleted between the statements
+                await fetch(connection, insert, values)
+                found = await fetch(connection, "SELECT value FROM meta WHERE name = %(name)s", values)
+            return bytes(found[0][0])
 
         kept: bytes = await self._follower.retry(work)
         return kept
+
+    async def delete_meta(self, name: str, value: bytes) -> None:
+        async def work(connection: Connection) -> None:
+            delete = "DELETE FROM meta WHERE name = %(name)s AND value = %(value)s"
+            await fetch(connection, delete, {"name": name, "value": value})
+
+        await self._follower.retry(work)
 
     async def get_meta(self, name: str) -> bytes | None:
         async def work(connection: Connection) -> bytes | None:

@@ -186,6 +186,12 @@ class SqliteLog(Writer):
         kept: bytes = await self._run(job)
         return kept
 
+    async def delete_meta(self, name: str, value: bytes) -> None:
+        def job(connection: Connection) -> None:
+            connection.execute("DELETE FROM meta WHERE name = ? AND value = ?", (name, value))
+
+        await self._run(job)
+
     async def get_meta(self, name: str) -> bytes | None:
         def job(connection: Connection) -> bytes | None:
             found = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
