@@ -123,7 +123,7 @@ class Server:
 
         # Upkeep: objects that the server maintains by itself.
         self._fairness = Fairness(settings.traffic.seats)
-        self.built_in = BuiltIn(self.registry, settings, network, self._access.certificates)
+        self.built_in = BuiltIn(self.registry, settings, network, self._host, self._access.certificates)
         self._apis = LocalApis(self.registry, self.catalog.served)
         self._flows = FlowSchemaStatus(self.registry, self._fairness.configure)
         self._custom = CustomResources(self.registry, self.catalog, self.webhooks, ADMIN)
@@ -297,6 +297,7 @@ class Server:
         """Start the tasks that follow changes and keep objects up to date."""
         running: list[Coroutine[Any, Any, None]] = [
             self._apis.follow(), self._flows.follow(), self.built_in.authentication.follow(),
+            self.built_in.address_repair.follow(),
             Elections(self.registry).follow(), self._issued.follow(), self._access.follow_keys(),
             *(each.follow() for each in self._reloaded),
         ]  # fmt: skip

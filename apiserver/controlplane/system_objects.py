@@ -10,21 +10,20 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from apiserver.api.values.networks import ip_family
-from apiserver.api.values.times import parse_time, timestamp
+from apiserver.api.values.times import timestamp
 from apiserver.authentication.authenticator import ADMIN
+from apiserver.controlplane.address_repair import AddressRepair
 from apiserver.controlplane.authentication_trust import AuthenticationInfo
 from apiserver.controlplane.flow_schemas import FlowSchemaStatus
 from apiserver.registry.verbs.server_writes import create_own, delete_own, rewrite_own
 from apiserver.resources.flowcontrol.bootstrap import AUTO_UPDATE, LEVELS, SCHEMAS
 from apiserver.resources.scheduling.priorityclasses import SYSTEM_CLASSES
-from apiserver.resources.services.network import ADDRESSES, ServiceNetwork, address_object
-from apiserver.resources.services.shape import has_addresses, is_headless
+from apiserver.resources.services.network import ADDRESSES, ServiceNetwork
 
 if TYPE_CHECKING:
     from apiserver.authentication.x509.client_certificates import ClientCertificates
@@ -44,7 +43,6 @@ _OLD_TOKENS: Final = "kube-apiserver-legacy-service-account-token-tracking"
 _RANGES: Final = ("networking.k8s.io", "servicecidrs")
 #: A reserved address (RFC 5737, RFC 3849): Endpoints may not name a loopback one.
 _NOBODY: Final = {4: "192.0.2.1", 6: "2001:db8::1"}
-_GRACE: Final = timedelta(seconds=60)
 #: Attempts to find the service that another server creates, and seconds between them.
 _ATTEMPTS: Final = 60
 _PAUSE: Final = 0.05
@@ -79,9 +77,11 @@ class BuiltIn:
         registry: Registry,
         settings: Settings,
         network: ServiceNetwork,
+        host: str,
         certificates: ClientCertificates | None = None,
     ) -> None:
         self._registry, self._settings, self._network = registry, settings, network
+        self.address_repair = AddressRepair(registry, host)
         #: The authentication settings published for other servers.
         self.authentication = AuthenticationInfo(registry, settings.identity, certificates)
 
@@ -99,7 +99,7 @@ class BuiltIn:
         await self._config_maps()
         await self._flow_control()
         await self._range()
-        await self._repair()
+        await self.address_repair.repair()
         await self._kubernetes()
 
     async def _ensure(self, group: str, plural: str, obj: Json, manager: str = "") -> None:
@@ -180,28 +180,6 @@ class BuiltIn:
             return obj
 
         await rewrite_own(self._registry, ADMIN, *_RANGES, "", _KUBERNETES, mark)
-
-    async def _repair(self) -> None:
-        """Reconcile IPAddresses with the addresses of services.
-
-        A new IPAddress without a service is kept: another server may be about to store the service.
-        """
-        wanted: dict[str, tuple[str, str]] = {}
-        for service in self._registry.all_of("", "services"):
-            spec, metadata = service["spec"], service["metadata"]
-            if has_addresses(spec) and not is_headless(spec):
-                for address in spec.get("clusterIPs") or ():
-                    wanted.setdefault(address, (metadata["namespace"], metadata["name"]))
-        for address in self._registry.all_of(*ADDRESSES):
-            metadata, parent = address["metadata"], address["spec"]["parentRef"]
-            ours = (metadata.get("labels") or {}).get("ipaddress.kubernetes.io/managed-by") == "ipallocator.k8s.io"
-            holder = parent.get("namespace", ""), parent.get("name", "")
-            old = self._registry.clock() - parse_time(metadata["creationTimestamp"]) > _GRACE
-            if ours and old and wanted.get(metadata["name"]) != holder:
-                await delete_own(self._registry, ADMIN, *ADDRESSES, "", metadata["name"])
-        for name, holder in wanted.items():
-            if self._registry.lookup(*ADDRESSES, "", name) is None:
-                await self._ensure(*ADDRESSES, address_object(name, *holder))
 
     async def _kubernetes(self) -> None:
         port = self._settings.port or _ANY_PORT

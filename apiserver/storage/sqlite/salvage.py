@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from apiserver.storage.log import queries, schema
 from apiserver.storage.log.rows import record_of, row_of
@@ -25,6 +26,9 @@ from apiserver.storage.sqlite.writer import INSERT
 __all__ = ["Findings", "inspect", "rebuild"]
 
 _ROW = f"SELECT {queries.COLUMNS} FROM log WHERE revision = ?"  # noqa: S608
+#: The first schema has no checksums.
+_FIRST_ROW = _ROW.replace(", checksum", "")
+_FIRST = schema.CHAIN[0]
 _REVISIONS = "SELECT revision FROM log"
 _SUFFIXES = ("", "-wal", "-shm")
 
@@ -72,15 +76,13 @@ def _inspect(connection: sqlite3.Connection, directory: Path) -> Findings:
         identity = identity_of(connection)
     except sqlite3.Error as error:
         raise UnusableDatabase(f"{directory / DATABASE} cannot be read at all: {error}") from error
-    if version != (schema.HEAD,):
-        raise UnusableDatabase(
-            f"{directory / DATABASE} has schema {version and version[0]}; start a server on it first"
-        )
+    if reason := schema.foreign_version(version and version[0], str(directory / DATABASE)):
+        raise UnusableDatabase(reason)
     with closing(CommitMarker(directory, identity)) as mark:
         found.answered, _ = mark.read()
     _check_structure(connection, found)
     _check_counter(connection, found)
-    _read_rows(connection, found)
+    _read_rows(connection, found, first=version == (_FIRST,))
     try:
         found.meta = [(str(name), bytes(value)) for name, value in connection.execute("SELECT name, value FROM meta")]
     except sqlite3.Error as error:
@@ -110,14 +112,15 @@ def _check_counter(connection: sqlite3.Connection, found: Findings) -> None:
         found.problems.append("counter: unreadable; the revision is taken from the rows")
 
 
-def _read_rows(connection: sqlite3.Connection, found: Findings) -> None:
+def _read_rows(connection: sqlite3.Connection, found: Findings, *, first: bool) -> None:
+    """Read the newest whole rows, of the `first` schema without a check of their contents."""
     damaged: list[tuple[int, str]] = []
     for revision in _list_revisions(connection, max(found.revision, found.answered)):
         try:
-            columns = connection.execute(_ROW, (revision,)).fetchone()
+            columns = connection.execute(_FIRST_ROW if first else _ROW, (revision,)).fetchone()
             if columns is None:
                 continue
-            record = record_of(columns)
+            record = _unchecked_record_of(columns) if first else record_of(columns)
         except DamagedRow as error:
             damaged.append((revision, error.key if isinstance(error.key, str) else ""))
         except sqlite3.Error:
@@ -128,6 +131,14 @@ def _read_rows(connection: sqlite3.Connection, found: Findings) -> None:
             if older is None or older.revision < revision:
                 found.newest[record.key] = record
     found.problems += [_report(found, revision, key) for revision, key in damaged]
+
+
+def _unchecked_record_of(columns: tuple[Any, ...]) -> Record:
+    """Convert a row without a checksum to a record. Raise DamagedRow for columns of other types."""
+    try:
+        return record_of(row_of(Record(*columns)))
+    except (TypeError, AttributeError):
+        raise DamagedRow(columns[0], columns[1]) from None
 
 
 def _list_revisions(connection: sqlite3.Connection, newest: int) -> Iterator[int]:
