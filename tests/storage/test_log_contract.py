@@ -304,7 +304,10 @@ async def test_the_first_thing_remembered_under_a_name_stays(log: RevisionLog) -
     assert await log.get_meta("uid") is None
     assert await log.get_or_set_meta("uid", b"one") == b"one"
     assert await log.get_or_set_meta("uid", b"two") == b"one"
-    assert await log.get_meta("uid") == b"one"
+    await log.delete_meta("uid", b"two")
+    assert await log.get_meta("uid") == b"one", "only its own value deletes it"
+    await log.delete_meta("uid", b"one")
+    assert await log.get_or_set_meta("uid", b"two") == b"two"
 
 
 @on_the_loop
