@@ -80,7 +80,7 @@ def test_a_record_has_user_request_and_answer(running: Running) -> None:
 )
 def test_an_access_token_in_the_query_is_not_recorded(running: Running, query: str, expected: str) -> None:
     running.wire().get(f"{MAPS}?{query}")
-    assert shown(running.wire())[0]["uri"] == f"{MAPS}?{expected}"
+    assert list_records(running.wire())[0]["uri"] == f"{MAPS}?{expected}"
 
 
 def test_the_newest_request_comes_first_whatever_became_of_it(running: Running) -> None:

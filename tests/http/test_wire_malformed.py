@@ -137,6 +137,51 @@ def test_bytes_that_are_barely_a_request_get_an_answer(wire: Wire, data: bytes) 
     assert status < 500, answer
 
 
+@pytest.mark.parametrize(
+    ("head", "expected", "text"),
+    [
+        (b"GET  /readyz HTTP/1.1\r\nHost: x", 400, b"400 Bad Request"),
+        (b"GET /readyz  HTTP/1.1\r\nHost: x", 400, b"400 Bad Request"),
+        (b"GET /readyz HTTP/1.1\r\nA: b", 400, b"400 Bad Request: missing required Host header"),
+        (b"GET /readyz HTTP/1.1\r\nHost: x\r\nHost: x", 400, b"400 Bad Request"),
+        (b"GET /readyz HTTP/1.1\r\nHost: a/b", 400, b"400 Bad Request: malformed Host header"),
+        (b"GET /readyz HTTP/1.1\r\nHost: \xff", 400, b"400 Bad Request: malformed Host header"),
+        (b"GET /readyz HTTP/2.0\r\nHost: x", 505, b"505 HTTP Version Not Supported: unsupported protocol version"),
+        (b"GET /readyz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked", 501, b"Unsupported transfer encoding"),
+        (b"GET /readyz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: identity", 501, b"Unsupported transfer encoding"),
+        (b"GET /readyz HTTP/1.1\r\nHost: x\r\nExpect: more", 417, b""),
+    ],
+)
+def test_what_gos_server_refuses_is_refused_and_closes_the_connection(
+    wire: Wire, head: bytes, expected: int, text: bytes
+) -> None:
+    following = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+    for data in (head, following + head):
+        _, answer = exchange(wire, data + b"\r\n\r\n" + following)
+        last = answer[answer.rindex(b"HTTP/1.1 ") :]
+        assert (int(last.split()[1]), last.partition(b"\r\n\r\n")[2]) == (expected, text)
+
+
+@pytest.mark.parametrize("size", [1, 5])
+def test_a_request_line_is_checked_in_whatever_pieces_it_comes(wire: Wire, size: int) -> None:
+    for line, expected in ((b"GET /readyz HTTP/1.1", 200), (b"GET /readyz  HTTP/1.1", 400)):
+        data = line + b"\r\nHost: x\r\nConnection: close\r\n\r\n"
+        host, _, port = wire.url.removeprefix("http://").rpartition(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
+            for start in range(0, len(data), size):
+                connection.sendall(data[start : start + size])
+            assert int(connection.recv(65536).split()[1]) == expected
+
+
+def test_http_1_0_has_no_chunks(wire: Wire) -> None:
+    body = b'{"metadata":{"name":"in-old-chunks"}}'
+    head = b"POST %b HTTP/1.0\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" % MAPS.encode()
+    status, _ = exchange(wire, head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+    assert status == 400
+    assert wire.get(f"{MAPS}/in-old-chunks").status == 404
+
+
 def test_a_client_that_goes_in_the_middle_of_its_body_writes_nothing(wire: Wire) -> None:
     host, _, port = wire.url.removeprefix("http://").rpartition(":")
     body = b'{"metadata":{"name":"half"}}'

@@ -119,6 +119,31 @@ async def test_a_repaired_store_gives_no_revision_twice_and_offers_no_older_hist
         assert (await log.append(Write("a/059", b"x", 120))).revision == 182
 
 
+@pytest.mark.parametrize("command", ["check", "repair"])
+async def test_a_store_of_the_first_schema_is_read_without_a_migration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    directory = await fill(tmp_path)
+    with closing(sqlite3.connect(directory / "kubedra.db")) as connection, connection:
+        connection.execute("ALTER TABLE log DROP COLUMN checksum")
+        connection.execute("UPDATE alembic_version SET version_num = '0001'")
+        connection.execute("UPDATE log SET value = 7 WHERE revision = 128")
+    assert data_command.main([command, str(directory)]) == (1 if command == "check" else 0)
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "a/007: the row at revision 128 is damaged; the newest intact row is revision 68"
+    assert said[1] == "60 objects are intact, at revision 180"
+    if command == "repair":
+        assert (await read(directory))["a/007"].startswith(b"7:1:")
+
+
+async def test_a_store_of_a_newer_release_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = await fill(tmp_path)
+    with closing(sqlite3.connect(directory / "kubedra.db")) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    assert data_command.main(["check", str(directory)]) == 2
+    assert "newer release" in capsys.readouterr().err
+
+
 async def test_a_damaged_page_costs_the_rows_on_it_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     directory = await fill(tmp_path)
     with closing(sqlite3.connect(directory / "kubedra.db")) as connection:
