@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from threading import Thread
+from typing import ClassVar
 
 import pytest
 
 from apiserver.app import Server
 from apiserver.http.server.frontend import ReadTimeouts
+from apiserver.http.server.incoming import Pending
 from apiserver.http.server.protocol import Protocol
+from apiserver.http.server.turns import SLICE, Turns
 from apiserver.http.server.web import Web
+from apiserver.request.messages import Response
 from tests.support.server import serve
 from tests.support.wire import Wire
 
@@ -120,3 +125,109 @@ def test_a_header_that_is_repeated_is_one_header() -> None:
         with connect(server.wire()) as connection:
             connection.sendall(f"GET {MAPS} HTTP/1.1\r\nHost: x\r\n{fields}Accept: */*\r\n".encode() + BYE[-21:])
             assert read_all(connection).startswith(b"HTTP/1.1 200 OK")
+
+
+CHUNKED = f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def send_endlessly(connection: socket.socket, begin: bytes, more: bytes) -> int:
+    """Send a beginning and then one piece again and again until the server closes; return how often."""
+    connection.sendall(begin)
+    for count in range(1 << 12):
+        try:
+            connection.sendall(more)
+        except OSError:
+            return count
+    return 1 << 12
+
+
+@pytest.mark.parametrize("begin", [b"0\r\nX: ", b"0\r\n", b"5;a="], ids=["a trailer", "trailers", "an extension"])
+def test_what_frames_chunks_is_bounded(begin: bytes) -> None:
+    more = b"X: y\r\n" * 4096 if begin.endswith(b"\n") else b"y" * 4096 * 6
+    with serve() as server:
+        with connect(server.wire()) as connection:
+            sent = send_endlessly(connection, CHUNKED.encode() + begin, more)
+        assert sent * len(more) < 16 << 20, "the server has closed; what the network holds is left out"
+        with connect(server.wire()) as connection:
+            connection.sendall(CHUNKED.encode() + begin + more * 43)
+            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 400 Bad Request")
+
+
+def test_a_body_may_come_in_tiny_chunks_and_end_with_trailers() -> None:
+    body = json.dumps({"metadata": {"name": "tiny"}, "data": {"k": "x" * 400_000}}).encode()
+    chunks = b"".join(b"1;a=b\r\n%c\r\n" % byte for byte in body)
+    with serve() as server, connect(server.wire()) as connection:
+        connection.sendall(CHUNKED.encode() + chunks + b"0\r\nX: " + b"y" * 900_000 + b"\r\n\r\n" + BYE)
+        answer = read_all(connection)
+    assert answer.startswith(b"HTTP/1.1 201 Created")
+    assert answer.count(b"HTTP/1.1 200 OK") == 1
+
+
+class Counted(Protocol):
+    """Counts the responses and the parsed bytes of each turn."""
+
+    turns: ClassVar[list[tuple[int, int]]] = []
+    written = 0
+
+    def take_turn(self) -> bool:
+        self.written, unparsed = 0, len(self._unparsed)
+        more = super().take_turn()
+        Counted.turns.append((self.written, unparsed - len(self._unparsed)))
+        return more
+
+    def _write(self, pending: Pending, answer: Response) -> None:
+        self.written += 1
+        super()._write(pending, answer)
+
+
+def counted(server: Server) -> Web:
+    web = Web(server.front)
+    web.config.http = Counted
+    return web
+
+
+def test_one_turn_of_a_connection_is_one_response_or_a_small_piece_of_input() -> None:
+    Counted.turns.clear()
+    small = f"GET {MAPS} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    with serve(wire=counted) as server, connect(server.wire()) as connection:
+        sender = Thread(target=connection.sendall, args=(small * 2000 + BYE,))
+        sender.start()
+        answer = read_all(connection)
+        sender.join()
+    assert answer.count(b"HTTP/1.1 200 OK") == 2001
+    assert max(written for written, _ in Counted.turns) == 1
+    assert max(parsed for _, parsed in Counted.turns) <= 4096
+
+
+class Worker:
+    """A connection with so many turns of one unit of time."""
+
+    def __init__(self, name: str, count: int, done: list[str], time: list[float]) -> None:
+        self.name, self.count, self._done, self._time = name, count, done, time
+
+    def take_turn(self) -> bool:
+        self._time[0] += SLICE / 4
+        self._done.append(self.name)
+        self.count -= 1
+        return self.count > 0
+
+
+async def test_connections_take_turns_and_others_go_on_after_each_slice() -> None:
+    done: list[str] = []
+    time = [0.0]
+    turns = Turns(lambda: time[0])
+    for name, count in (("a", 9), ("b", 3), ("c", 1)):
+        turns.enqueue(Worker(name, count, done, time))
+    assert not turns.try_begin(), "others wait"
+    before, longest = 0, 0
+    while len(done) < 13:
+        await asyncio.sleep(0)
+        before, longest = len(done), max(longest, len(done) - before)
+    assert "".join(done) == "abcababaaaaaa"
+    assert longest == 4
+    await asyncio.sleep(0)
+    assert turns.try_begin()
+    time[0] += SLICE
+    assert not turns.try_begin(), "the slice is used up"
+    await asyncio.sleep(0)
+    assert turns.try_begin()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from apiserver.http.handlers.chain import HandlerChain
 from apiserver.http.server.coalesce import Coalescer
 from apiserver.http.server.relay import AsgiApp
+from apiserver.http.server.turns import Turns
 from apiserver.http.server.webpages import WebPages
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class FrontEnd:
         self.chain, self._build_admin, self.web_pages = chain, build_admin, web_pages
         self.certificates, self.claims = certificates, ("impersonate-", *claims)
         self._admin: asyncio.Future[AsgiApp] | None = None
-        self.coalescer, self.read_timeouts = Coalescer(), ReadTimeouts()
+        self.coalescer, self.read_timeouts, self.turns = Coalescer(), ReadTimeouts(), Turns()
 
     async def admin(self) -> AsgiApp:
         """Return the FastAPI application; the first caller waits for its import."""

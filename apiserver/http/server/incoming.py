@@ -89,11 +89,13 @@ class RequestReader:
         self._incomplete = False  # it has begun but not ended
         self._in_head, self._head_size = False, 0
         self._piece, self._head = b"", bytearray()  # the data of this call and, within a head, of earlier ones
+        #: Bytes of the body, and of chunk sizes, chunk extensions and trailers.
+        self._received = self._framing = 0
         self._completed_one = False  # of the present data
         self._url = b""
         self._headers: dict[str, str] = {}
         self._repeated: dict[str, list[str]] = {}  # the values of repeated header fields
-        self._body: list[bytes] = []
+        self._body = bytearray()
         self._body_size = 0
 
     @abstractmethod
@@ -112,17 +114,13 @@ class RequestReader:
     def _end_deadline(self) -> None:
         """Cancel the deadline: the request is complete."""
 
-    @abstractmethod
-    def data_received(self, data: bytes) -> None:
-        """Parse received data."""
-
     def _new_parser(self) -> Any:
         parser: Any = httptools.HttpRequestParser(self)
         # Data after a request that closes the connection is ignored; it must not spoil the response.
         parser.set_dangerous_leniencies(lenient_data_after_close=True)
         return parser
 
-    def _feed(self, data: bytes) -> bytes:
+    def _feed(self, data: bytes | memoryview) -> bytes | memoryview:
         """Parse data; return the rest after a request for an unsupported protocol."""
         if self._in_head:
             self._head += self._piece
@@ -135,24 +133,27 @@ class RequestReader:
             self._piece = b""
         return rest
 
-    def _feed_unknown_method(self, data: bytes) -> bool:
-        """Parse data with a method unknown to the parser as if it were a POST; the endpoint decides about the method.
+    def _replace_unknown_method(self, data: bytes | memoryview, rest: bytes | memoryview) -> bytes | None:
+        """Return input with POST in place of a method unknown to the parser; the endpoint decides about the method.
 
-        Return False if the data are no such request.
+        Return None if the input, some data and the rest, is no such request.
         """
-        found = None if self._url or self._completed_one or self._method else _ANY_METHOD.match(data)
+        if self._url or self._completed_one or self._method:
+            return None
+        whole = bytes(data) + rest
+        found = _ANY_METHOD.match(whole)
         if found is None:
-            return False
+            return None
         self._method = found[1]
         self._parser = self._new_parser()
-        self.data_received(b"POST" + data[found.end(1) :])
-        return True
+        return b"POST" + whole[found.end(1) :]
 
     # Callbacks of the parser
 
     def on_message_begin(self) -> None:
         self._in_head, self._head_size, self._incomplete = True, 0, True
-        self._url, self._headers, self._body, self._body_size = b"", {}, [], 0
+        self._received = self._framing = 0
+        self._url, self._headers, self._body, self._body_size = b"", {}, bytearray(), 0
         if self._head:
             self._head = bytearray()
 
@@ -192,8 +193,9 @@ class RequestReader:
             self._refuse(Response(417, b"", ""))
 
     def on_body(self, body: bytes) -> None:
+        self._received += len(body)
         if self._body_size <= MAX_BODY:
-            self._body.append(body)
+            self._body += body
             self._body_size += len(body)
 
     def on_message_complete(self) -> None:
@@ -207,9 +209,8 @@ class RequestReader:
         path = raw_path.decode("ascii") if b"%" not in raw_path else quote_raw_path(raw_path)
         http_1_0 = parser.get_http_version() == "1.0"
         # As in Go's server, HTTP/1.0 has no chunks.
-        has_body = self._body and not (http_1_0 and "transfer-encoding" in self._headers)
-        body = b"".join(self._body) if has_body else b""
-        self._body, self._body_size = [], 0
+        body = b"" if http_1_0 and "transfer-encoding" in self._headers else bytes(self._body)
+        self._body, self._body_size = bytearray(), 0
         method, self._method = self._method or parser.get_method(), b""
         request = Request(method.decode("ascii"), path, query.decode("latin-1"), self._headers, body)
         if self._client_certificates is not None:

@@ -4,9 +4,9 @@ uvicorn listens and creates one `Protocol` per connection; a Kubernetes request 
 chain can answer it without waiting, a task (docs/adr/0009-wire-protocol.md). FastAPI's paths are called through ASGI;
 their responses are collected and written like any other (`relay.py`).
 
-One request is answered at a time, in order of arrival. Pipelined ones are queued; when the queue is full, or the client
-does not read its responses, reading from the connection pauses. A stream (a watch) occupies the connection until it
-ends, by itself or with the client's connection.
+One request is answered at a time, in order of arrival, and connections take turns (`turns.py`). Input is parsed in
+pieces; pipelined requests are queued. While input waits, or the client does not read its responses, reading pauses. A
+stream (a watch) occupies the connection until it ends, by itself or with the client's connection.
 """
 
 from __future__ import annotations
@@ -38,13 +38,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Maximal bytes of a request line and its header fields, as in Go's server.
+#: Maximal bytes of a request line and its header fields, as in Go's server, and of trailers and chunk extensions.
 _MAX_HEAD: Final = 1024 * 1024
+#: Further bytes that frame chunks, for each byte of the body.
+_FRAMING: Final = 16
 #: Pipelined requests per connection before reading pauses, and bytes of their bodies.
 _MAX_PIPELINED: Final = 64
 _MAX_WAITING: Final = 256 * 1024
-#: Requests of one connection answered in a row before other connections.
-_ANSWERS_A_TURN: Final = 16
+#: Bytes of input that are parsed in one turn.
+_PIECE: Final = 4096
 #: The status of a response after which the connection uses another protocol.
 SWITCHING: Final = 101
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -73,7 +75,9 @@ class Protocol(RequestReader, asyncio.Protocol):
         self._pipelined: deque[Pending] = deque()
         self._answering: asyncio.Task[None] | None = None
         self._streaming = self._stopping = self._reading_paused = False
-        self._turns = _ANSWERS_A_TURN
+        self._turns, self._has_answered = self._front.turns, False
+        #: Received data that are not parsed yet.
+        self._unparsed: bytes | memoryview = b""
         self._writable: asyncio.Future[None] | None = None
         self._taken_over: Callable[[bytes], object] | None = None  # receives the bytes of another protocol
         self._waiting = 0  # bytes of the bodies of pipelined requests
@@ -96,6 +100,7 @@ class Protocol(RequestReader, asyncio.Protocol):
         self._connections.discard(self)
         self._input_ended = True
         self._pipelined.clear()
+        self._unparsed = b""
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         self._end_deadline()
@@ -113,7 +118,7 @@ class Protocol(RequestReader, asyncio.Protocol):
         writable, self._writable = self._writable, None
         if writable is not None:
             writable.set_result(None)
-            self._answer_pipelined()
+            self._proceed()
 
     def shutdown(self) -> None:
         """Shut down: finish the running request, then close the connection. Pipelined requests are dropped."""
@@ -153,26 +158,79 @@ class Protocol(RequestReader, asyncio.Protocol):
         if self._taken_over is not None:
             self._taken_over(data)
             return
-        self._turns, self._completed_one = _ANSWERS_A_TURN, False
+        if self._unparsed or not self._turns.try_begin():
+            self._unparsed = bytes(self._unparsed) + data
+            self._turns.enqueue(self)
+        else:
+            self._unparsed = data
+            if not self.take_turn():
+                return
+            self._turns.enqueue(self)
+        self._balance_reading()
+
+    def take_turn(self) -> bool:
+        """Answer a request, or else parse a piece of input; return whether there is more to do."""
+        self._has_answered = False
+        if self._pipelined:
+            self._answer_next()
+        elif self._unparsed and not self._input_ended:
+            self._parse()
+        if self._can_proceed():
+            return True
+        self._rest()
+        return False
+
+    def _can_proceed(self) -> bool:
+        """Return whether a request can be answered or input be parsed."""
+        if self._pipelined:
+            return self._answering is None and self._writable is None
+        return bool(self._unparsed) and not self._input_ended and self._has_room()
+
+    def _proceed(self) -> None:
+        """Go on after a response has ended or the client has read."""
+        if self._can_proceed():
+            self._turns.enqueue(self)
+        else:
+            self._rest()
+
+    def _rest(self) -> None:
+        """Wait for the client or for a running response."""
+        if self._incomplete:
+            self._watch_over_input()
+        self._balance_reading()
+        self._send_continue()
+
+    def _parse(self) -> None:
+        """Parse a piece of input; its first request is answered immediately if possible, the others are queued."""
+        data = self._unparsed
+        if len(data) > _PIECE:
+            rest = memoryview(data)
+            data, self._unparsed = rest[:_PIECE], rest[_PIECE:]
+        else:
+            self._unparsed = b""
+        self._completed_one, body = False, None if self._in_head else self._received
         try:
-            rest = data
-            while rest and not self._input_ended:
-                rest = self._feed(rest)
+            piece = data
+            while piece and not self._input_ended:
+                piece = self._feed(piece)
         except httptools.HttpParserError as error:
             if isinstance(error, httptools.HttpParserCallbackError) and not isinstance(
                 error.__context__, (httptools.HttpParserError, ValueError)
             ):
                 log.error("a request could not be read", exc_info=error)
-            if not self._feed_unknown_method(data):
+            if (replaced := self._replace_unknown_method(data, self._unparsed)) is not None:
+                self._unparsed = replaced
+            else:
                 self._refuse(Response(400, b"Invalid HTTP request received.", PLAIN_TEXT))
-                return
+            return
         if self._in_head:
             self._head_size += len(data)
             if self._head_size > _MAX_HEAD:
                 self._refuse(Response(431, b"431 Request Header Fields Too Large", PLAIN_TEXT))
-        if self._incomplete:
-            self._watch_over_input()
-            self._balance_reading()
+        elif self._incomplete and body is not None and not self._completed_one:
+            self._framing += len(data) - (self._received - body)
+            if self._framing > _MAX_HEAD + _FRAMING * self._body_size:
+                self._refuse(Response(400, b"Invalid HTTP request received.", PLAIN_TEXT))
 
     def _watch_over_input(self) -> None:
         """Start the deadline of a partial request once earlier ones are answered."""
@@ -203,36 +261,31 @@ class Protocol(RequestReader, asyncio.Protocol):
         """Return whether no response is running or due."""
         return self._answering is None and not self._pipelined and self._writable is None
 
-    def _balance_reading(self) -> None:
-        """Pause reading while enough data waits for earlier responses.
+    def _has_room(self) -> bool:
+        """Return whether further requests may wait for earlier responses.
 
         Data read while no response is due are the body of the next request, whose size has a limit of its own.
         """
-        if self._reading_paused:
-            little = self._waiting + self._body_size <= _MAX_WAITING or self._is_idle()
-            if little and len(self._pipelined) < _MAX_PIPELINED // 2 and not self.transport.is_closing():
-                self._reading_paused = False
-                self.transport.resume_reading()
-        elif len(self._pipelined) >= _MAX_PIPELINED or (
-            self._waiting + self._body_size > _MAX_WAITING and not self._is_idle()
-        ):
-            self._reading_paused = True
-            self.transport.pause_reading()
+        little = self._waiting + self._body_size <= _MAX_WAITING or self._is_idle()
+        return little and len(self._pipelined) < _MAX_PIPELINED
+
+    def _balance_reading(self) -> None:
+        """Pause reading while input waits to be parsed, or enough requests wait for earlier responses."""
+        pause = bool(self._unparsed) or not self._has_room()
+        if pause != self._reading_paused and not self.transport.is_closing():
+            self._reading_paused = pause
+            (self.transport.pause_reading if pause else self.transport.resume_reading)()
 
     # One response after the other
 
     def _enqueue(self, pending: Pending) -> None:
         if self._stopping:
             return
-        if self._answering is None and self._writable is None and not self._pipelined and self._turns:
-            self._turns -= 1
+        if self._has_answered or self._pipelined or self._answering is not None or self._writable is not None:
+            self._pipelined.append(pending)
+            self._waiting += len(pending.request.body)
+        else:
             self._answer(pending)
-            return
-        self._pipelined.append(pending)
-        self._waiting += len(pending.request.body)
-        if not self._turns and self._answering is None:
-            self._loop.call_soon(self._answer_pipelined)
-        self._balance_reading()
 
     def _refuse(self, answer: Response) -> None:
         """Enqueue the last response of a connection with unreadable input."""
@@ -240,22 +293,12 @@ class Protocol(RequestReader, asyncio.Protocol):
             self._enqueue(Pending(Request("", "", "", {}, b""), refusal=answer))
             self._input_ended = True
 
-    def _answer_pipelined(self) -> None:
-        """Answer pipelined requests while none is running and the client reads."""
-        self._turns = _ANSWERS_A_TURN
-        while self._pipelined and self._answering is None and self._writable is None:
-            if not self._turns:
-                self._loop.call_soon(self._answer_pipelined)
-                break
-            self._turns -= 1
+    def _answer_next(self) -> None:
+        """Answer the next pipelined request, unless one is running or the client does not read."""
+        if self._answering is None and self._writable is None:
             pending = self._pipelined.popleft()
             self._waiting -= len(pending.request.body)
             self._answer(pending)
-        if self._reading_paused:
-            self._balance_reading()
-        if self._incomplete:
-            self._watch_over_input()
-        self._send_continue()
 
     def _send_continue(self) -> None:
         """Send 100 Continue if the client waits for it and all earlier requests are answered."""
@@ -264,6 +307,7 @@ class Protocol(RequestReader, asyncio.Protocol):
             self.transport.write(_CONTINUE)
 
     def _answer(self, pending: Pending) -> None:
+        self._has_answered = True
         answer = pending.refusal
         if answer is None and self._web_pages is not None:
             answer = self._web_pages.refusal(pending.request)
@@ -301,7 +345,7 @@ class Protocol(RequestReader, asyncio.Protocol):
                 log.error("a stream failed", exc_info=error)
             # Only an abrupt end can signal an error after the response has begun.
             self._abort()
-        self._answer_pipelined()
+        self._proceed()
 
     def _write(self, pending: Pending, answer: Response) -> None:
         transport = self.transport
