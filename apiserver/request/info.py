@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import parse_qsl, unquote
 
-__all__ = ["LONG_RUNNING", "RequestInfo", "request_info"]
+__all__ = ["LONG_RUNNING", "RequestInfo", "parse_query", "request_info"]
 
 #: Subresources without a request timeout.
 LONG_RUNNING: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
@@ -30,6 +30,7 @@ _WITHOUT_NAME: Final = {"get": "list", "delete": "deletecollection"}
 #: their objects. The length of a cached path and the number of entries are bounded.
 _COLLECTIONS: Final[dict[str, tuple[str, str, str, str]]] = {}
 _KEPT: Final = 2000
+_MOST_PARAMETERS: Final = 10_000
 _SHORT: Final = 300
 #: The segment after one of these is not always an object's name.
 _AMBIGUOUS: Final = frozenset({"namespaces", "watch"})
@@ -128,9 +129,17 @@ def _remember(path: str, collection: tuple[str, str, str, str]) -> None:
         _COLLECTIONS[path] = collection
 
 
+def parse_query(query: str) -> list[tuple[str, str]]:
+    """Return the parameters of a query; none if there are too many.
+
+    Facts: Go's net/url (`urlmaxqueryparams`), whose error apiserver ignores.
+    """
+    return parse_qsl(query, keep_blank_values=True) if query.count("&") < _MOST_PARAMETERS else []
+
+
 def _asks_to_watch(query: str) -> bool:
     """Parse the parameter: any value but 0 and false is true, also the empty one; the first one wins."""
     if _MAY_WATCH.search(query) is None:
         return False
-    given = next((value for name, value in parse_qsl(query, keep_blank_values=True) if name == "watch"), "0")
+    given = next((value for name, value in parse_query(query) if name == "watch"), "0")
     return given != "0" and given.lower() != "false"

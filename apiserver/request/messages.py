@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote_plus
+from urllib.parse import unquote_plus
 
-from apiserver.request.info import RequestInfo
+from apiserver.request.info import RequestInfo, parse_query
 
 #: Maximal size of a request's body, in bytes (413). Of a longer body only enough is read to detect the excess.
 MAX_BODY: Final = 3 * 1024 * 1024
@@ -115,9 +115,8 @@ class Request:
     def params(self) -> dict[str, list[str]]:
         if self._params is None:
             self._params = {}
-            if self.query:
-                for name, value in parse_qsl(self.query, keep_blank_values=True):
-                    self._params.setdefault(name, []).append(value)
+            for name, value in parse_query(self.query):
+                self._params.setdefault(name, []).append(value)
         return self._params
 
 

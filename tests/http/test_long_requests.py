@@ -21,6 +21,9 @@ from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.gathering import gather
 from apiserver.http.formats.negotiation import JSON, YAML
 from apiserver.http.sinks.metrics import Metrics
+from apiserver.registry.definition import options
+from apiserver.registry.verbs import selection
+from apiserver.request.messages import Request
 from apiserver.runtime.clock import Timer, timers
 from apiserver.runtime.metrics import Family, Histogram
 from apiserver.runtime.offload import LONG, SLICE, on_loop, run_in_thread
@@ -253,3 +256,46 @@ async def test_others_get_their_turn_between_the_pieces() -> None:
     done.set()
     await other
     assert len(waits) >= 10
+
+
+TERMS = ",".join(f"k{number}!=v{number}" for number in range(8000))
+FIELDS = ",".join(f"metadata.name!=v{number}" for number in range(8000))
+
+
+@pytest.mark.parametrize(
+    ("method", "query"),
+    [
+        ("GET", f"labelSelector={TERMS}"),
+        ("GET", f"fieldSelector={FIELDS}"),
+        ("GET", f"watch=true&timeoutSeconds=1&labelSelector={TERMS}"),
+        ("GET", f"watch=true&timeoutSeconds=1&fieldSelector={FIELDS}"),
+        ("DELETE", f"labelSelector={TERMS},none"),
+    ],
+    ids=["labels", "fields", "watch of labels", "watch of fields", "deletion"],
+)
+def test_a_long_selector_is_compiled_in_a_thread_and_selects_as_any_other(
+    server: Running, method: str, query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+
+    def noting(compiled: Any) -> Any:
+        def compile_(*given: Any) -> Any:
+            threads.append(threading.current_thread().name)
+            return compiled(*given)
+
+        return compile_
+
+    wire = server.wire()
+    wire.post(MAPS, config_map("selected", 1))
+    for module, name in ((options, "parse_labels"), (options, "parse_fields"), (selection, "select")):
+        monkeypatch.setattr(module, name, noting(getattr(module, name)))
+    answer = wire.request(method, f"{MAPS}?{query}")
+    assert answer.status == 200, answer.text[:300]
+    assert set(threads) == {"long requests"}
+    assert (b'"name":"selected"' in answer.body) is (method == "GET")
+    assert wire.get(f"{MAPS}/selected").status == 200
+
+
+def test_a_query_of_too_many_parameters_has_none() -> None:
+    assert len(Request("GET", "/", "a=b&" * 9_999, {}, b"").params["a"]) == 9_999
+    assert Request("GET", "/", "a=b&" * 10_000, {}, b"").params == {}

@@ -31,6 +31,7 @@ from apiserver.request.messages import ConnectionClosed, Request, Response, Stre
 from apiserver.request.records import COMPLETE, STARTED, RequestRecord
 from apiserver.runtime.clock import now
 from apiserver.runtime.metrics import Family, Gauge, Labels
+from apiserver.runtime.offload import LONG, run_in_thread
 
 #: Verbs that may be answered without waiting.
 _FAST_VERBS: Final = frozenset({"get", "list"})
@@ -87,6 +88,12 @@ class Errors:
         if request.warnings:
             answer.headers += warning_headers(request.warnings)
         return answer
+
+
+async def _read_query(request: Request) -> None:
+    """Parse a long query; the request keeps the results."""
+    request.info = request_info(request.method, request.path, request.query)
+    _ = request.params
 
 
 class HandlerChain:
@@ -160,6 +167,8 @@ class HandlerChain:
 
     async def handle(self, request: Request) -> Response | Stream:
         """Return the response to a request. Raise only ConnectionClosed, to close without a response."""
+        if len(request.query) > LONG:
+            await run_in_thread(_read_query(request))
         if not request.info.verb:
             request.info = request_info(request.method, request.path, request.query)
         started = perf_counter()

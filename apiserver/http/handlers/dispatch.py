@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from time import monotonic
@@ -29,7 +29,7 @@ from apiserver.http.formats.websocket import asks_for_websocket, over_websocket
 from apiserver.http.handlers.routes import Endpoint, Routes
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.converter import request_version
-from apiserver.registry.store.results import Result
+from apiserver.registry.store.results import Result, WatchEvent
 from apiserver.registry.store.store import Store
 from apiserver.registry.verbs.connect import connect
 from apiserver.registry.verbs.create import create
@@ -54,6 +54,11 @@ _LONGEST_SECONDS: Final = 60.0
 _EXPRESSIONS: Final = frozenset({"expression", "x-kubernetes-validations"})
 #: Maximal bytes of expressions to compile on the loop: about 10 ms per KiB.
 _TERSE: Final = 2048
+#: Maximal bytes of a query whose selectors are compiled on the loop: about 2 ms per KiB.
+_SHORT_QUERY: Final = 2048
+
+#: Verbs with selectors whose work may be offloaded. A watch is opened in a thread, but lives on the loop.
+_SELECTING: Final = frozenset({"list", "deletecollection"})
 
 _WRITES: Final[Mapping[str, Callable[..., Coroutine[Any, Any, Result]]]] = {
     "create": create,
@@ -93,7 +98,8 @@ class Dispatch:
         return None
 
     def handle(self, request: Request) -> Awaitable[Response | Stream]:
-        if len(request.body) > LONG and request.info.resource and request.method != "GET":
+        long = len(request.body) > LONG and request.info.resource and request.method != "GET"
+        if long or (len(request.query) > _SHORT_QUERY and request.info.verb in _SELECTING):
             return run_in_thread(self._handle(request))
         return self._handle(request)
 
@@ -114,7 +120,10 @@ class Dispatch:
             answer = await connect(endpoint.store, ctx, request, endpoint.subresource)
             return self._track_stream(answer, request) if isinstance(answer, Stream) else answer
         if ctx.verb == "watch":
-            return self._watch(request, negotiate_stream(request.headers.get("accept", "")), endpoint, ctx)
+            chosen = negotiate_stream(request.headers.get("accept", ""))
+            opening = _open_watch(endpoint.store, ctx, request)
+            events = await (run_in_thread(opening) if len(request.query) > _SHORT_QUERY else opening)
+            return self._watch(request, chosen, endpoint, events)
         if endpoint.custom and ctx.verb == "patch":  # the router has not checked it
             check_patch_type(request, custom=True)
         chosen = response_format(request, tables=endpoint.tables, bare=endpoint.bare)
@@ -140,8 +149,9 @@ class Dispatch:
         if judge is not None and result.entry is not None and not request.info.subresource:
             ctx.warnings += judge(result.entry.obj)
 
-    def _watch(self, request: Request, chosen: ResponseFormat, endpoint: Endpoint, ctx: Context) -> Stream:
-        events = watch(endpoint.store, ctx, request)
+    def _watch(
+        self, request: Request, chosen: ResponseFormat, endpoint: Endpoint, events: AsyncIterator[list[WatchEvent]]
+    ) -> Stream:
         encoder, content_type = event_encoder(request, chosen, endpoint.view)
         stream = Stream(200, content_type)
         stream.chunks = chunks(stream, events, encoder, self._clock)
@@ -155,6 +165,11 @@ class Dispatch:
         self.streams[stream] = request
         stream.when_ended.append(lambda: self.streams.pop(stream, None))
         return stream
+
+
+async def _open_watch(store: Store, ctx: Context, request: Request) -> AsyncIterator[list[WatchEvent]]:
+    """Return the events of a watch, which belong to the server's loop."""
+    return watch(store, ctx, request)
 
 
 def _object_response(

@@ -67,9 +67,13 @@ def list_present(store: Store, namespace: str) -> Listing:
     return Listing(cache.list(store.resource.prefix(namespace)).entries, cache.revision)
 
 
-@on_loop
 async def list_entries(store: Store, ctx: Context, options: ListOptions) -> Listing:
-    selection = selection_of(store, ctx, options)
+    """List the selected entries of a collection. Raise StatusError."""
+    return await _list_selected(store, ctx, options, selection_of(store, ctx, options))
+
+
+@on_loop
+async def _list_selected(store: Store, ctx: Context, options: ListOptions, selection: Selection) -> Listing:
     if store.resource.compute_objects is not None:
         entries, key, test = await list_computed(store, ctx), selection.key, selection.test
         entries = [each for each in entries if (not key or each.key == key) and (test is None or test(each))]

@@ -22,7 +22,7 @@ from apiserver.registry.definition.options import list_options
 from apiserver.registry.store.results import WatchEvent
 from apiserver.registry.verbs.revisions import parse_version, reached
 from apiserver.registry.verbs.selection import Selection, selection_of
-from apiserver.runtime.clock import Timer, timers
+from apiserver.runtime.clock import Timer, server_loop, timers
 from apiserver.storage.log.types import Expired, StorageUnavailable
 from apiserver.storage.watchcache.entry import Batch, Entry, Event
 
@@ -47,7 +47,7 @@ def watch(store: Store, ctx: Context, request: Request) -> AsyncIterator[list[Wa
     event, or when it is closed. With ctx.name it watches one object.
     """
     options = list_options(request.params, watch=True, watch_list=ctx.features.enabled("WatchList"))
-    return open_watch(store, ctx, options, asyncio.get_running_loop().time)
+    return open_watch(store, ctx, options, (server_loop.get() or asyncio.get_running_loop()).time)
 
 
 def open_watch(
