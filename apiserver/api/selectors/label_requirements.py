@@ -35,6 +35,11 @@ class Requirement:
             return f"{self.key} {self.operator} ({values})"
         return f"{self.key}{_SYMBOL.get(self.operator, self.operator)}{values}"
 
+    @property
+    def is_met_without_label(self) -> bool:
+        """Whether an object without the label meets the requirement."""
+        return self.operator in ("!=", "notin", "!")
+
     def compile(self) -> LabelTest:
         key, operator = self.key, self.operator
         if operator == "exists":

@@ -58,12 +58,12 @@ class LabelSelector:
         self.requirements = tuple(sorted(requirements, key=lambda requirement: requirement.key))
         self.nothing = nothing
         self._tests = tuple(requirement.compile() for requirement in self.requirements[:_MANY])
-        #: For many requirements: the tests by label, and the required labels.
-        self._by_key: Mapping[str, LabelTest] = {}
+        #: For many requirements: by label its only requirement, or the test of several, and the required labels.
+        self._by_key: Mapping[str, Requirement | LabelTest] = {}
         if len(self.requirements) > _MANY:
             groups = groupby(self.requirements, key=attrgetter("key"))
-            self._by_key = {key: together(key, tuple(group)) for key, group in groups}
-            self._needed = [key for key, test in self._by_key.items() if not test(_NO_LABELS)]
+            self._by_key = {key: _only_or_test(key, tuple(group)) for key, group in groups}
+            self._needed = sorted({each.key for each in self.requirements if not each.is_met_without_label})
 
     def matches(self, labels: Labels | None) -> bool:
         if self.nothing:
@@ -78,10 +78,10 @@ class LabelSelector:
 
     def _matches_many(self, labels: Labels) -> bool:
         """Match in time proportional to the object's labels, regardless of the number of requirements."""
-        needed, tests = self._needed, self._by_key
+        needed, by_key = self._needed, self._by_key
         if len(needed) > len(labels) or any(key not in labels for key in needed):
             return False
-        return all(tests[key](labels) for key in labels if key in tests)
+        return all(_test_of(by_key[key])(labels) for key in labels if key in by_key)
 
     @property
     def empty(self) -> bool:
@@ -110,6 +110,15 @@ class LabelSelector:
 
     def __repr__(self) -> str:
         return f"LabelSelector({str(self)!r})"
+
+
+def _only_or_test(key: str, requirements: tuple[Requirement, ...]) -> Requirement | LabelTest:
+    """Return the only requirement of a label, which takes less memory than its test, or the test of several."""
+    return requirements[0] if len(requirements) == 1 else together(key, requirements)
+
+
+def _test_of(given: Requirement | LabelTest) -> LabelTest:
+    return given.compile() if isinstance(given, Requirement) else given
 
 
 EVERYTHING: Final = LabelSelector(())
