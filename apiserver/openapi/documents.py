@@ -23,7 +23,7 @@ from apiserver.openapi.phrases import identifier, tag_of
 from apiserver.openapi.schemekinds import CLIENT, SERVER
 from apiserver.registry.definition.resource import Resource
 
-__all__ = ["build", "build_files"]
+__all__ = ["build", "build_files", "build_json"]
 
 
 #: The server sets the version, which depends on the emulated release.
@@ -125,6 +125,13 @@ def build_files() -> dict[str, bytes]:
 
 def build(catalog: Iterable[Resource]) -> dict[str, bytes]:
     """Build every file by its path below `openapi/`."""
+    files = build_json(catalog)
+    files["v2.pb"] = encode_document(orjson.loads(files["v2.json"]))
+    return files
+
+
+def build_json(catalog: Iterable[Resource]) -> dict[str, bytes]:
+    """Build the files in JSON by their paths below `openapi/`."""
     by_version: dict[tuple[str, str], list[Resource]] = {}
     for resource in catalog:
         for version in resource.versions:
@@ -161,7 +168,6 @@ def build(catalog: Iterable[Resource]) -> dict[str, bytes]:
                     target.add(item, tag_of(group, name))
         files["v3/" + root.strip("/").replace("/", "__") + ".json"] = document.encode()
     files["v2.json"] = whole.encode()
-    files["v2.pb"] = encode_document(orjson.loads(files["v2.json"]))
     return files
 
 

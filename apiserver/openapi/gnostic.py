@@ -8,14 +8,14 @@ rest.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import yaml
 
 from apiserver.api.objects import Json
 
-__all__ = ["encode_document", "entries", "field"]
+__all__ = ["encode_document", "encode_entries", "entries", "field", "join_entries"]
 
 
 def varint(number: int) -> bytes:
@@ -69,8 +69,6 @@ def _extensions(number: int, value: Json) -> bytes:
 
 def encode_document(document: Json) -> bytes:
     """Encode a whole Document."""
-    paths = b"".join(field(2, _pair(path, _path_item(item))) for path, item in document["paths"].items())
-    definitions = b"".join(field(1, _pair(name, _schema(item))) for name, item in document["definitions"].items())
     parameters = b"".join(
         field(1, _pair(name, _parameter(item))) for name, item in document.get("parameters", {}).items()
     )
@@ -83,12 +81,23 @@ def encode_document(document: Json) -> bytes:
     return (
         field(1, document["swagger"])
         + about(document["info"])
-        + field(8, paths)
-        + field(9, definitions)
+        + join_entries(encode_entries(document))
         + (field(10, parameters) if parameters else b"")
         + security
         + field(13, schemes)
     )
+
+
+def encode_entries(document: Json) -> dict[str, dict[str, bytes]]:
+    """Encode each path and each definition of a Document."""
+    paths = {path: field(2, _pair(path, _path_item(item))) for path, item in document["paths"].items()}
+    definitions = {name: field(1, _pair(name, _schema(item))) for name, item in document["definitions"].items()}
+    return {"paths": paths, "definitions": definitions}
+
+
+def join_entries(entries: Mapping[str, Mapping[str, bytes]]) -> bytes:
+    """Encode the part of a Document with these paths and definitions."""
+    return field(8, b"".join(entries["paths"].values())) + field(9, b"".join(entries["definitions"].values()))
 
 
 def about(info: Json) -> bytes:

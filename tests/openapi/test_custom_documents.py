@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from apiserver.api.features.gates import RELEASES
 from apiserver.api.objects import Json
 from tests.support.extensions import make_definition, make_version
 from tests.support.server import Running, serve
@@ -129,3 +132,42 @@ def test_options_of_deletion_belong_to_all_that_clients_know(server: Running, do
     assert not {"y.x.io", "apiregistration.k8s.io"} & groups
     whole = server.wire().get("/openapi/v2").json["definitions"][name]["x-kubernetes-group-version-kind"]
     assert "apiregistration.k8s.io" in {kind["group"] for kind in whole}
+
+
+def test_a_changed_definition_builds_its_own_part_and_keeps_all_other_documents() -> None:
+    resources = [resource for resource in CATALOG if resource.group in ("resource.k8s.io", "batch")]
+    served = [(resource, version) for resource in resources for version in resource.versions]
+    first = ServedDocuments((), {}, RELEASES[-1]).serving(served)
+    before = {name: first.document(name) for name in ("v3/apis__batch__v1.json", "v3/apis__resource.k8s.io__v1.json")}
+    assert b"jobs" in first.document("v2.json")[0]
+    changed = next(resource for resource in resources if resource.plural == "jobs")
+    without = [each for each in served if each[0] is not changed]
+    later = first.serving([*without, *((replace(changed), version) for version in changed.versions)])
+    assert list(later.documents) == ["v3/apis__resource.k8s.io__v1.json"], "version 2 and the changed one are built"
+    assert set(later.parts.values()) & set(first.parts.values()) == {
+        part for part in first.parts.values() if part.resource is not changed
+    }
+    assert {name: later.document(name) for name in before} == before
+    assert later.document("v2.json") == first.document("v2.json")
+    gone = later.serving(without)
+    assert b"/jobs" not in gone.document("v3/apis__batch__v1.json")[0]
+    assert b"/jobs" not in gone.document("v2.json")[0]
+
+
+async def test_documents_are_built_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set()
+    built = ServedDocuments.document
+
+    def document(self: ServedDocuments, name: str) -> tuple[bytes, str]:
+        threads.add(threading.current_thread())
+        return built(self, name)
+
+    monkeypatch.setattr(ServedDocuments, "document", document)
+    served = [(resource, version) for resource in CATALOG for version in resource.versions]
+    openapi = OpenApi(served, CATALOG, RELEASES[-1])
+    for path in ("/openapi/v2", "/openapi/v3", "/openapi/v3/apis/batch/v1"):
+        answer = await openapi.answer(Request("GET", path, "", {}, b""))
+        assert answer is not None
+        assert answer.status == 200
+    assert threads
+    assert threading.current_thread() not in threads
