@@ -24,6 +24,7 @@ from urllib.parse import quote, unquote, urlsplit
 from apiserver.api.objects import Json
 from apiserver.runtime.clock import Timer, outside, timers
 from apiserver.runtime.offload import on_loop
+from apiserver.webhooks.connections import Connections
 from apiserver.webhooks.failures import (
     WRONG_NAME,
     WebhookError,
@@ -97,8 +98,7 @@ class Webhooks:
         self._services, self._exists, self._tokens = services, exists, CredentialHeaders()
         #: Whether admission webhooks are called: not before `start`.
         self.started = False
-        #: Transports, not clients: their handling of cookies, redirects and proxies costs a fifth of a call.
-        self._pools: OrderedDict[tuple[bytes, str, Credentials], httpx.AsyncHTTPTransport] = OrderedDict()
+        self._pools: OrderedDict[tuple[bytes, str, Credentials], Connections] = OrderedDict()
 
     def start(self) -> None:
         """Call admission webhooks for writes from now on.
@@ -162,19 +162,20 @@ class Webhooks:
             extensions={"sni_hostname": target.credentials.server_name or target.host},
         )
         try:
-            return await self._send(self._pool(target), request)
+            async with self._pool(target).lend() as transport:
+                return await self._send(transport, request)
         except (httpx.TransportError, OSError, ssl.SSLError) as error:
             text = await _failure_text(error, target, host, port, place)
             raise WebhookError(f'Post "{url}": {text}') from None
 
-    async def _send(self, pool: httpx.AsyncHTTPTransport, request: httpx.Request) -> Answer:
+    async def _send(self, transport: httpx.AsyncHTTPTransport, request: httpx.Request) -> Answer:
         import httpx
 
         try:
-            response = await pool.handle_async_request(request)
+            response = await transport.handle_async_request(request)
         except httpx.RemoteProtocolError:
             # The server may just have closed an idle connection.
-            response = await pool.handle_async_request(request)
+            response = await transport.handle_async_request(request)
         try:
             body = await response.aread()
         except BaseException:
@@ -183,16 +184,12 @@ class Webhooks:
             raise
         return Answer(response.status_code, response.headers.get("content-type", ""), body)
 
-    def _pool(self, target: Target) -> httpx.AsyncHTTPTransport:
+    def _pool(self, target: Target) -> Connections:
         """Return the connections to this name with this authority and these credentials."""
-        import httpx
-
         key = (target.authority, target.host, target.credentials)
         pool = self._pools.get(key)
         if pool is None:
-            pool = self._pools[key] = httpx.AsyncHTTPTransport(
-                verify=trust_of(target.authority, target.credentials), trust_env=False
-            )
+            pool = self._pools[key] = Connections(trust_of(target.authority, target.credentials))
             if len(self._pools) > _POOLS:
                 _, oldest = self._pools.popitem(last=False)
                 asyncio.ensure_future(oldest.aclose())  # noqa: RUF006 - closed in the background

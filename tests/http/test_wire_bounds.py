@@ -14,7 +14,7 @@ from apiserver.app import Server
 from apiserver.http.server.frontend import ReadTimeouts
 from apiserver.http.server.incoming import Pending
 from apiserver.http.server.protocol import Protocol
-from apiserver.http.server.turns import SLICE, Turns
+from apiserver.http.server.turns import SLICE, STARTS, Turns
 from apiserver.http.server.web import Web
 from apiserver.request.messages import Response
 from tests.support.server import serve
@@ -231,3 +231,20 @@ async def test_connections_take_turns_and_others_go_on_after_each_slice() -> Non
     assert not turns.try_begin(), "the slice is used up"
     await asyncio.sleep(0)
     assert turns.try_begin()
+
+
+async def test_a_few_tasks_start_in_each_iteration() -> None:
+    turns, started = Turns(), 0
+
+    async def request() -> None:
+        nonlocal started
+        await turns.start()
+        started += 1
+
+    tasks = [asyncio.create_task(request()) for _ in range(20)]
+    seen = []
+    while started < len(tasks):
+        before = started
+        await asyncio.sleep(0)
+        seen.append(started - before)
+    assert max(seen) == STARTS

@@ -208,9 +208,8 @@ class Protocol(RequestReader, asyncio.Protocol):
             data, self._unparsed = rest[:_PIECE], rest[_PIECE:]
         else:
             self._unparsed = b""
-        self._completed_one, body = False, None if self._in_head else self._received
+        self._completed_one, body, piece = False, None if self._in_head else self._received, data
         try:
-            piece = data
             while piece and not self._input_ended:
                 piece = self._feed(piece)
         except httptools.HttpParserError as error:
@@ -322,6 +321,8 @@ class Protocol(RequestReader, asyncio.Protocol):
 
     async def _answer_slowly(self, pending: Pending) -> None:
         answer: Response | Stream
+        if not pending.raw_path.startswith(_HEALTH):
+            await self._turns.start()
         if is_admin_path(pending.raw_path):
             answer = await relay(await self._front.admin(), pending.request, pending.raw_path, self.transport)
         else:
