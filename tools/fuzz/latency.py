@@ -74,7 +74,7 @@ class Latency:
             answer = connection.recv(1 << 16)
         elapsed = time.perf_counter() - began
         after, mine = _schedule(self._process), _schedule(os.getpid())
-        assert answer.startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 401 ")), f"{path}: {answer[:200]!r}"
+        assert answer.startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 401 ", b"HTTP/1.1 403 ")), f"{path}: {answer[:200]!r}"
         waited = after[1] - before[1] + mine[1] - own[1]
         return elapsed, quiet(elapsed, after[0] - before[0], waited)
 

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 from tools.fuzz.connection import connect
@@ -162,22 +161,13 @@ def _definition(name: str) -> Mapping[str, Any]:
 
 def hung_webhook(client: Client, creations: int = 300) -> None:
     """Creations, 300 at a time, that wait for a webhook which never answers."""
-    ended = threading.Event()
-
-    class Hang(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            ended.wait()
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads, request_queue_size = True, 1000
-
-    hanging = Server(("127.0.0.1", 0), Hang)
-    threading.Thread(target=hanging.serve_forever, daemon=True).start()
+    hanging = socket.create_server(("127.0.0.1", 0), backlog=4096)  # it accepts connections and reads nothing
+    _HELD.append(hanging)
     rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"]}
     webhook = {
         "name": "hung.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None", "timeoutSeconds": 5,
         "failurePolicy": "Fail", "rules": [rule],
-        "clientConfig": {"url": f"https://127.0.0.1:{hanging.server_address[1]}/"},
+        "clientConfig": {"url": f"https://127.0.0.1:{hanging.getsockname()[1]}/"},
     }  # fmt: skip
     client.request(
         "POST",
