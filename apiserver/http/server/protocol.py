@@ -76,8 +76,7 @@ class Protocol(RequestReader, asyncio.Protocol):
         self._answering: asyncio.Task[None] | None = None
         self._streaming = self._stopping = self._reading_paused = False
         self._turns, self._has_answered = self._front.turns, False
-        #: Received data that are not parsed yet.
-        self._unparsed: bytes | memoryview = b""
+        self._unparsed: bytes | memoryview = b""  # received data
         self._writable: asyncio.Future[None] | None = None
         self._taken_over: Callable[[bytes], object] | None = None  # receives the bytes of another protocol
         self._waiting = 0  # bytes of the bodies of pipelined requests
@@ -217,9 +216,9 @@ class Protocol(RequestReader, asyncio.Protocol):
                 error.__context__, (httptools.HttpParserError, ValueError)
             ):
                 log.error("a request could not be read", exc_info=error)
-            if (replaced := self._replace_unknown_method(data, self._unparsed)) is not None:
-                self._unparsed = replaced
-            else:
+            replaced = self._replace_unknown_method(data, self._unparsed)
+            self._unparsed = replaced or b""
+            if not replaced:
                 self._refuse(Response(400, b"Invalid HTTP request received.", PLAIN_TEXT))
             return
         if self._in_head:
