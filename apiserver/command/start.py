@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Sequence
 from functools import partial
+from typing import Final
 
 from apiserver.authentication.tokens.service_account_keys import KeyFileError
 from apiserver.authentication.x509.client_certificates import CertificateError
@@ -112,12 +113,18 @@ def _components(settings: Settings, listener: socket.socket, files: Files, names
     return Components(connect, unattended(names))
 
 
+#: Seconds for which a thread with a long request keeps the interpreter while the event loop waits for it. Each callback
+#: of the loop may have to wait so long.
+_SWITCH: Final = 0.001
+
+
 def _run(process: Process) -> None:
     start = process.clock
     if start is not None:
         with asyncio.Runner(loop_factory=lambda: VirtualLoop(start, standing=True)) as virtual:
             virtual.run(process.run())
         return
+    sys.setswitchinterval(_SWITCH)
     runner = asyncio.run
     with contextlib.suppress(ImportError):
         import uvloop

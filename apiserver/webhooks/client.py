@@ -47,6 +47,16 @@ _POOLS: Final = 200
 _TIMED_OUT: Final = "context deadline exceeded"
 
 
+#: The part of the HTTP library that is loaded last.
+_LIBRARY: Final = "anyio._backends._asyncio"
+
+
+def import_library() -> None:
+    """Import all of the HTTP library, also what its first request would import."""
+    for name in ("httpx", "anyio", _LIBRARY):
+        import_module(name)
+
+
 class Target(NamedTuple):
     """A webhook's address.
 
@@ -98,6 +108,7 @@ class Webhooks:
         self._services, self._exists, self._tokens = services, exists, CredentialHeaders()
         #: Whether admission webhooks are called: not before `start`.
         self.started = False
+        self._loading = asyncio.Lock()
         self._pools: OrderedDict[tuple[bytes, str, Credentials], Connections] = OrderedDict()
 
     def start(self) -> None:
@@ -121,8 +132,10 @@ class Webhooks:
                 within `seconds`.
         """
         url = f"{target.url}{'&' if '?' in target.url else '?'}timeout={math.ceil(seconds)}s"
-        if "httpx" not in sys.modules:
-            await asyncio.to_thread(import_module, "httpx")
+        if _LIBRARY not in sys.modules:
+            async with self._loading:  # calls that wait go on one by one, so that others are served between them
+                if _LIBRARY not in sys.modules:
+                    await asyncio.to_thread(import_library)
         try:
             with outside(), timers(Timer.MACHINE):
                 async with asyncio.timeout(seconds):
