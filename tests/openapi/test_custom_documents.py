@@ -10,6 +10,10 @@ import pytest
 
 from apiserver.api.features.gates import RELEASES
 from apiserver.api.objects import Json
+from apiserver.http.documents.openapi import OpenApi
+from apiserver.http.documents.openapi_documents import ServedDocuments
+from apiserver.request.messages import Request
+from apiserver.resources import CATALOG
 from tests.support.extensions import make_definition, make_version
 from tests.support.server import Running, serve
 

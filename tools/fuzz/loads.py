@@ -76,17 +76,17 @@ def _flood(client: Client, begin: bytes, again: bytes) -> None:
 
 
 def endless_trailer(client: Client) -> None:
-    """A chunked body with a trailer field that never ends."""
+    """Send a chunked body with a trailer field that never ends."""
     _repeat(lambda: _flood(client, _CHUNKED + b"\r\n0\r\nX: ", b"y" * 65536))
 
 
 def endless_extension(client: Client) -> None:
-    """A chunk with an extension that never ends."""
+    """Send a chunk with an extension that never ends."""
     _repeat(lambda: _flood(client, _CHUNKED + b"\r\n5;", b"a" * 65536))
 
 
 def long_selectors(client: Client) -> None:
-    """Lists, one after the other, whose label selector has 40,000 terms."""
+    """Send lists, one after the other, whose label selector has 40,000 terms."""
     _repeat(lambda: client.request("GET", f"{_MAPS}?labelSelector={_TERMS}"))
 
 

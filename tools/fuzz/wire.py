@@ -166,14 +166,14 @@ def _late(random: Random, request: Callable[[], Case]) -> bytes:
 
 
 def _endless(random: Random, request: Callable[[], Case]) -> bytes:
-    """A trailer or a chunk extension of more than a megabyte."""
+    """Build a trailer or a chunk extension of more than a megabyte."""
     begin = random.choice((b"0\r\nX: ", b"5;a=", b"0\r\n"))
     more = b"X: y\r\n" * 200_000 if begin.endswith(b"\n") else b"y" * 1_200_000
     return b"POST %b HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n%b%b" % (_MAPS, begin, more)
 
 
 def _selecting(random: Random, request: Callable[[], Case]) -> bytes:
-    """A list whose selector has thousands of terms."""
+    """Build a list whose selector has thousands of terms."""
     kind, key = random.choice(((b"labelSelector", b"k%d!=v"), (b"fieldSelector", b"metadata.name!=v%d")))
     terms = b",".join(key % number for number in range(random.choice((100, 10_000))))
     return b"GET %b?%b=%b HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n" % (_MAPS, kind, terms)

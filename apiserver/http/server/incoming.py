@@ -124,7 +124,8 @@ class RequestReader:
         """Parse data; return the rest after a request for an unsupported protocol."""
         if self._in_head:
             self._head += self._piece
-        self._piece, rest = bytes(data), b""
+        self._piece = bytes(data)
+        rest: bytes | memoryview = b""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:

@@ -50,6 +50,8 @@ _PIECE: Final = 4096
 #: The status of a response after which the connection uses another protocol.
 SWITCHING: Final = 101
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+#: Paths of load balancers; their requests start immediately.
+_HEALTH: Final = (b"/readyz", b"/livez", b"/healthz")
 
 
 class Protocol(RequestReader, asyncio.Protocol):
