@@ -147,9 +147,14 @@ class GeneratedClaims:
             raise NotYetError("template includes a prioritized list of subrequests, but the feature is disabled")
 
     async def record(self, owner: Json, kind: Kind, names: dict[str, str]) -> None:
-        """Write claim names by entry to the owner's status."""
+        """Apply claim names by entry to the owner's status.
+
+        Recorded names are applied again: an apply without them would remove them.
+        """
         meta = owner["metadata"]
-        statuses = [{"name": entry, "resourceClaimName": name} for entry, name in names.items()]
+        recorded = (owner.get("status") or {}).get("resourceClaimStatuses") or ()
+        statuses = [each for each in recorded if each["name"] not in names]
+        statuses += [{"name": entry, "resourceClaimName": name} for entry, name in names.items()]
         body = {
             "apiVersion": self._client.at(kind).api_version,
             "kind": kind.kind,
