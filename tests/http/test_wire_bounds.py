@@ -163,6 +163,13 @@ def test_a_body_may_come_in_tiny_chunks_and_end_with_trailers() -> None:
     assert answer.count(b"HTTP/1.1 200 OK") == 1
 
 
+def test_the_body_of_an_earlier_request_does_not_count_as_framing() -> None:
+    with serve() as server, connect(server.wire()) as connection:
+        for name in ("a", "b", "c"):
+            connection.sendall(creation(name, 1_400_000))
+            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 422 ")
+
+
 class Counted(Protocol):
     """Counts the responses and the parsed bytes of each turn."""
 

@@ -209,7 +209,8 @@ class Protocol(RequestReader, asyncio.Protocol):
             data, self._unparsed = rest[:_PIECE], rest[_PIECE:]
         else:
             self._unparsed = b""
-        self._completed_one, body, piece = False, None if self._in_head else self._received, data
+        body = self._received if self._incomplete and not self._in_head else None
+        self._completed_one, piece = False, data
         try:
             while piece and not self._input_ended:
                 piece = self._feed(piece)
