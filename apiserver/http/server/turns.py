@@ -18,7 +18,7 @@ from typing import Final, Protocol
 #: Seconds of one iteration of the loop. Tasks need several iterations per request.
 SLICE: Final = 0.002
 #: Tasks that start their work in one iteration. Each goes on in many of the following ones.
-STARTS: Final = 4
+STARTS: Final = 16
 
 
 class TurnTaker(Protocol):
