@@ -12,6 +12,7 @@ import pytest
 from tests.support.forked import Forked
 from tests.support.wire import ROOT
 from tools.mutation import changes, servers, trial
+from tools.mutation.__main__ import TESTS
 from tools.mutation.child import run_in_child
 from tools.mutation.reach import Reach, Traced
 
@@ -126,3 +127,7 @@ def test_a_server_that_a_test_starts_has_what_was_changed_before(tmp_path: Path)
 
     assert run_in_child(work).code == 0
     assert "ZeroDivisionError" in (tmp_path / "log").read_text()
+
+
+def test_the_tests_of_each_package_exist() -> None:
+    assert [place for places in TESTS.values() for place in places if not (ROOT / place).exists()] == []

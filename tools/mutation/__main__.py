@@ -35,10 +35,9 @@ _RECORDED = "tests/fuzz/test_recorded_answers.py"
 _SERVED = tuple(
     f"tests/http/test_{name}.py"
     for name in (
-        "account_keys", "admission_webhooks", "conversion_webhooks", "custom_resources", "dropped_fields",
-        "event_expiry", "evictions", "faults", "feature_gates", "handlers", "impersonation", "live_catalog",
-        "local_apis", "own_gates", "requests", "runtime_config", "scale", "service_network", "storage_admission",
-        "unknown_methods", "warning_headers", "wire_documents", "wire_protobuf",
+        "account_keys", "admission_plugins", "admission_webhooks", "conversion_webhooks", "custom_resources", "faults",
+        "feature_gates", "flags", "handlers", "impersonation", "live_catalog", "own_objects", "requests", "scale",
+        "service_network", "wire_answers", "wire_documents", "wire_protobuf",
     )
 )  # fmt: skip
 #: Tests of explanations run the scheduler and the allocator.
