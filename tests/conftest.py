@@ -9,8 +9,10 @@ import tests.support.bytecode  # noqa: F401 - before all others
 import compileall
 import gc
 import os
+import re
 import shutil
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 import pytest_timeout
@@ -73,6 +75,16 @@ def postgres_url() -> Iterator[str]:
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
     """Run coroutine tests in virtual time."""
     virtual.make_synchronous(pyfuncitem)
+
+
+_WHOLLY_INTEGRATION = re.compile(r"^pytestmark = (\[\n(    .*\n)*?    )?.*pytest\.mark\.integration\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out modules that a run of the unit tier would import only to deselect all of their tests."""
+    if config.option.markexpr.startswith("not integration and ") and collection_path.name.startswith("test_"):
+        return bool(_WHOLLY_INTEGRATION.search(collection_path.read_text())) or None
+    return None
 
 
 @pytest.hookimpl(wrapper=True)

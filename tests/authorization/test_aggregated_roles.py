@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from controllers.cluster.cluster_roles import aggregate_rules
 from tests.support.patience import wait_until
 from tests.support.tokens import token_flag
 from tests.support.wire import Child, Wire
+
+pytestmark = pytest.mark.integration
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 

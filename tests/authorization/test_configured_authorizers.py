@@ -23,6 +23,8 @@ from tests.support.extensions import make_rule
 from tests.support.reviewers import Decider, authorized_by, configuration, with_tokens
 from tests.support.server import HeldTime, serve
 
+pytestmark = pytest.mark.integration
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 

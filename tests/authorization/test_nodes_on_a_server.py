@@ -14,6 +14,8 @@ from tests.support.server import Running
 from tests.support.tokens import token_flag
 from tests.support.wire import Wire
 
+pytestmark = pytest.mark.integration
+
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 CLAIM = {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}}
 

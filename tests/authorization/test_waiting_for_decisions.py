@@ -21,6 +21,8 @@ from tests.support.patience import wait_until
 from tests.support.reviewers import Decider, authorized_by, configuration
 from tests.support.server import Running, serve
 
+pytestmark = pytest.mark.integration
+
 POLICIES = "/apis/admissionregistration.k8s.io/v1"
 MAPS = "/api/v1/namespaces/default/configmaps"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"

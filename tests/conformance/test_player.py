@@ -16,6 +16,8 @@ from tests.conformance.player import Outcome, Player, play
 from tests.conformance.servers import Servers
 from tests.support.virtual import OneClock
 
+pytestmark = pytest.mark.integration
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 UID, OTHER_UID = "0b9a5a8e-4a1c-4e0e-9c9e-2f0d3c5c5b11", "5b11c5a8-4a1c-4e0e-9c9e-2f0d3c5c0b9a"
 

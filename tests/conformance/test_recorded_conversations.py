@@ -15,6 +15,8 @@ from tests.conformance.ledger import Ledger
 from tests.conformance.player import play
 from tests.conformance.servers import STORAGES, Servers
 
+pytestmark = pytest.mark.integration
+
 _LEDGER = Ledger.read()
 _RECORDED = sorted(recordings.conversations(), key=lambda c: (c.profile, c.file))
 #: Seconds that a conversation has for each `until` when it is expected to differ.

@@ -21,7 +21,7 @@ _FOLDER = recordings.folder()
 #: Every so many of the recorded conversations.
 _STRIDE = 15
 
-pytestmark = pytest.mark.skipif(_FOLDER is None, reason=recordings.MISSING)
+pytestmark = [pytest.mark.skipif(_FOLDER is None, reason=recordings.MISSING), pytest.mark.integration]
 
 
 @pytest.fixture(scope="module")

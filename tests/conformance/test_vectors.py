@@ -6,6 +6,8 @@ import pytest
 
 from tests.conformance import recordings, vectors
 
+pytestmark = pytest.mark.integration
+
 _FOLDER = recordings.folder()
 
 

@@ -9,6 +9,8 @@ from tests.conformance.player import play
 from tests.conformance.servers import STORAGES, Servers
 from tests.conformance.written import load
 
+pytestmark = pytest.mark.integration
+
 _WRITTEN = sorted(load(), key=lambda c: (c.profile, c.file))
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import JOBS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.scheduler.test_claims_of_groups import users
 from tests.scheduler.world import World
 from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice
 from tests.support.virtual import passes
+
+pytestmark = pytest.mark.integration
 
 GATE = "DRAReservedForWorkloads=true"
 JOB = {"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": "u-train"}

@@ -25,6 +25,8 @@ from tests.support.objects import info, make_node, make_pod
 from tests.support.virtual import passes
 from tests.support.wire import ROOT, command, environment
 
+pytestmark = pytest.mark.integration
+
 ENABLED = Features().enabled
 FIT = "NodeResourcesFit"
 

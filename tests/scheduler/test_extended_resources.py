@@ -28,6 +28,8 @@ from tests.support.objects import (
     make_slice,
 )
 
+pytestmark = pytest.mark.integration
+
 GPU = "example.com/gpu"
 IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
 NO_DEVICES = (

@@ -21,6 +21,8 @@ from tests.scheduler.world import World, scheduled, scheduler_world
 from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice
 from tests.support.virtual import passes
 
+pytestmark = pytest.mark.integration
+
 FINALIZER = "resource.kubernetes.io/delete-protection"
 FAILED = "an error on the server prevented the request from succeeding"
 PRE_BIND = 'running PreBind plugin "DynamicResources"'

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from apiserver.api.objects import Json
 from controllers.runtime.kinds import NODES, POD_GROUPS, PODS
 from tests.scheduler.world import World, scheduled, scheduler_world
 from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_pod_group, make_slice
 from tests.support.virtual import passes
+
+pytestmark = pytest.mark.integration
 
 GATES = "GenericWorkload=true,GangScheduling=true"
 TOPOLOGY = f"{GATES},TopologyAwareWorkloadScheduling=true"

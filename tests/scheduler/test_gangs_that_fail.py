@@ -15,6 +15,8 @@ from tests.scheduler.world import World, scheduled, scheduler_world
 from tests.support.objects import make_node, make_pod_group
 from tests.support.virtual import passes
 
+pytestmark = pytest.mark.integration
+
 UNKNOWN = "cannot determine domain for already scheduled pods: "
 
 

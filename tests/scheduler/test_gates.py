@@ -23,6 +23,8 @@ from tests.scheduler.world import World, scheduler_world
 from tests.support.objects import info, make_claim, make_device_class, make_node, make_pod, make_request, make_slice
 from tests.support.virtual import passes
 
+pytestmark = pytest.mark.integration
+
 PLUGIN = node_resources_fit()
 CLAIMING: Json = {"claims": {"g": "nowhere"}}
 

@@ -12,6 +12,8 @@ from tests.scheduler.world import World
 from tests.support.objects import make_claim_template, make_device_class, make_node, make_pod
 from tests.support.virtual import passes
 
+pytestmark = pytest.mark.integration
+
 
 def make_user(name: str, **spec: Any) -> Json:
     return make_pod(name, resourceClaims=[{"name": "d", "resourceClaimTemplateName": "t"}], **spec)

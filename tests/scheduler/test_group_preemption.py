@@ -16,6 +16,8 @@ from tests.scheduler.world import World, scheduled
 from tests.support.objects import make_node, make_pod, make_pod_group
 from tests.support.virtual import passes
 
+pytestmark = pytest.mark.integration
+
 GATES = "GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true"
 NOT_ALONE = "preemption: not eligible due to workload aware preemption enabled"
 

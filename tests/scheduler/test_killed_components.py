@@ -25,6 +25,8 @@ from tests.scheduler.world import World
 from tests.support.objects import make_claim, make_claim_template, make_pod, make_request
 from tests.support.virtual import passes
 
+pytestmark = pytest.mark.integration
+
 PROCESSES = (("scheduler",), ("resourceclaim-controller",), ("node-agent", "node-lifecycle-controller"))
 NODES, DEVICES = 2, 2
 WAVES, PODS_OF_WAVE = 2, 8

@@ -15,6 +15,8 @@ from tests.scheduler.world import scheduler_world
 from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_request, make_slice
 from tests.support.virtual import passes
 
+pytestmark = pytest.mark.integration
+
 GATE = "DRANodeAllocatableResources=true"
 TWO_CORES = {"cpu": {"allocationMultiplier": "2"}}
 PART_OF_MEMORY = {"memory": {"capacityKey": "bytes", "allocationMultiplier": "0.5"}}

@@ -19,6 +19,8 @@ from tests.scheduler.test_failing_writes import fails, faults
 from tests.scheduler.world import World
 from tests.support.objects import make_node, make_pod, make_pod_group
 
+pytestmark = pytest.mark.integration
+
 HELD: Json = {"finalizers": ["example.com/held"]}
 
 

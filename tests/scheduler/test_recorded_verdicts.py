@@ -13,6 +13,8 @@ from tests.scheduler.situations import Situation
 from tests.scheduler.verdicts import Verdicts, play, read_verdicts, same
 from tests.scheduler.world import World
 
+pytestmark = pytest.mark.integration
+
 COMPONENTS = (
     "scheduler", "resourceclaim-controller", "namespace-controller", "garbage-collector-controller",
     "persistentvolume-binder-controller", "volume-provisioner",

@@ -25,6 +25,8 @@ from tests.scheduler.world import World, scheduler_world
 from tests.support.objects import info, make_node, make_pod, make_pod_group
 from tests.support.virtual import passes
 
+pytestmark = pytest.mark.integration
+
 
 def samples(world: World, *names: str) -> list[str]:
     """Return the samples of metrics, for histograms their counts."""

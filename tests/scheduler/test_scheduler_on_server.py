@@ -22,6 +22,8 @@ from tests.support.objects import (
     near,
 )
 
+pytestmark = pytest.mark.integration
+
 FINALIZER = "resource.kubernetes.io/delete-protection"
 GATE = {"name": "example.com/g"}
 FULL = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: "

@@ -10,6 +10,8 @@ from tests.scheduler.situations import make_controller, priority_class, service
 from tests.scheduler.world import World, scheduler_world
 from tests.support.objects import info, make_node, make_pod
 
+pytestmark = pytest.mark.integration
+
 KINDS = ("ReplicaSet", "StatefulSet", "ReplicationController", "Service")
 
 

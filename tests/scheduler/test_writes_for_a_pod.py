@@ -17,6 +17,8 @@ from tests.scheduler.world import World, scheduler_world
 from tests.support.objects import make_claim_template, make_node, make_pod, make_pod_group, make_slice
 from tests.support.virtual import passes
 
+pytestmark = pytest.mark.integration
+
 GPU = "example.com/gpu"
 COMPONENTS = ("scheduler", "resourceclaim-controller")
 PLAIN = {"create events": 1, "create pods/binding": 1}
