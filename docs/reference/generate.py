@@ -1,6 +1,6 @@
-"""Write docs/reference: flags.md, kinds/ (see kinds.py) and client.md (see clientpage.py).
+"""Write docs/reference: flags.md, kinds/ (see kinds.py), client.md (clientpage.py) and routes.md (routepage.py).
 
-The flags come from the server's parser, the kinds from the schemas, the client from its signatures.
+The flags come from the server's parser, the kinds from the schemas, the client from its signatures, the routes from their OpenAPI document.
 
 python docs/reference/generate.py
 """
@@ -78,8 +78,10 @@ if __name__ == "__main__":
     PAGE.write_text(page())
     import clientpage
     import kinds
+    import routepage
 
     clientpage.PAGE.write_text(clientpage.page())
+    routepage.PAGE.write_text(routepage.page())
     kinds.DIRECTORY.mkdir(exist_ok=True)
     for file in kinds.DIRECTORY.glob("*.md"):
         file.unlink()
