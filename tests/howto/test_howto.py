@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kubedra.client.client import Client
 from kubedra.runtime import process
 from tests.support.patience import communicate, run_command
 
@@ -174,6 +175,43 @@ def test_the_gitlab_jobs_scripts_succeed(project: Path, job: str) -> None:
     for part in ("script", "after_script"):
         done = run(project, *script(told.get(part, ["true"])), env={**given, **fewer})
         assert done.returncode == 0, f"{part}: {done.stdout}{done.stderr}"
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.parametrize(
+    ("inputs", "release", "nodes"),
+    [({}, "v1.36", 2), ({"kubernetes-version": "1.34", "nodes": "1", "flags": "--devices=none -v"}, "v1.34", 1)],
+)
+def test_the_github_action_starts_a_control_plane(
+    project: Path, inputs: dict[str, str], release: str, nodes: int
+) -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    given = {name: field.get("default", "") for name, field in action["inputs"].items()} | inputs
+    files = {name: str(project.parent / name) for name in ("GITHUB_ENV", "GITHUB_OUTPUT")}
+    for step in action["runs"]["steps"]:
+        env = {name: given[text[len("${{ inputs.") : -len(" }}")]] for name, text in step["env"].items()}
+        done = run(project, *script([step["run"]]), env={**files, "RUNNER_TEMP": str(project.parent), **env})
+        assert done.returncode == 0, done.stdout + done.stderr
+    name, _, kubeconfig = Path(files["GITHUB_ENV"]).read_text().strip().partition("=")
+    assert (name, f"kubeconfig={kubeconfig}\n") == ("KUBECONFIG", Path(files["GITHUB_OUTPUT"]).read_text())
+    try:
+        with Client.from_kubeconfig(kubeconfig) as client:
+            assert client.request("GET", "/version")["gitVersion"].startswith(release)
+            assert len(client.list("nodes")) == nodes
+    finally:
+        run(project, "kubedra", "down", f"--data-dir={Path(kubeconfig).parent}")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+def test_the_gitlab_component_starts_a_control_plane(project: Path) -> None:
+    spec, jobs = (ROOT / "templates" / "kubedra.yml").read_text().split("\n---\n")
+    for name, field in yaml.safe_load(spec)["spec"]["inputs"].items():
+        jobs = jobs.replace(f"$[[ inputs.{name} ]]", field["default"])
+    job = yaml.safe_load(jobs)[".kubedra"]
+    env = {name: (value or "").replace("$CI_PROJECT_DIR", str(project)) for name, value in job["variables"].items()}
+    done = run(project, *script([*job["before_script"], 'kubedra health --kubeconfig "$KUBECONFIG"']), env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert run(project, *script(job["after_script"]), env=env).returncode == 0
 
 
 def test_the_compose_page_names_services_variables_and_files_that_there_are(project: Path) -> None:
