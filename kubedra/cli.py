@@ -31,6 +31,7 @@ _DELEGATES: dict[str, tuple[str, tuple[str, ...]]] = {
     "cel": ("apiserver.command.cel", ()),
     "explain": ("controllers.explain", ()),
     "simulate": ("controllers.explain.simulate", ()),
+    "claims": ("controllers.resourceclaims.list_pods", ()),
     "credentials": ("apiserver.command.credentials", ()),
     "data": ("apiserver.command.data", ()),
 }
@@ -56,6 +57,7 @@ usage: kubedra COMMAND [FLAGS]
   cel           evaluate a device selector on ResourceSlices
   explain       explain why a pod is pending and what would help, or which pods use devices, in any cluster
   simulate      predict whether and where pods fit, and how full the nodes get
+  claims list-pods  list pods instead of workloads in claims, before a downgrade without DRAReservedForWorkloads
   completion    print a completion script for bash or zsh
   version       print the version
 

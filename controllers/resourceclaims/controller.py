@@ -140,7 +140,7 @@ class ResourceClaims(ControllerComponent):
         finalizer = FINALIZER in (claim["metadata"].get("finalizers") or ())
         if finalizer and claim["metadata"].get("deletionTimestamp"):
             return True
-        return (self._for_workloads and is_for_any_pod(claim)) or self._is_unused(claim)
+        return self._is_abandoned(claim) or self._is_unused(claim)
 
     def _template_changed(self, template: Json) -> None:
         for pod in self._pods_of_template.get(key_of(template)):
@@ -259,10 +259,8 @@ class ResourceClaims(ControllerComponent):
         users = [ref for ref in before if await self._in_use(claim, ref)]
         finalizer = FINALIZER in (claim["metadata"].get("finalizers") or ())
         deleting = bool(claim["metadata"].get("deletionTimestamp"))
-        # The owner of a workload reference removed it: releasing the claim is left to this controller.
-        abandoned = self._for_workloads and not before and is_for_any_pod(claim)
-        if len(users) < len(before) or abandoned:
-            release = finalizer and not users
+        if len(users) < len(before) or self._is_abandoned(claim):
+            release = finalizer and not users and not self._has_unlisted_pods(claim)
             claim = await self._release(claim, users, deallocate=release)
             if finalizer and "allocation" not in claim.get("status", {}):
                 await self._remove_finalizer(claim)
@@ -272,6 +270,22 @@ class ResourceClaims(ControllerComponent):
             await self._remove_finalizer(claim)
         if not users:
             await self._delete_if_unused(claim)
+
+    def _is_abandoned(self, claim: Json) -> bool:
+        """Return whether the last consumer was removed by its owner, which leaves the devices to this controller."""
+        status = claim.get("status", {})
+        return (
+            self._for_workloads
+            and "allocation" in status
+            and not status.get("reservedFor")
+            and not self._has_unlisted_pods(claim)
+        )
+
+    def _has_unlisted_pods(self, claim: Json) -> bool:
+        """Return whether pods run with a claim that is open to any pod."""
+        if not (self._for_workloads and is_for_any_pod(claim)):
+            return False
+        return any(pod["spec"].get("nodeName") and not is_done(pod) for pod in self._pods_of_claim.get(key_of(claim)))
 
     async def _in_use(self, claim: Json, ref: Json) -> bool:
         """Return whether a consumer still exists and needs the claim."""

@@ -174,30 +174,37 @@ def is_for_any_pod(claim: Object) -> bool:
     return bool(allocation.get("reservedForAnyPod"))
 
 
-def with_consumer(claim: Object, consumer: Object, for_workloads: bool = False) -> dict[str, Any]:
-    """Return the status of an allocated claim with one more consumer (a pod or its group).
+def with_consumer(
+    claim: Object, consumer: Object, for_workloads: bool = False, allocation: Object | None = None
+) -> dict[str, Any]:
+    """Return the status of a claim with one more consumer (a pod or its group), and with `allocation` if it is new.
 
-    With `for_workloads`, the first consumer of a workload's claim adds the reference of the workload instead of its own
-    and opens the claim for all pods. Later consumers add nothing. A list that already contains pods was started without
-    the gate and is continued.
+    With `for_workloads`, a new allocation of a workload's claim is reserved for the workload and opened for all pods.
+    A stored allocation is immutable: one that is not open lists every consumer, also beside a workload.
     """
     status = dict(claim.get("status") or {})
     users = list(status.get("reservedFor") or ())
     workload = (claim.get("spec") or {}).get("reservedFor") if for_workloads else None
-    if workload is not None and not users:
-        users = [workload]
-    if for_workloads and any(_is_workload(user, workload) for user in users):
-        status["allocation"] = {**(status.get("allocation") or {}), "reservedForAnyPod": True}
-    elif consumer not in users:
+    if allocation is not None:
+        opens = workload is not None and not users
+        status["allocation"] = {**allocation, "reservedForAnyPod": True} if opens else allocation
+        users = [workload] if opens else users
+    if consumer not in users and not (for_workloads and is_for_any_pod({"status": status})):
         users.append(consumer)
-    status["reservedFor"] = users
+    if users:
+        status["reservedFor"] = users
     return status
 
 
-def _is_workload(user: Object, workload: Object | None) -> bool:
+def is_workload(user: Object) -> bool:
     """Return whether a consumer represents unlisted pods. A PodGroup represents only its members."""
     kind = (user.get("apiGroup") or "", user.get("resource"))
-    return user == workload or kind not in (("", "pods"), (_SCHEDULING_GROUP, "podgroups"))
+    return kind not in (("", "pods"), (_SCHEDULING_GROUP, "podgroups"))
+
+
+def pod_consumer(pod: Object) -> dict[str, str]:
+    """Return the entry of a pod in `reservedFor`."""
+    return _consumer("", "pods", pod)
 
 
 def bind_to(pod: Object, group: Object | None, entry: Object) -> dict[str, str]:
@@ -213,7 +220,7 @@ def bind_to(pod: Object, group: Object | None, entry: Object) -> dict[str, str]:
             fields = ("name", "resourceClaimName", "resourceClaimTemplateName")
             if all(item.get(field) == entry.get(field) for field in fields):
                 return _consumer(_SCHEDULING_GROUP, "podgroups", group)
-    return _consumer("", "pods", pod)
+    return pod_consumer(pod)
 
 
 def _check_membership(pod: Object, group: Object) -> None:

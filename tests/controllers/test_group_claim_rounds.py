@@ -124,7 +124,23 @@ async def test_a_claim_for_a_workload_is_open_to_its_pods_and_given_back_when_th
     assert client.put(pod(BY_NAME, node="n")) == [], "nothing to reserve"
     wanted = claim(**ALLOCATED)
     wanted["spec"] = {"reservedFor": UNKNOWN}
-    client = ClaimClient(DRAReservedForWorkloads=True).has(wanted, pod(BY_NAME, node="n"))
+    unlisted = pod(BY_NAME, node="n")
+    client = ClaimClient(DRAReservedForWorkloads=True).has(wanted, unlisted)
     [(_, _, body)] = await client.writes_of("pod:ns/p")
-    assert body["status"]["reservedFor"] == [UNKNOWN]
-    assert body["status"]["allocation"]["reservedForAnyPod"] is True
+    assert body["status"]["reservedFor"] == [user(unlisted)], "a stored allocation cannot be opened"
+    assert "reservedForAnyPod" not in body["status"]["allocation"]
+
+
+async def test_devices_stay_allocated_while_unlisted_pods_run_with_an_open_claim() -> None:
+    open_to_all: Json = {"allocation": {"devices": {}, "reservedForAnyPod": True}}
+    running, gone = pod(BY_NAME, node="n"), pod(BY_NAME, uid="gone")
+    client = ClaimClient(DRAReservedForWorkloads=True).has(claim(**open_to_all, ours=True), running)
+    assert await client.writes_of("claim:ns/c") == []
+    client = ClaimClient(DRAReservedForWorkloads=True).has(claim(**open_to_all, users=[gone], ours=True), running)
+    [(_, _, body)] = await client.writes_of("claim:ns/c")
+    assert body["status"] == open_to_all
+    done = {**running, "status": {"phase": "Succeeded"}}
+    client = ClaimClient(DRAReservedForWorkloads=True).has(claim(**open_to_all, ours=True), done)
+    assert await client.verbs_of("claim:ns/c") == ["update/status", "update"]
+    listed = ClaimClient(DRAReservedForWorkloads=True).has(claim(**ALLOCATED, ours=True))
+    assert await listed.verbs_of("claim:ns/c") == ["update/status", "update"], "the last of a mixed list is gone"

@@ -12,7 +12,15 @@ from apiserver.runtime.metrics import text
 from controllers.endpoints.slices import Plan
 from controllers.endpoints.slicewrites import SliceWriter
 from controllers.resourceclaims.workload_references import GATE, build
-from controllers.runtime.kinds import DEPLOYMENTS, JOBS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS, Kind
+from controllers.runtime.kinds import (
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    JOBS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+    Kind,
+)
 from controllers.workloads.common.scales import Scale, ScaleError, Scales
 from tests.support import recording
 from tests.support.objects import make_claim, make_metadata, make_pod
@@ -25,7 +33,14 @@ pytestmark = pytest.mark.integration
 
 def workload(kind: Kind, name: str = "w", uid: str = "w-uid", *conditions: tuple[str, str]) -> Json:
     status = {"conditions": [{"type": each, "status": status} for each, status in conditions]}
-    return {"kind": kind.kind, "metadata": make_metadata(name, "ns", uid), "status": status}
+    return {"kind": kind.kind, "metadata": make_metadata(name, "ns", uid), "spec": {}, "status": status}
+
+
+def at_scale(kind: Kind, wanted: int, **status: int) -> Json:
+    """Return a workload of generation 2 with these replicas."""
+    made = workload(kind)
+    made["metadata"]["generation"] = 2
+    return {**made, "spec": {"replicas": wanted}, "status": {"observedGeneration": 2, **status}}
 
 
 def reference(kind: Kind, name: str = "w", uid: str = "w-uid") -> Json:
@@ -66,7 +81,8 @@ OTHER = {"apiGroup": "example.com", "resource": "things", "name": "w", "uid": "o
         ([J], [], [workload(JOBS, "w", "another")], []),
         ([J], [workload(JOBS, "w", "w-uid", ("Complete", "True"))], [], []),
         ([J], [workload(JOBS, "w", "w-uid", ("Suspended", "True"), ("Failed", "True"))], [], []),
-        ([J], [workload(JOBS, "w", "w-uid", ("Complete", "False"), ("Suspended", "True"))], [], None),
+        ([J], [workload(JOBS, "w", "w-uid", ("Complete", "False"), ("Suspended", "False"))], [], None),
+        ([J], [workload(JOBS, "w", "w-uid", ("Suspended", "True"))], [], []),
         ([D], [workload(DEPLOYMENTS, "w", "w-uid", ("Failed", "True"))], [], None),
         ([J], [pod()], [], None),
         ([J], [pod("Succeeded")], [], []),
@@ -84,6 +100,39 @@ async def test_a_claim_is_released_once_its_workload_makes_no_more_pods_and_none
     ] == [("update/status", "ResourceClaim", True, users) for users in ([] if left is None else [left])]
 
 
+@pytest.mark.parametrize("kind", [DEPLOYMENTS, STATEFUL_SETS, REPLICA_SETS, REPLICATION_CONTROLLERS])
+async def test_a_workload_scaled_to_zero_gives_its_claim_back_once_its_controller_has_seen_that(kind: Kind) -> None:
+    async def released(found: Json, *more: Json) -> bool:
+        return bool((await build_references(claim(reference(kind)), found, *more).reconcile("ns/c")).writes)
+
+    assert await released(at_scale(kind, 0))
+    assert not await released(at_scale(kind, 0), pod())
+    assert not await released(at_scale(kind, 0, observedGeneration=1))
+    assert not await released(at_scale(kind, 0, replicas=1))
+    assert not await released(at_scale(kind, 1))
+    assert not await released(workload(kind)), "one replica by default"
+
+
+async def test_an_event_names_each_consumer_that_no_controller_removes() -> None:
+    group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "g"}
+    node = {"resource": "nodes", "name": "n", "uid": "n"}
+    own_pod = {"resource": "pods", "name": "p", "uid": "p"}
+    client = build_references(claim(J, reference(DAEMON_SETS), OTHER, node, group, own_pod), pod())
+    await client.reconcile("ns/c")
+    await client.reconcile("ns/c")
+    assert client.reasons == ["UnknownConsumer"] * 3
+    assert client.events[0][2] == (
+        'no controller removes things.example.com "w" from status.reservedFor; remove it when no pod uses the claim,'
+        " or the devices stay allocated"
+    )
+    assert [message.split('"')[0].split()[-1] for _, _, message in client.events] == [
+        "things.example.com", "nodes", "podgroups.scheduling.k8s.io",
+    ]  # fmt: skip
+    gates = {GATE: True, "GenericWorkload": True, "DRAWorkloadResourceClaims": True}
+    with_groups = recording.build(build, RecordingClient(), claim(group), pod(), gates=gates)
+    assert (await with_groups.reconcile("ns/c")).events == []
+
+
 async def test_a_workload_is_gone_only_if_the_server_has_none() -> None:
     assert (await build_references(None).reconcile("ns/c")).writes == []
     refused = build_references(claim(J), refuses={"get": (500, "InternalError")})
@@ -95,7 +144,8 @@ async def test_a_workload_is_gone_only_if_the_server_has_none() -> None:
     [
         (claim(J), ["ns/c"]),
         (claim(OTHER), ["ns/c"]),
-        (claim(OTHER, name="d"), []),
+        (claim(OTHER, name="d"), ["ns/d"]),
+        (claim(name="d"), []),
         (workload(JOBS), ["ns/c"]),
         (workload(JOBS, "v", "another"), []),
         (pod(), ["ns/c"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from apiserver.api.objects import Json
-from controllers.runtime.kinds import JOBS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from controllers.runtime.kinds import DEPLOYMENTS, JOBS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.scheduler.test_claims_of_groups import users
 from tests.scheduler.world import World
 from tests.support.objects import make_claim, make_device_class, make_node, make_pod, make_slice
@@ -132,3 +132,74 @@ async def test_a_job_holds_its_claim_until_it_and_its_last_pod_are_deleted() -> 
         assert users(await world.claim("c")) == [("jobs", "train")]
         await world.client.delete(PODS, "b", "ns", grace_period=0)
         await world.until(RESOURCE_CLAIMS, "ns/c", lambda claim: not claim.get("status", {}).get("allocation"))
+
+
+async def test_a_workload_beside_listed_pods_blocks_no_pod_and_the_last_of_both_gives_the_devices_back() -> None:
+    components = ("scheduler", "resourceclaim-controller", "workload-references-controller")
+    async with World("scheduler", gates=GATE, component_gates={"DRAReservedForWorkloads": False}) as world:
+        await prepare(world, reserved_for=JOB)
+        await world.add(make_user("a"))
+        await world.bound("a")
+        listed = (await world.claim("c"))["status"]
+    async with World(*components, gates=GATE) as world:
+        await prepare(world, reserved_for=JOB)
+        first = await world.add({**make_user("a"), "spec": {**make_user("a")["spec"], "nodeName": "n1"}})
+        pod = {"resource": "pods", "name": "a", "uid": first["metadata"]["uid"]}
+        found = await world.client.get(RESOURCE_CLAIMS, "c", "ns")
+        protected = {**found["metadata"], "finalizers": ["resource.kubernetes.io/delete-protection"]}
+        found = await world.client.update(RESOURCE_CLAIMS, {**found, "metadata": protected})
+        await world.client.update_status(RESOURCE_CLAIMS, {**found, "status": {**listed, "reservedFor": [pod, JOB]}})
+        await world.add(make_user("b"))
+        await world.bound("b")
+        mixed = await world.claim("c")
+        assert (users(mixed), is_for_any_pod(mixed)) == ([("pods", "a"), ("jobs", "train"), ("pods", "b")], False)
+        for name in "ab":
+            await world.client.delete(PODS, name, "ns", grace_period=0)
+        await world.until(RESOURCE_CLAIMS, "ns/c", lambda claim: not claim.get("status", {}).get("allocation"))
+        assert users(await world.claim("c")) == []
+
+
+async def test_a_pod_listed_beside_the_workload_of_an_open_claim_blocks_no_pod() -> None:
+    async with World("scheduler", "resourceclaim-controller", gates=GATE) as world:
+        await prepare(world)
+        await world.add(make_user("a"))
+        await world.bound("a")
+        claim = await world.claim("c")
+        listed = {"resource": "pods", "name": "z", "uid": "z"}
+        status = {**claim["status"], "reservedFor": [listed, *claim["status"]["reservedFor"]]}
+        await world.client.update_status(RESOURCE_CLAIMS, {**claim, "status": status})
+        await world.add(make_user("b"))
+        await world.bound("b")
+        await world.until(RESOURCE_CLAIMS, "ns/c", lambda claim: users(claim) == [("trainings", "train")])
+        assert is_for_any_pod(await world.claim("c"))
+
+
+async def test_a_deployment_scaled_to_zero_gives_its_devices_back_and_gets_devices_again() -> None:
+    components = (
+        "scheduler", "resourceclaim-controller", "workload-references-controller", "node-agent",
+        "node-lifecycle-controller", "deployment-controller", "replicaset-controller",
+    )  # fmt: skip
+    async with World(*components, gates=GATE, options={"nodes": 1}) as world:
+        template = {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}], "resourceClaims": [ENTRY]},
+        }
+        spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+        made = await world.add({"apiVersion": "apps/v1", "kind": "Deployment",
+                                "metadata": {"name": "web", "namespace": "ns"}, "spec": spec})  # fmt: skip
+        await world.add(make_device_class(), make_slice("node-1", 1))
+        claim = make_claim("c")
+        web = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": made["metadata"]["uid"]}
+        await world.add({**claim, "spec": {**claim["spec"], "reservedFor": web}})
+
+        async def scale(replicas: int) -> None:
+            found = await world.client.get(DEPLOYMENTS, "web", "ns")
+            await world.client.update(DEPLOYMENTS, {**found, "spec": {**found["spec"], "replicas": replicas}})
+
+        for _ in range(2):
+            await world.until(DEPLOYMENTS, "ns/web", lambda web: web.get("status", {}).get("readyReplicas") == 2)
+            assert users(await world.claim("c")) == [("deployments", "web")]
+            await scale(0)
+            await world.until(RESOURCE_CLAIMS, "ns/c", lambda claim: not claim.get("status", {}).get("allocation"))
+            assert await world.items(PODS) == []
+            await scale(2)

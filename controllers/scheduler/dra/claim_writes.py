@@ -120,14 +120,12 @@ class ClaimWriter:
     async def _write(self, claim: Json, name: str, consumer: Json, allocation: Json | None) -> Json:
         if claim["metadata"].get("deletionTimestamp"):
             raise PluginError(f"claim {name} got deleted in the meantime")
-        status = dict(claim.get("status") or {})
         if allocation is not None:
-            if status.get("allocation") is not None:
+            if (claim.get("status") or {}).get("allocation") is not None:
                 raise PluginError(f"claim {name} got allocated elsewhere in the meantime")
             claim = await self._protect(claim, name)
-            status = {**(claim.get("status") or {}), "allocation": allocation}
         # Another member may have reserved the claim for the group meanwhile, or for the workload.
-        status = with_consumer({**claim, "status": status}, consumer, self._groups.for_workloads)
+        status = with_consumer(claim, consumer, self._groups.for_workloads, allocation)
         if self._devices.conditions:
             held = status.get("allocation")
             if held is None:
