@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from apiserver.admission.plugins.registered import select
 from apiserver.authentication.tokens.service_account_keys import KeyFileError
 from apiserver.authentication.x509.client_certificates import CertificateError
 from apiserver.command import kubeconfig
@@ -110,7 +111,8 @@ def _components(settings: Settings, listener: socket.socket, files: Files, names
     connect = fork(names, make, listener).connect if settings.components_apart else partial(in_process, make)
     from controllers.manager.unattended import unattended
 
-    return Components(connect, unattended(names))
+    plugins = select(settings.enable_plugins, settings.disable_plugins).on
+    return Components(connect, unattended(names, settings.features, plugins))
 
 
 #: Seconds for which a thread with a long request keeps the interpreter while the event loop waits for it. Each callback

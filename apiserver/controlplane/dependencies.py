@@ -63,7 +63,7 @@ Connect: TypeAlias = "Callable[[HandlerChain, Coalescer], Awaitable[RunningCompo
 class Components:
     """The components of one server, none before `start` and none without `connect`.
 
-    `unattended`, by group and resource, returns the warnings of a new object on which no component acts.
+    `unattended`, by group and resource, returns the warnings about a written object, given whether it is new.
     """
 
     def __init__(self, connect: Connect | None = None, unattended: Unattended = MappingProxyType({})) -> None:

@@ -1,4 +1,4 @@
-"""Warnings about new objects whose component does not run."""
+"""Warnings about objects without effect: their component does not run, or its plugin or gate is off."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from apiserver.admission.plugins.registered import BUILT, select
+from apiserver.api.features.gates import GATES, Features
 from apiserver.resources import CATALOG
 from controllers.manager.manager import COMPONENTS
 from controllers.manager.unattended import PARTS, unattended
@@ -29,14 +31,51 @@ def pod(name: str, **more: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, **more}, "spec": TEMPLATE["spec"]}
 
 
-def said(kind: tuple[str, str], obj: dict[str, Any], *running: str) -> list[str]:
-    judge = unattended(running).get(kind)
-    return judge(obj) if judge else []
+def said(kind: tuple[str, str], obj: dict[str, Any], *running: str, is_new: bool = True, **more: Any) -> list[str]:
+    judge = unattended(running, **more).get(kind)
+    return judge(obj, is_new) if judge else []
 
 
-def test_every_part_names_an_existing_kind_and_component() -> None:
+def test_every_effect_names_an_existing_kind_part_and_gate() -> None:
+    effects = [effect for parts in PARTS.values() for effect in parts]
     assert set(PARTS) <= {(resource.group, resource.plural) for resource in CATALOG}
-    assert {part.component for parts in PARTS.values() for part in parts} <= {*COMPONENTS, *UNSUPPORTED}
+    assert {effect.component for effect in effects} <= {"", *COMPONENTS, *UNSUPPORTED}
+    assert {effect.plugin for effect in effects} <= {"", *BUILT}
+    assert {gate for effect in effects for gate in effect.gates} <= set(GATES)
+    assert all(effect.component or effect.gates or effect.plugin for effect in effects)
+
+
+def test_a_gate_that_is_off_or_not_in_the_release_is_named_with_the_fix() -> None:
+    kind, rule = ("resource.k8s.io", "devicetaintrules"), {"metadata": {"name": "r"}}
+    running = "device-taint-eviction-controller"
+    ignored = "the object is stored, but its taint is ignored: its devices stay usable, and no pods are evicted"
+    both = "DRADeviceTaints=true,DRADeviceTaintRules=true"
+    for release, cause in (
+        ((1, 34), "release 1.34 has no feature gate DRADeviceTaintRules (emulate 1.35 or newer and enable it)"),
+        ((1, 35), f"feature gate DRADeviceTaints, DRADeviceTaintRules is off (enable it with --feature-gates={both})"),
+        ((1, 36), "feature gate DRADeviceTaintRules is off (enable it with --feature-gates=DRADeviceTaintRules=true)"),
+    ):
+        for is_new in (True, False):
+            features = Features(release)
+            assert said(kind, rule, running, features=features, is_new=is_new) == [f"{cause}: {ignored}"]
+    assert said(kind, rule, running, features=Features(settings={"DRADeviceTaintRules": True})) == []
+
+
+def test_a_disabled_admission_plugin_is_named_to_each_writer() -> None:
+    limits = ("", "limitranges")
+    assert said(limits, {"metadata": {}}) == []
+    without = select(disable=["LimitRanger"]).on
+    for is_new in (True, False):
+        (text,) = said(limits, {"metadata": {}}, plugins=without, is_new=is_new)
+        cause = "admission plugin LimitRanger is disabled (with --disable-admission-plugins)"
+        assert text == f"{cause}: the object is stored, but it limits nothing"
+
+
+def test_only_a_gang_needs_gang_scheduling() -> None:
+    features = Features(settings={"GenericWorkload": True})
+    for policy, number in (({"gang": {"minCount": 2}}, 1), ({"basic": {}}, 0)):
+        group = {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": policy}}
+        assert len(said(("scheduling.k8s.io", "podgroups"), group, "scheduler", features=features)) == number
 
 
 def test_a_pod_needs_the_scheduler_until_it_is_bound() -> None:
@@ -109,3 +148,22 @@ def test_a_disabled_component_is_named_with_the_flag(wire: Wire) -> None:
     )
     refused = wire.post(PODS, pod("Bad_Name"))
     assert (refused.status, warnings(refused)) == (422, [])
+
+
+def test_a_device_taint_rule_that_the_release_ignores_gets_a_warning_whenever_it_is_written() -> None:
+    rules = "/apis/resource.k8s.io/v1alpha3/devicetaintrules"
+    rule = {
+        "metadata": {"name": "r"},
+        "spec": {"deviceSelector": {"driver": "d"}, "taint": {"key": "k", "effect": "NoExecute"}},
+    }
+    cause = "release 1.34 has no feature gate DRADeviceTaintRules (emulate 1.35 or newer and enable it)"
+    with ControlPlane(emulated_version="1.34", runtime_config="resource.k8s.io/v1alpha3=true") as plane:
+        wire = Wire(plane.url)
+        made = wire.post(rules, rule)
+        changed = wire.request(
+            "PUT", f"{rules}/r", {**made.json, "metadata": {**made.json["metadata"], "labels": {"a": "b"}}}
+        )
+        assert (made.status, changed.status) == (201, 200)
+        for answer in (made, changed):
+            assert [cause in warning for warning in warnings(answer)].count(True) == 1
+        assert not any(cause in warning for warning in warnings(wire.get(f"{rules}/r")))

@@ -46,7 +46,7 @@ from apiserver.storage.watchcache.entry import Entry
 
 T = TypeVar("T")
 #: Returns the warnings of a new object, by group and resource.
-Unattended = Mapping[tuple[str, str], Callable[[Any], list[str]]]
+Unattended = Mapping[tuple[str, str], Callable[[Any, bool], list[str]]]
 
 #: Maximal request timeout in seconds.
 _LONGEST_SECONDS: Final = 60.0
@@ -75,7 +75,7 @@ class Dispatch:
     ) -> None:
         """Create the handler.
 
-        `unattended`, by group and resource, returns the warnings of a new object on which no component acts.
+        `unattended`, by group and resource, returns the warnings about a written object, given whether it is new.
         """
         self._routes, self._documents, self._clock, self._unattended = routes, documents, clock, unattended
         self.streams: dict[Stream, Request] = {}
@@ -137,17 +137,16 @@ class Dispatch:
         else:
             result = await _run_write(write, endpoint.store, ctx, request)
         code = 201 if result.created else 200
-        if result.created:
-            self._warn(request, ctx, result)
+        self._warn(request, ctx, result)
         if result.body is not None or result.entry is None:
             return json_response(chosen, endpoint.store.registry.kinds, result.body or {}, code)
         return _object_response(request, chosen, endpoint.view, result.entry, ctx.now, code)
 
     def _warn(self, request: Request, ctx: Context, result: Result) -> None:
-        """Add the warnings about a new object on which no component acts; none for updates."""
+        """Add the warnings about an object without effect."""
         judge = self._unattended.get((request.info.group, request.info.resource))
         if judge is not None and result.entry is not None and not request.info.subresource:
-            ctx.warnings += judge(result.entry.obj)
+            ctx.warnings += judge(result.entry.obj, result.created)
 
     def _watch(
         self, request: Request, chosen: ResponseFormat, endpoint: Endpoint, events: AsyncIterator[list[WatchEvent]]
