@@ -86,11 +86,17 @@ class Scheduler:
         self._binding: set[asyncio.Task[None]] = set()
         self._attempt_metrics = shared.attempt_metrics
         self.scheduler_metrics = SchedulerMetrics(
-            self.queue, self.cache, self._binding, shared.attempt_metrics, lambda info: self.profile_of(info).name
+            self.queue,
+            self.cache,
+            self._binding,
+            shared.attempt_metrics,
+            lambda info: self.profile_of(info).name,
+            gates.enabled,
         )
         self._cycles = 0
-        self._event_handlers = EventHandlers(informers, shared, self.queue, self.profiles, self.info)
-        self.volumes.follow(self.queue.notify)
+        handling = self.scheduler_metrics.handling
+        self._event_handlers = EventHandlers(informers, shared, self.queue, self.profiles, self.info, handling)
+        self.volumes.follow(self._event_handlers.notify)
         self._writes = OrderedWrites()
         if self.gangs is not None:
             status = GroupStatus(client, self.gangs.informer, self._writes)

@@ -18,7 +18,7 @@ from controllers.scheduler.config.arguments import Arguments, read_arguments
 from controllers.scheduler.config.configuration import Configuration, ProfileSettings
 from controllers.scheduler.cycle.evaluate import Evaluator
 from controllers.scheduler.cycle.plugins import PluginDependencies, default_plugins
-from controllers.scheduler.cycle.profiles import Profile, arrange
+from controllers.scheduler.cycle.profiles import Profile, arrange, counted_points
 from controllers.scheduler.dra.claim_writes import ClaimWriter
 from controllers.scheduler.dra.claims import ClaimCache
 from controllers.scheduler.dra.dynamic_resources import DynamicResources
@@ -122,8 +122,11 @@ class SharedState:
         preemption = Preemption(
             evictions, self.cache, self.nominator, budgets, self.choice, arguments, for_groups=for_groups
         )
-        deps = self._build_dependencies(arguments, recorder, preemption)
-        plugins = (*arrange(default_plugins(deps), settings), *extra)
+        deps = self._build_dependencies(settings.name, arguments, recorder, preemption)
+        plugins = tuple(
+            self.attempt_metrics.with_counts(plugin, settings.name, counted_points(plugin))
+            for plugin in (*arrange(default_plugins(deps), settings), *extra)
+        )
         percentage = self.configuration.percentage if settings.percentage is None else settings.percentage
         timed_plugins = tuple(self.attempt_metrics.with_timers(plugin) for plugin in plugins)
         points = Points(self.attempt_metrics, settings.name)
@@ -153,7 +156,7 @@ class SharedState:
         )
 
     def _build_dependencies(
-        self, arguments: Arguments, recorder: EventRecorder, preemption: Preemption
+        self, profile: str, arguments: Arguments, recorder: EventRecorder, preemption: Preemption
     ) -> PluginDependencies:
         devices = DynamicResources(
             self.allocator,
@@ -164,7 +167,7 @@ class SharedState:
             arguments.binding_timeout,
             stand_for_resources=self.options.features.enabled(NODE_RESOURCES_GATE),
         )
-        claim_writer = ClaimWriter(self.client, self.claims, devices, RESOURCE_CLAIMS, self.attempt_metrics)
+        claim_writer = ClaimWriter(self.client, self.claims, devices, RESOURCE_CLAIMS, self.attempt_metrics, profile)
         return PluginDependencies(
             cache=self.cache,
             devices=devices,

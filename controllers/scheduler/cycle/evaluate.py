@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from functools import partial
 from itertools import compress, islice
 from operator import attrgetter, itemgetter
 from typing import Any, cast
@@ -29,6 +30,7 @@ from controllers.scheduler.framework.framework import (
     run_filter,
 )
 from controllers.scheduler.framework.node_results import FieldEncoder, OutcomeCache
+from controllers.scheduler.framework.reuse_metrics import EXPIRED, HINT_NOT_USED, HINT_USED, NO_HINT, NOT_BATCHABLE
 from controllers.scheduler.framework.status import NO_NODES, Diagnosis, FitError, Rejection, SchedulingError
 from controllers.scheduler.plugins.extenders import NAME as EXTENDER
 from controllers.scheduler.plugins.extenders import ExtenderError, Extenders
@@ -67,11 +69,20 @@ class Evaluator:
         self._choice, self._percentage = choice, percentage
         self._extenders = extenders or Extenders()
         self._shape = FieldEncoder(self.plugins)
-        self._outcome_cache = OutcomeCache(cache, reach)
+        self._outcome_cache = OutcomeCache(cache, reach, partial(self._points.count_flush, EXPIRED))
         self._start = 0
 
     async def place(self, cycle: Cycle) -> NodeInfo:
         """Return the best node. Raise FitError or SchedulingError."""
+        result = HINT_NOT_USED
+        try:
+            node = await self._place(cycle)
+            result = HINT_NOT_USED if node.name in cycle.evaluated else HINT_USED
+            return node
+        finally:
+            self._points.count_reuse(result if cycle.hinted else NO_HINT)
+
+    async def _place(self, cycle: Cycle) -> NodeInfo:
         nodes = self.cache.list()
         if cycle.within is not None:
             nodes = [node for node in nodes if node.name in cycle.within]
@@ -135,7 +146,13 @@ class Evaluator:
             if plugin.filter is not None and state is not SKIP:
                 cycle.filters.append((place, plugin, state, cacheable))
                 cycle.has_uncached_filters |= not cacheable
+        elapsed = stopwatch()
+        begun = elapsed()
         cycle.outcomes = self._outcome_cache.of(tuple(key))
+        cycle.hinted = bool(cycle.outcomes)
+        self._points.observe_lookup(elapsed() - begun, cycle.hinted)
+        if cycle.has_uncached_filters:
+            self._points.count_flush(NOT_BATCHABLE)
         return None
 
     def rejection(self, cycle: Cycle, node: NodeInfo) -> Rejection | None:
@@ -149,6 +166,7 @@ class Evaluator:
             outcome = cycle.outcomes[node.name] = Outcome()
         elif outcome.complete and not cycle.has_uncached_filters:
             return outcome.rejection
+        cycle.evaluated.add(node.name)
         for place, plugin, state, cacheable in cycle.filters:
             if cacheable:
                 if place < outcome.passed:

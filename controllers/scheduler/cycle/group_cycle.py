@@ -164,6 +164,7 @@ class GroupCycle:
         self._claims.begin_group()
         try:
             outcome = await self.decide(key, members)
+            self._metrics.observe_group_decision(first)
             if outcome.decision is Decision.WAITS and self._preempts:
                 await self._preempt(key, members, outcome)
         finally:

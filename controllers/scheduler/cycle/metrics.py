@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping, Sized
 
 from apiserver.runtime import clock
 from apiserver.runtime.metrics import Counter, Family, Gauge, Histogram, Labels, exponential
@@ -36,6 +36,7 @@ class SchedulerMetrics:
         binding: The pods that are being bound.
         attempt_metrics: The metrics of the parts of an attempt.
         profile: Returns the name of a pod's profile.
+        is_enabled: Returns whether a feature gate is on.
     """
 
     def __init__(
@@ -45,58 +46,97 @@ class SchedulerMetrics:
         binding: Sized,
         attempt_metrics: AttemptMetrics,
         profile: Callable[[PodInfo], str],
+        is_enabled: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self._queue, self._cache, self._binding, self._profile = queue, cache, binding, profile
         labels = ("result", "profile")
-        self.attempts = Counter("scheduler_schedule_attempts_total", "Attempts to schedule a pod.", labels)
+        self.attempts = Counter("scheduler_schedule_attempts_total", "[STABLE] Attempts to schedule a pod.", labels)
         self._duration = Histogram(
             "scheduler_scheduling_attempt_duration_seconds",
-            "Duration of an attempt to schedule a pod, including its binding.",
+            "[STABLE] Duration of an attempt to schedule a pod, including its binding.",
             labels,
             _ATTEMPT,
         )
         self._algorithm = Histogram(
-            "scheduler_scheduling_algorithm_duration_seconds", "Duration of the decision about a pod.", (), _ATTEMPT
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "[ALPHA] Duration of the decision about a pod.",
+            (),
+            _ATTEMPT,
         )
         self._whole = Histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
-            "Time from a pod's first activation in the queue to its binding.",
+            "[BETA] Time from a pod's first activation in the queue to its binding.",
             ("attempts",),
             _WHOLE,
         )
         self._needed = Histogram(
-            "scheduler_pod_scheduling_attempts", "Attempts needed by bound pods.", (), exponential(1, 2, 5)
+            "scheduler_pod_scheduling_attempts", "[STABLE] Attempts needed by bound pods.", (), exponential(1, 2, 5)
         )
-        self._groups = Counter("scheduler_podgroup_schedule_attempts_total", "Attempts to schedule a group.", labels)
+        self._groups = Counter(
+            "scheduler_podgroup_schedule_attempts_total", "[ALPHA] Attempts to schedule a group.", labels
+        )
         self._group_duration = Histogram(
             "scheduler_podgroup_scheduling_attempt_duration_seconds",
-            "Duration of an attempt to schedule a group.",
+            "[ALPHA] Duration of an attempt to schedule a group.",
             labels,
             _ATTEMPT,
         )
+        self._group_algorithm = Histogram(
+            "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+            "[ALPHA] Duration of the decision about a group.",
+            (),
+            _ATTEMPT,
+        )
+        self._flushed = Counter(
+            "scheduler_pod_scheduled_after_flush_total",
+            "[ALPHA] Pods bound after a retry that only the time limit for unschedulable pods caused.",
+        )
+        self.handling = Histogram(
+            "scheduler_event_handling_duration_seconds",
+            "[ALPHA] Duration of handling an event of the cluster.",
+            ("event",),
+            exponential(0.0001, 2, 12),
+        )
         self.families: tuple[Family, ...] = (
-            self.attempts, self._duration, self._algorithm, self._whole, self._needed,
-            self._groups, self._group_duration, *attempt_metrics.families, queue.incoming, *self._gauges(),
+            self.attempts, self._duration, self._algorithm, self._whole, self._needed, self._flushed, self.handling,
+            *attempt_metrics.families, queue.incoming, *self._gauges(), *self._gated(attempt_metrics, is_enabled),
         )  # fmt: skip
+
+    def _gated(self, attempt_metrics: AttemptMetrics, is_enabled: Callable[[str], bool]) -> Iterator[Family]:
+        """Yield the families that upstream has only with a gate."""
+        if is_enabled("SchedulerQueueingHints"):
+            yield self._queue.hint_durations
+            yield Gauge(
+                "scheduler_inflight_events",
+                "[ALPHA] Events since the start of the oldest attempt, and attempts (PodPopped).",
+                ("event",),
+                self._queue.count_in_flight,
+            )
+        if is_enabled("DRAExtendedResource"):
+            yield attempt_metrics.claims
+        if is_enabled("GenericWorkload"):
+            yield from (self._groups, self._group_duration, self._group_algorithm)
+        if is_enabled("DRADeviceBindingConditions"):
+            yield from (attempt_metrics.bindings, attempt_metrics.binding_durations)
 
     def _gauges(self) -> tuple[Family, ...]:
         return (
-            Gauge("scheduler_pending_pods", "Pending pods by queue.", ("queue",), self._pending),
+            Gauge("scheduler_pending_pods", "[STABLE] Pending pods by queue.", ("queue",), self._pending),
             Gauge(
                 "scheduler_unschedulable_pods",
-                "Unschedulable and gated pods by plugin.",
+                "[BETA] Unschedulable and gated pods by plugin.",
                 ("plugin", "profile"),
                 self._unschedulable,
             ),
             Gauge(
                 "scheduler_cache_size",
-                "Nodes, pods and assumed pods in the scheduler's cache.",
+                "[ALPHA] Nodes, pods and assumed pods in the scheduler's cache.",
                 ("type",),
                 self._cache_sizes,
             ),
             Gauge(
                 "scheduler_goroutines",
-                "Concurrent work besides scheduling the next pod.",
+                "[BETA] Concurrent work besides scheduling the next pod.",
                 ("operation",),
                 lambda: {("binding",): len(self._binding)},
             ),
@@ -113,9 +153,15 @@ class SchedulerMetrics:
         self._duration.observe(clock.stopwatch()() - queued.begun, result, profile)
         if result == "scheduled":
             self._needed.observe(queued.attempts)
+            if queued.flushed:
+                self._flushed.inc()
             if queued.entered is not None:
                 attempts = str(queued.attempts) if queued.attempts < _MANY_ATTEMPTS else f"{_MANY_ATTEMPTS}+"
                 self._whole.observe((clock.now() - queued.entered).total_seconds(), attempts)
+
+    def observe_group_decision(self, first: QueuedPod) -> None:
+        """Observe the duration of the decision about the group of this first pod."""
+        self._group_algorithm.observe(clock.stopwatch()() - first.begun)
 
     def count_group_attempt(self, first: QueuedPod, result: str) -> None:
         """Count an ended attempt for the group of this first pod; the result may be "waiting_on_preemption" as well."""

@@ -108,6 +108,11 @@ def arrange(plugins: Sequence[Plugin], settings: ProfileSettings) -> tuple[Plugi
     return tuple(plugin for plugin in arranged if plugin is not None)
 
 
+def counted_points(plugin: Plugin) -> tuple[str, ...]:
+    """Return upstream's points at which the calls of a plugin are counted."""
+    return ("PreFilter", "Filter", "Score") + (() if plugin.name in _PREPARED_WITH_SCORE else ("PreScore",))
+
+
 def _check_names(plugins: Iterable[Plugin], settings: ProfileSettings) -> None:
     known = {plugin.name for plugin in plugins} | set(_FIXED)
     where = f"profile {settings.name}"

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from apiserver.api.helpers.pod_lifecycle import is_finished
 from apiserver.api.objects import Json
+from apiserver.runtime.clock import stopwatch
+from apiserver.runtime.metrics import Histogram
 from controllers.resourceclaims.taints import SliceChange, SliceTracker
 from controllers.runtime.index import Index
 from controllers.runtime.informer import Informer, Informers
@@ -29,7 +31,7 @@ from controllers.scheduler.cycle.profiles import Profile
 from controllers.scheduler.dra.claim_state import is_deallocation
 from controllers.scheduler.dra.claims import ClaimCache, claim_keys
 from controllers.scheduler.dra.extended_resources import owner_of_special
-from controllers.scheduler.framework.events import ClusterEvent, Event, node_events, pod_events
+from controllers.scheduler.framework.events import ClusterEvent, Event, label_of, node_events, pod_events
 from controllers.scheduler.framework.framework import ANYTHING, Plugin, differ
 from controllers.scheduler.queue.queue import SchedulingQueue
 from controllers.scheduler.state.pod_info import PodInfo
@@ -45,8 +47,19 @@ class EventHandlers:
         queue: SchedulingQueue,
         profiles: Mapping[str, Profile],
         pod_info: Callable[[Json], PodInfo],
+        handling: Histogram,
     ) -> None:
-        """Register all handlers. `pod_info` parses a pod as this scheduler counts its resources."""
+        """Register all handlers.
+
+        Args:
+            informers: The informers.
+            shared: The state that the handlers update.
+            queue: The queue of pods.
+            profiles: The profiles by name.
+            pod_info: Parses a pod as this scheduler counts its resources.
+            handling: The durations of handling events.
+        """
+        self._handling, self._begun, self._updating = handling, 0.0, 0.0
         gates = shared.options.features
         devices, rules = gates.enabled("DynamicResourceAllocation"), gates.enabled("DRADeviceTaintRules")
         self._queue, self._profiles, self._pod_info = queue, profiles, pod_info
@@ -64,7 +77,7 @@ class EventHandlers:
         groups = shared.gangs.informer if shared.gangs is not None else None
         if groups is not None:
             # Groups need no sync before the start: a new group wakes its pods.
-            groups.on(lambda group: self._queue.notify(Event(ClusterEvent.POD_GROUP_ADD, None, group)))
+            groups.on(lambda group: self.notify(Event(ClusterEvent.POD_GROUP_ADD, None, group)))
         self._grouped = groups is not None
         if devices and rules:
             self._follow_rules(informers.of(DEVICE_TAINT_RULES))
@@ -95,11 +108,36 @@ class EventHandlers:
         for informer in self._informers:
             await informer.wait_synced()
 
+    # Durations
+
+    def notify(self, event: Event) -> None:
+        """Notify the queue of an event that changes nothing else."""
+        self._begin()
+        self._end(event)
+
+    def _begin(self) -> None:
+        """Start to measure the update of the state for one or more events."""
+        self._begun, self._updating = stopwatch()(), -1.0
+
+    def _end(self, event: Event) -> None:
+        """Notify the queue. The measured time is that of the update and of this notification."""
+        elapsed = stopwatch()
+        begun = elapsed()
+        if self._updating < 0:
+            self._updating = begun - self._begun
+        self._queue.notify(event)
+        self._handling.observe(self._updating + elapsed() - begun, label_of(event))
+
+    def _observe(self, label: str) -> None:
+        """Observe the time since `_begin`."""
+        self._handling.observe(stopwatch()() - self._begun, label)
+
     # Nodes
 
     def _node_added(self, node: Json) -> None:
+        self._begin()
         self._cache.set_node(node)
-        self._queue.notify(Event(ClusterEvent.NODE_ADD, None, node))
+        self._end(Event(ClusterEvent.NODE_ADD, None, node))
 
     def _node_updated(self, old: Json, node: Json) -> None:
         kinds = node_events(old, node)
@@ -107,25 +145,29 @@ class EventHandlers:
             if not self._node_differs(old, node):
                 return
             kinds = [ClusterEvent.NODE_OTHER]
+        self._begin()
         self._cache.set_node(node)
         for kind in kinds:
-            self._queue.notify(Event(kind, old, node))
+            self._end(Event(kind, old, node))
 
     def _node_deleted(self, node: Json) -> None:
+        self._begin()
         name = node["metadata"]["name"]
         self._cache.remove_node(name)
         self._inventory.forget_node(name)
-        self._queue.notify(Event(ClusterEvent.NODE_DELETE, node, None))
+        self._end(Event(ClusterEvent.NODE_DELETE, node, None))
 
     # Devices
 
     def _class_added(self, item: Json) -> None:
+        self._begin()
         self._upsert_class(item)
-        self._queue.notify(Event(ClusterEvent.CLASS_ADD, None, item))
+        self._end(Event(ClusterEvent.CLASS_ADD, None, item))
 
     def _class_updated(self, old: Json, item: Json) -> None:
+        self._begin()
         self._upsert_class(item)
-        self._queue.notify(Event(ClusterEvent.CLASS_UPDATE, old, item))
+        self._end(Event(ClusterEvent.CLASS_UPDATE, old, item))
 
     def _upsert_class(self, item: Json) -> None:
         self._allocator.upsert_class(item)
@@ -152,6 +194,7 @@ class EventHandlers:
     def _slices_changed(self, changes: list[SliceChange]) -> None:
         """Apply the changes of slices after taint rules."""
         for change in changes:
+            self._begin()
             old, new = change.old, change.new
             if new is None:
                 assert old is not None
@@ -161,13 +204,14 @@ class EventHandlers:
             self._inventory.upsert_slice(new)
             self._reach.set_slice(dict(new))
             kind = ClusterEvent.SLICE_ADD if old is None else ClusterEvent.SLICE_UPDATE
-            self._queue.notify(Event(kind, dict(old) if old else None, dict(new)))
+            self._end(Event(kind, dict(old) if old else None, dict(new)))
 
     def claim_changed(self, old: Json | None, new: Json | None) -> None:
         """Notify about a changed claim. Only its own pods are affected, unless devices became free."""
         if new is None:
             self._claim_deleted(old)
             return
+        self._begin()
         kind = ClusterEvent.CLAIM_ADD if old is None else ClusterEvent.CLAIM_UPDATE
         only = None
         if old is None or not is_deallocation(old, new):
@@ -175,7 +219,7 @@ class EventHandlers:
             if not own:
                 return
             only = frozenset(pod["metadata"]["uid"] for pod in own)
-        self._queue.notify(Event(kind, old, new, only))
+        self._end(Event(kind, old, new, only))
 
     def _claim_deleted(self, old: Json | None) -> None:
         """Notify about a deleted claim.
@@ -186,9 +230,9 @@ class EventHandlers:
         if old is None:
             return
         if (old.get("status") or {}).get("allocation") is not None:
-            self._queue.notify(Event(ClusterEvent.CLAIM_UPDATE, old, {**old, "status": {}}))
+            self.notify(Event(ClusterEvent.CLAIM_UPDATE, old, {**old, "status": {}}))
         elif (owner := owner_of_special(old)) is not None:
-            self._queue.notify(Event(ClusterEvent.CLAIM_UPDATE, old, None, frozenset((owner,))))
+            self.notify(Event(ClusterEvent.CLAIM_UPDATE, old, None, frozenset((owner,))))
 
     # Pods
 
@@ -199,14 +243,16 @@ class EventHandlers:
     def _pod_added(self, pod: Json) -> None:
         if is_finished(pod):
             return
+        self._begin()
         node = pod["spec"].get("nodeName")
         if node:
             self._cache.set_pod(self._pod_info(pod), node)
-            self._queue.notify(Event(ClusterEvent.POD_ADD, None, pod))
+            self._end(Event(ClusterEvent.POD_ADD, None, pod))
         elif self._is_responsible_for(pod):
             self._queue.add(self._pod_info(pod))
             if self._grouped and pod["spec"].get("schedulingGroup"):
                 self._queue.notify(Event(ClusterEvent.GROUP_MEMBER_ADD, None, pod))
+            self._observe("UnschedulablePodAdd")
 
     def _pod_updated(self, old: Json, pod: Json) -> None:
         if is_finished(pod):
@@ -215,6 +261,7 @@ class EventHandlers:
             # The pod may have finished while it was being bound.
             self._cache.forget(pod["metadata"]["uid"])
             return
+        self._begin()
         before, node = old["spec"].get("nodeName"), pod["spec"].get("nodeName")
         info = self._pod_info(pod)
         if node:
@@ -222,23 +269,31 @@ class EventHandlers:
             if not before:
                 self._queue.delete(info.uid)
                 self._nominator.remove(info.uid)
-                self._queue.notify(Event(ClusterEvent.POD_ADD, None, pod))
-            elif self._queue.listening:
+                self._end(Event(ClusterEvent.POD_ADD, None, pod))
+                return
+            if self._queue.listening:
                 for kind in pod_events(old, pod):
-                    self._queue.notify(Event(kind, old, pod))
+                    if kind is ClusterEvent.POD_OTHER:
+                        self._queue.notify(Event(kind, old, pod))
+                    else:
+                        self._end(Event(kind, old, pod))
+            self._observe("AssignedPodUpdate")
         elif self._is_responsible_for(pod) and not self._cache.is_assumed(info.uid):
             self._queue.update(old, info)
+            self._observe("UnschedulablePodUpdate")
 
     def _pod_deleted(self, pod: Json) -> None:
         if is_finished(pod):
             return
+        self._begin()
         uid = pod["metadata"]["uid"]
         self._nominator.remove(uid)
         if pod["spec"].get("nodeName"):
             self._cache.remove_pod(uid)
-            self._queue.notify(Event(ClusterEvent.POD_DELETE, pod, None))
+            self._end(Event(ClusterEvent.POD_DELETE, pod, None))
         else:
             self._queue.delete(uid)
+            self._observe("UnschedulablePodDelete")
 
     def notify_freed_node(self, info: PodInfo) -> None:
         """Notify that an assumed pod no longer uses its node."""

@@ -38,6 +38,14 @@ _WATCH_PATIENCE = timedelta(seconds=120)
 _POLL = timedelta(seconds=5)
 
 
+class DeviceBindingError(PluginError):
+    """A device failed to become ready."""
+
+
+class DeviceBindingTimeoutError(PluginError):
+    """A device was not ready in time."""
+
+
 class ClaimWriter:
     """The writes of one scheduler."""
 
@@ -48,8 +56,9 @@ class ClaimWriter:
         devices: DynamicResources,
         kind: Kind,
         attempt_metrics: AttemptMetrics | None = None,
+        profile: str = "",
     ) -> None:
-        self._creates = (attempt_metrics or AttemptMetrics()).claims
+        self._metrics, self._profile = attempt_metrics or AttemptMetrics(), profile
         self._client, self._claims, self._devices, self._kind = client, claims, devices, kind
         self._groups = claims.groups
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -82,9 +91,9 @@ class ClaimWriter:
         try:
             created = await self._client.create(self._kind, {**claim, "metadata": metadata})
         except (StatusError, TransportError) as error:
-            self._creates.inc("failure")
+            self._metrics.claims.inc("failure")
             raise PluginError(f"create claim for extended resources {metadata['namespace']}/: {error}") from error
-        self._creates.inc("success")
+        self._metrics.claims.inc("success")
         state.claims[position] = created
         written = state.claims[position] = await self._bind_claim(created, state.consumers[position], allocation)
         await self._claims.wait_observed(written, _WATCH_PATIENCE)
@@ -153,13 +162,35 @@ class ClaimWriter:
 
     async def wait_for_devices(self, state: DynamicState) -> None:
         """Wait until all binding conditions are true. Raise PluginError after a failure or the time limit."""
+        begun, status = clock.now(), "error"
+        try:
+            await self._wait_for_devices(state)
+            status = "success"
+        except DeviceBindingTimeoutError:
+            status = "timeout"
+            raise
+        except DeviceBindingError:
+            status = "failure"
+            raise
+        finally:
+            self._observe_binding(state, (clock.now() - begun).total_seconds(), status)
+
+    def _observe_binding(self, state: DynamicState, seconds: float, status: str) -> None:
+        for claim in state.claims:
+            for device in ((claim.get("status") or {}).get("allocation") or {}).get("devices", {}).get("results") or ():
+                labels = self._profile, device["driver"], status
+                self._metrics.binding_durations.observe(seconds, *labels)
+                if device.get("bindingConditions"):
+                    self._metrics.bindings.inc(*labels)
+
+    async def _wait_for_devices(self, state: DynamicState) -> None:
         deadline = clock.now() + self._devices.binding_timeout
         keys = [f"{claim['metadata']['namespace']}/{claim['metadata']['name']}" for claim in state.claims]
         while not self._ready(keys):
             left = deadline - clock.now()
             await asyncio.sleep(max(0, min(_POLL, left).total_seconds()))
             if left <= _POLL:
-                raise PluginError("device binding timeout: context deadline exceeded")
+                raise DeviceBindingTimeoutError("device binding timeout: context deadline exceeded")
 
     def _ready(self, keys: list[str]) -> bool:
         everything = True
@@ -169,12 +200,12 @@ class ClaimWriter:
                 raise PluginError(f'could not find ResourceClaim "{key}"')
             ready, failure = readiness(claim)
             if failure:
-                raise PluginError(failure)
+                raise DeviceBindingError(failure)
             if ready:
                 continue
             everything = False
             if has_binding_conditions(claim) and self._devices.timed_out(claim):
-                raise PluginError(f"device binding timeout: claim={claim['metadata']['name']}")
+                raise DeviceBindingTimeoutError(f"device binding timeout: claim={claim['metadata']['name']}")
         return everything
 
     async def unreserve(self, pod: PodInfo, state: DynamicState) -> None:

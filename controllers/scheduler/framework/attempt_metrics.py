@@ -5,14 +5,15 @@ Facts: pkg/scheduler/metrics of Kubernetes 1.36.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self
 
 from apiserver.runtime.clock import stopwatch
-from apiserver.runtime.metrics import Counter, Distribution, Family, Histogram, exponential
+from apiserver.runtime.metrics import Count, Counter, Distribution, Family, Histogram, exponential
 from controllers.scheduler.framework.framework import SKIP, Plugin, PostFilterResult
+from controllers.scheduler.framework.reuse_metrics import NO_HINT, ReuseMetrics
 from controllers.scheduler.framework.status import FitError, Rejection
 
 SUCCESS: Final = "Success"
@@ -28,6 +29,8 @@ _TIMED: Final = {
     "normalize": "ScoreExtensionNormalize",
     "reserve": "Reserve",
 }
+#: The counted functions of a plugin, by upstream's names of their points.
+_COUNTED: Final = {name: point for name, point in _TIMED.items() if name not in ("reserve", "normalize")}
 _TIMED_WRITES: Final = {"post_filter": "PostFilter", "unreserve": "Unreserve", "pre_bind": "PreBind"}
 
 
@@ -37,25 +40,68 @@ class AttemptMetrics:
     def __init__(self) -> None:
         self.points = Histogram(
             "scheduler_framework_extension_point_duration_seconds",
-            "Duration of all plugins at an extension point of an attempt.",
+            "[STABLE] Duration of all plugins at an extension point of an attempt.",
             ("extension_point", "status", "profile"),
             exponential(0.0001, 2, 12),
         )
         self.plugins = Histogram(
             "scheduler_plugin_execution_duration_seconds",
-            "Duration of a plugin at an extension point, in one of ten attempts.",
+            "[ALPHA] Duration of a plugin at an extension point, in one of ten attempts.",
             ("plugin", "extension_point", "status"),
             exponential(0.00001, 1.5, 20),
         )
-        self.preemptions = Counter("scheduler_preemption_attempts_total", "Preemption attempts.")
-        self.victims = Histogram("scheduler_preemption_victims", "Victims per preemption.", (), exponential(1, 2, 7))
-        self.claims = Counter(
-            "scheduler_resourceclaim_creates_total", "Claims created for extended resources.", ("status",)
+        self.evaluations = Counter(
+            "scheduler_plugin_evaluation_total",
+            "[BETA] Calls of a plugin at PreFilter, Filter, PreScore and Score. A reused result is no call.",
+            ("plugin", "extension_point", "profile"),
         )
+        self.preemptions = Counter("scheduler_preemption_attempts_total", "[STABLE] Preemption attempts.")
+        self.victims = Histogram(
+            "scheduler_preemption_victims", "[STABLE] Victims per preemption.", (), exponential(1, 2, 7)
+        )
+        self.evictions = Counter(
+            "scheduler_preemption_goroutines_execution_total",
+            "[ALPHA] Evictions of all victims of a preemption.",
+            ("result",),
+        )
+        self.eviction_durations = Histogram(
+            "scheduler_preemption_goroutines_duration_seconds",
+            "[ALPHA] Duration of evicting all victims of a preemption.",
+            ("result",),
+            exponential(0.01, 2, 20),
+        )
+        self.claims = Counter(
+            "scheduler_resourceclaim_creates_total", "[ALPHA] Claims created for extended resources.", ("status",)
+        )
+        binding = ("profile", "driver", "status")
+        self.bindings = Counter(
+            "scheduler_dra_bindingconditions_allocations_total",
+            "[ALPHA] Attempts with devices that have binding conditions.",
+            binding,
+        )
+        self.binding_durations = Histogram(
+            "scheduler_dra_bindingconditions_wait_duration_seconds",
+            "[ALPHA] Time until the binding conditions of devices were met, or the attempt ended.",
+            binding,
+            exponential(0.1, 2, 14),
+        )
+        self.reuse = ReuseMetrics()
 
     @property
     def families(self) -> tuple[Family, ...]:
-        return self.points, self.plugins, self.preemptions, self.victims, self.claims
+        """Return the families that are shown with every set of gates."""
+        return (
+            self.points, self.plugins, self.evaluations, self.preemptions, self.victims, self.evictions,
+            self.eviction_durations, *self.reuse.families,
+        )  # fmt: skip
+
+    def with_counts(self, plugin: Plugin, profile: str, points: Container[str]) -> Plugin:
+        """Return the same plugin with counted functions, except at points that upstream's plugin does not have."""
+        changes: dict[str, Any] = {}
+        for name, point in _COUNTED.items():
+            if (function := getattr(plugin, name)) is not None and point in points:
+                changes[name] = _COUNTERS[name](function, self.evaluations.sample(plugin.name, point, profile))
+        return replace(plugin, **changes)
 
     def with_timers(self, plugin: Plugin) -> Plugin:
         """Return the same plugin with timed functions."""
@@ -97,6 +143,44 @@ class AttemptMetrics:
         return timed
 
 
+def _count_calls(function: Callable[..., Any], count: Count) -> Callable[..., Any]:
+    def counted(*arguments: Any) -> Any:
+        count.value += 1
+        return function(*arguments)
+
+    return counted
+
+
+def _count_results(function: Callable[..., Any], count: Count) -> Callable[..., Any]:
+    """Count calls with another result than SKIP."""
+
+    def counted(*arguments: Any) -> Any:
+        result = function(*arguments)
+        count.value += result is not SKIP
+        return result
+
+    return counted
+
+
+def _count_nodes(function: Callable[..., Any], count: Count) -> Callable[..., Any]:
+    """Count the nodes that are scored together."""
+
+    def counted(pod: Any, state: Any, nodes: Sequence[Any]) -> Any:
+        count.value += len(nodes)
+        return function(pod, state, nodes)
+
+    return counted
+
+
+_COUNTERS: Final = {
+    "pre_filter": _count_results,
+    "filter": _count_calls,
+    "pre_score": _count_results,
+    "score": _count_calls,
+    "scores": _count_nodes,
+}
+
+
 def _status(result: Any) -> str:
     """Return upstream's label for a plugin's result."""
     if isinstance(result, Rejection):
@@ -114,11 +198,24 @@ class Points:
     """
 
     def __init__(self, attempt_metrics: AttemptMetrics | None = None, profile: str = "") -> None:
-        self._durations, self._profile = (attempt_metrics or AttemptMetrics()).points, profile
+        attempt_metrics = attempt_metrics or AttemptMetrics()
+        self._durations, self._reuse, self._profile = attempt_metrics.points, attempt_metrics.reuse, profile
         self._successes: dict[str, Distribution] = {}
 
     def at(self, name: str) -> Point:
         return Point(self, name, self._successes.get(name))
+
+    def observe_lookup(self, seconds: float, found: bool) -> None:
+        """Observe the duration of finding the known results for a pod."""
+        self._reuse.lookups.observe(seconds, "hint" if found else NO_HINT, self._profile)
+
+    def count_reuse(self, result: str) -> None:
+        """Count an attempt by whether the chosen node had a known result."""
+        self._reuse.attempts.inc(self._profile, result)
+
+    def count_flush(self, reason: str) -> None:
+        """Count results that were dropped or could not be kept."""
+        self._reuse.flushes.inc(self._profile, reason)
 
     def sample(self, name: str, status: str) -> Distribution:
         """Return the distribution for the durations of a point; cache that of successes."""

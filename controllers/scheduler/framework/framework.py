@@ -175,6 +175,10 @@ class Cycle:
     """Whether some filter must run despite a cached outcome."""
     is_timed: bool = False
     """Whether the plugins are timed."""
+    hinted: bool = False
+    """Whether results for alike pods were known."""
+    evaluated: set[str] = field(default_factory=set)
+    """The nodes that were filtered, not looked up."""
 
     def count(self, other: PodInfo, node: NodeInfo, sign: int) -> None:
         """Update the plugins' states for a pod added to a node (1) or removed from it (-1)."""

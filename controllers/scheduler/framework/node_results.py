@@ -7,7 +7,7 @@ cached.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import orjson
 
@@ -38,8 +38,9 @@ class OutcomeCache:
 
     _SHAPES = 256
 
-    def __init__(self, cache: Cache, reach: DeviceReach) -> None:
-        self._cache, self._reach = cache, reach
+    def __init__(self, cache: Cache, reach: DeviceReach, on_expired: Callable[[], None] = lambda: None) -> None:
+        """Create the cache. `on_expired` is called for each dropped shape."""
+        self._cache, self._reach, self._on_expired = cache, reach, on_expired
         self._outcomes: OrderedDict[Key, NodeOutcomes] = OrderedDict()
         self._nodes_read = self._devices_read = 0
 
@@ -51,6 +52,7 @@ class OutcomeCache:
             outcomes = self._outcomes[key] = NodeOutcomes()
             if len(self._outcomes) > self._SHAPES:
                 self._outcomes.popitem(last=False)
+                self._on_expired()
         else:
             self._outcomes.move_to_end(key)
         return outcomes

@@ -13,23 +13,24 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import logging
+from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from apiserver.api.objects import Json
 from apiserver.runtime import clock
-from apiserver.runtime.metrics import Counter
-from controllers.scheduler.framework.events import Event, Hint, Hints, label_of, pod_events
+from apiserver.runtime.metrics import Counter, Histogram, Labels
+from controllers.scheduler.framework.events import Event, Hints, label_of, pod_events
+from controllers.scheduler.queue.hints import HintCalls
 from controllers.scheduler.queue.queued_pod import QueuedPod, SubQueue
 from controllers.scheduler.state.pod_info import PodInfo
 
-log = logging.getLogger(__name__)
 _FIRST_BACKOFF, _LAST_BACKOFF = timedelta(seconds=1), timedelta(seconds=10)
 _SECOND = timedelta(seconds=1)
 #: Upstream's labels, in metrics, of moves between queues without an event.
 _NEW, _FAILED, _EARLY = "UnschedulablePodAdd", "ScheduleAttemptFailure", "PopFromBackoffQ"
+_POPPED = "PodPopped"
 _BACKOFF_OVER, _TOO_LONG = "BackoffComplete", "UnschedulableTimeout"
 _UNSCHEDULABLE_CHECK, _UNSCHEDULABLE_LIMIT = timedelta(seconds=30), timedelta(minutes=5)
 
@@ -50,7 +51,7 @@ class SchedulingQueue:
         pop_from_backoff: bool = True,
         backoff: tuple[timedelta, timedelta] = (_FIRST_BACKOFF, _LAST_BACKOFF),
     ) -> None:
-        self._pre_enqueue, self._hints = pre_enqueue, hints
+        self._pre_enqueue, self._hints, self._calls = pre_enqueue, hints, HintCalls(hints)
         self._pop_from_backoff = pop_from_backoff
         self._first_backoff, self._last_backoff = backoff
         self._pods: dict[str, QueuedPod] = {}
@@ -60,7 +61,9 @@ class SchedulingQueue:
         self._waiting: dict[str, dict[str, QueuedPod]] = {}
         """Unschedulable and gated pods by the plugins that they wait for."""
         self.incoming = Counter(
-            "scheduler_queue_incoming_pods_total", "Pods added to a queue, by queue and event.", ("queue", "event")
+            "scheduler_queue_incoming_pods_total",
+            "[STABLE] Pods added to a queue, by queue and event.",
+            ("queue", "event"),
         )
         self._tickets = 0
         self._events: list[Event] = []
@@ -86,6 +89,15 @@ class SchedulingQueue:
     def pods(self) -> dict[str, QueuedPod]:
         """Return a copy of all pods by uid."""
         return dict(self._pods)
+
+    @property
+    def hint_durations(self) -> Histogram:
+        """Return the durations of hints."""
+        return self._calls.durations
+
+    def count_in_flight(self) -> Mapping[Labels, float]:
+        """Return the number of remembered events by label, and of pods in flight under upstream's label for them."""
+        return {**Tally((label_of(event),) for event in self._events), (_POPPED,): len(self._in_flight)}
 
     @property
     def due(self) -> float | None:
@@ -156,9 +168,10 @@ class SchedulingQueue:
     def done(self, uid: str) -> None:
         """End the attempt for a pod that is being bound."""
         self._in_flight.pop(uid, None)
-        if not self._in_flight:
-            self._first_event += len(self._events)
-            self._events.clear()
+        # Only events since the start of the oldest attempt are needed.
+        needed = min(self._in_flight.values(), default=self._first_event + len(self._events))
+        del self._events[: needed - self._first_event]
+        self._first_event = needed
 
     def put_back(self, pod: QueuedPod, plugins: Iterable[str], *, backoff: bool = False) -> None:
         """Requeue a pod after a failed attempt.
@@ -175,7 +188,7 @@ class SchedulingQueue:
         if self._pods.get(uid) is not pod:
             return
         pod.plugins = frozenset(plugins)
-        pod.timestamp = clock.now()
+        pod.timestamp, pod.flushed = clock.now(), False
         if not pod.plugins:
             pod.errors += 1
             self._back_off(pod, SubQueue.ERROR_BACKOFF, _FAILED)
@@ -184,7 +197,7 @@ class SchedulingQueue:
         pod.errors = 0
         if backoff:
             self._back_off(pod, SubQueue.ERROR_BACKOFF, _FAILED)
-        elif known and any(self._concerns(event, pod) for event in missed):
+        elif known and any(self._calls.concern(event, pod) for event in missed):
             self._requeue(pod, _FAILED)
         else:
             self.incoming.inc("unschedulable", _FAILED)
@@ -205,25 +218,13 @@ class SchedulingQueue:
 
     def _move(self, event: Event, pods: Iterable[QueuedPod]) -> None:
         for pod in pods:
-            if pod.sub_queue in (SubQueue.UNSCHEDULABLE, SubQueue.GATED) and self._concerns(event, pod):
+            if pod.sub_queue in (SubQueue.UNSCHEDULABLE, SubQueue.GATED) and self._calls.concern(event, pod):
                 gated = pod.sub_queue is SubQueue.GATED
                 self._leave(pod)
                 if gated:
                     self._enqueue(pod, label_of(event))
                 else:
                     self._requeue(pod, label_of(event))
-
-    def _concerns(self, event: Event, pod: QueuedPod) -> bool:
-        """Return whether the event may make the pod schedulable for a plugin that it waits for."""
-        if event.only is not None and pod.info.uid not in event.only:
-            return False
-        for plugin in pod.plugins:
-            hints = self._hints.get(plugin)
-            if hints is not None and event.kind in hints:
-                hint = hints[event.kind]
-                if hint is None or _call_hint(hint, pod, event):
-                    return True
-        return False
 
     def _remember(self, event: Event) -> None:
         if self._in_flight:
@@ -368,17 +369,9 @@ class SchedulingQueue:
             if pod.sub_queue is SubQueue.UNSCHEDULABLE:
                 if now - pod.timestamp > _UNSCHEDULABLE_LIMIT:
                     self._leave(pod)
+                    pod.flushed = True
                     self._requeue(pod, _TOO_LONG)
                 else:
                     left = True
         if left:
             self._check_timer = self._call_later(_UNSCHEDULABLE_CHECK, self._check)
-
-
-def _call_hint(hint: Hint, pod: QueuedPod, event: Event) -> bool:
-    """Call a hint; a failing hint wakes the pod, so that no defect keeps it waiting."""
-    try:
-        return hint(pod.info, event)
-    except Exception:
-        log.exception("hint for event %s failed for pod %s", event.kind.name, pod.info.key)
-        return True

@@ -27,6 +27,7 @@ class QueuedPod:
         "begun",
         "entered",
         "errors",
+        "flushed",
         "info",
         "plugins",
         "rejections",
@@ -48,6 +49,8 @@ class QueuedPod:
         self.rejections = 0
         self.errors = 0
         """Consecutive errors."""
+        self.flushed = False
+        """Whether it was retried last because it had been unschedulable for too long."""
         self.plugins: frozenset[str] = frozenset()
         """The plugins that rejected or gated it."""
         self.ticket = 0

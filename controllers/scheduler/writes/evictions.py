@@ -48,7 +48,7 @@ class Evictions:
         waits: Waits | None = None,
         attempt_metrics: AttemptMetrics | None = None,
     ) -> None:
-        self._victims = (attempt_metrics or AttemptMetrics()).victims
+        self._metrics = attempt_metrics or AttemptMetrics()
         self._client, self._nominator, self._recorder = client, nominator, recorder
         self._waits = waits or Waits()
 
@@ -66,8 +66,14 @@ class Evictions:
         await self._evict_all(victims, Preemptor("podgroup", group, scheduler), "cluster")
 
     async def _evict_all(self, victims: Sequence[PodInfo], preemptor: Preemptor, place: str) -> None:
-        self._victims.observe(len(victims))
-        await asyncio.gather(*(self._evict(preemptor, victim, place) for victim in victims))
+        self._metrics.victims.observe(len(victims))
+        begun, result = clock.now(), "error"
+        try:
+            await asyncio.gather(*(self._evict(preemptor, victim, place) for victim in victims))
+            result = "success"
+        finally:
+            self._metrics.evictions.inc(result)
+            self._metrics.eviction_durations.observe((clock.now() - begun).total_seconds(), result)
 
     async def _evict(self, preemptor: Preemptor, victim: PodInfo, place: str) -> None:
         pod = victim.pod
