@@ -20,7 +20,7 @@ from apiserver.api.features.gates import RELEASES
 from apiserver.api.objects import Json
 from controllers.explain.claim_details import NotThereError, explain
 from controllers.explain.findings import columns
-from controllers.explain.world import World
+from controllers.explain.world import EXPLAINED_KINDS, World
 from controllers.options.command_line import (
     FlagError,
     OneLineParser,
@@ -80,8 +80,8 @@ def options_of(args: argparse.Namespace, version: tuple[int, int]) -> Options:
     return options
 
 
-async def read_world(args: argparse.Namespace, more_kinds: Iterable[Kind] = ()) -> World:
-    """Read the cluster of the flags once, including the kinds in `more_kinds`.
+async def read_world(args: argparse.Namespace, more_kinds: Iterable[Kind] = (), *, namespace: str = "") -> World:
+    """Read the cluster of the flags once, including the kinds in `more_kinds` and the warnings in `namespace`.
 
     Raises:
         FlagError: A flag is invalid.
@@ -91,7 +91,8 @@ async def read_world(args: argparse.Namespace, more_kinds: Iterable[Kind] = ()) 
     transport = HttpTransport(read_cluster(args))
     try:
         version = read_release(args.emulated_version) if args.emulated_version else await _version(Client(transport))
-        return await World.read(Client(transport, release=version), options_of(args, version), more_kinds)
+        client = Client(transport, release=version)
+        return await World.read(client, options_of(args, version), more_kinds, namespace=namespace)
     finally:
         await transport.close()
 
@@ -115,7 +116,8 @@ async def _explain(args: argparse.Namespace, kind: str) -> Json:
                 raise NotThereError(missing) from error
         finally:
             await transport.close()
-    found: Json = explain(await read_world(args), kind, args.namespace, args.name).as_json()
+    world = await read_world(args, EXPLAINED_KINDS, namespace="" if kind == "node" else args.namespace)
+    found: Json = explain(world, kind, args.namespace, args.name).as_json()
     return found
 
 

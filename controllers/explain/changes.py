@@ -221,6 +221,7 @@ def _candidates(world: World, trial: Trial, devices: DeviceChanges) -> Iterator[
     yield from devices.free_claims()
     yield from devices.create_classes()
     yield from devices.add_tolerations()
+    yield from devices.delete_rules()
     yield from devices.add_devices(1)
     yield from devices.lower_requests()
     yield from node_changes(world, trial)

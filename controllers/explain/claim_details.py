@@ -12,6 +12,8 @@ from controllers.explain.amounts import amount_text
 from controllers.explain.findings import ClaimState, PodFindings, plural, unread_lines
 from controllers.explain.podgroups import explain_group, group_of
 from controllers.explain.pods import claim_state, explain_pod, queue_state
+from controllers.explain.starting import warning_lines
+from controllers.explain.taintrules import rule_lines_of
 from controllers.explain.world import World
 from controllers.resourceclaims import claim_names
 from controllers.runtime.kinds import NODES, POD_GROUPS, PODS, RESOURCE_CLAIMS, Kind
@@ -35,6 +37,8 @@ class ClaimFindings:
     claim: ClaimState
     pods: list[str]
     waiting: list[PodFindings]
+    warnings: list[str] = field(default_factory=list)
+    """The last warning events about the claim."""
     unread: dict[str, str] = field(default_factory=dict)
     """Errors by unreadable collection. Other findings may be wrong because of them."""
 
@@ -46,6 +50,7 @@ class ClaimFindings:
         lines = [self.claim.text, f"referenced by pods: {', '.join(self.pods) or 'none'}"]
         if not self.pods and self.claim.state == "pending":
             lines.append("it will be allocated when a pod references it")
+        lines += self.warnings
         lines += [line for pod in self.waiting for line in pod.lines]
         return lines if self.waiting else lines + unread_lines(self.unread)
 
@@ -67,6 +72,8 @@ class NodeFindings:
     """Allocated devices per claim."""
     reserved: dict[str, str] = field(default_factory=dict)
     """Requested of allocatable amounts per resource, `0.5 of 4`."""
+    rules: list[str] = field(default_factory=list)
+    """The DeviceTaintRules that select its devices."""
     unread: dict[str, str] = field(default_factory=dict)
     """Errors by unreadable collection. Other findings may be wrong because of them."""
 
@@ -83,6 +90,7 @@ class NodeFindings:
         tainted = f", {self.tainted} tainted" if self.tainted else ""
         lines.append(f"{plural(self.devices, 'device')}: {self.free} free{tainted}")
         lines += [f"  {count} allocated to claim {claim}" for claim, count in self.held.items()]
+        lines += self.rules
         return lines + unread_lines(self.unread)
 
 
@@ -139,9 +147,11 @@ def _claim(world: World, claim: Json, queue: Queued) -> ClaimFindings:
     pods = [
         pod for pod in world.objects(PODS) if pod["metadata"]["namespace"] == namespace and name in claim_names(pod)
     ]
-    waiting = [_pod(world, pod, queue) for pod in pods if not pod["spec"].get("nodeName")]
+    found = [(pod, _pod(world, pod, queue)) for pod in pods]
+    waiting = [each for pod, each in found if not pod["spec"].get("nodeName") or each.starting]
     names = [pod["metadata"]["name"] for pod in pods]
-    return ClaimFindings(namespace, claim_state(claim), names, waiting, dict(world.unread))
+    warnings = list(warning_lines(world, claim))
+    return ClaimFindings(namespace, claim_state(claim, world.gone), names, waiting, warnings, dict(world.unread))
 
 
 def _node(world: World, name: str) -> NodeFindings:
@@ -168,6 +178,7 @@ def _node(world: World, name: str) -> NodeFindings:
         free=sum(not allocator.allocated.is_used(device.id) for device in view.devices),
         tainted=sum(bool(device.taints) for device in view.devices),
         held=dict(held.most_common()),
+        rules=rule_lines_of(world, [name]),
         reserved={
             resource: " of ".join(
                 amount_text(resource, each) for each in (requested, info.allocatable.get(resource, 0))

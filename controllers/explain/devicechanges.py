@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
 from apiserver.api.objects import Json
+from apiserver.api.values.quantity import Quantity
 from apiserver.cel.environments.selector_synthesis import SynthesizedDevice, synthesize_device
+from controllers.allocator.amounts import UNIT, nanos
 from controllers.allocator.explain import Explanation
 from controllers.explain.details import taint_text
 from controllers.explain.findings import plural
 from controllers.explain.nodechanges import Change
+from controllers.explain.taintrules import delete_rules, tainted_nodes
 from controllers.explain.world import Edit, Trial, World
 from controllers.resourceclaims import claim_names
 from controllers.runtime.kinds import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES, key_of
@@ -22,6 +25,8 @@ __all__ = ["DeviceChanges"]
 _COPIED: Final = ("attributes", "capacity", "allowMultipleAllocations")
 #: Reasons for which a device does not match a request at all, as opposed to being in use.
 _REFUSED: Final = frozenset(("class-selector", "conditions", "constraint", "node", "selector", "selector-error"))
+#: Amounts of a capacity to try.
+_AMOUNTS: Final = 8
 #: Placeholder for an arbitrary driver, and for an attribute value shared by devices.
 _ANY: Final = "any"
 
@@ -50,7 +55,11 @@ class DeviceChanges:
         for claim in sorted(held, key=lambda name: (-held[name], name)):
             obj = self._world.of(RESOURCE_CLAIMS).get(claim)
             if obj is not None:
-                yield Change("free", _free_text(claim, obj), ((RESOURCE_CLAIMS, claim, without_allocation(obj)),))
+                yield Change(
+                    "free",
+                    _free_text(claim, obj, self._world.gone),
+                    ((RESOURCE_CLAIMS, claim, without_allocation(obj)),),
+                )
 
     # Taints of devices
 
@@ -76,11 +85,7 @@ class DeviceChanges:
 
     def _device_taints(self) -> list[tuple[tuple[str, str, str], ...]]:
         """List each taint separately, then the full set of each device."""
-        tainted = [
-            node
-            for node, explanation in self._explained.items()
-            if any(reason.kind == "taint" for request in explanation.requests for reason in request.reasons)
-        ]
+        tainted = tainted_nodes(self._explained)
         inventory = self._world.scheduler.allocator.inventory
         together = {
             tuple(sorted(tuple(taint) for taint in device.taints))
@@ -89,6 +94,10 @@ class DeviceChanges:
         }
         alone = {(taint,) for taints in together for taint in taints}
         return sorted(alone | (together - {()}), key=lambda taints: (len(taints), taints))
+
+    def delete_rules(self) -> Iterator[Change]:
+        """Delete each rule that taints devices."""
+        yield from delete_rules(self._world, tainted_nodes(self._explained))
 
     # Classes
 
@@ -119,11 +128,37 @@ class DeviceChanges:
                     text = f"lower the count from {most} to {fewer} in {where}"
                     edit = _with_request(claim, number, count=fewer)
                     yield Change("less", text, (edit,), answers=("count", where), position=fewer)
+                yield from self._lower_capacity(claim, number, exactly, where)
                 for selector in exactly.get("selectors") or ():
                     others = [other for other in exactly["selectors"] if other is not selector]
                     expression = " ".join(selector["cel"]["expression"].split())
                     edit = _with_request(claim, number, selectors=others)
                     yield Change("less", f"remove selector {expression} from {where}", (edit,))
+
+    def _lower_capacity(self, claim: Json, number: int, exactly: Json, where: str) -> Iterator[Change]:
+        """Lower each requested capacity to what devices have left, the largest amount first."""
+        requests = (exactly.get("capacity") or {}).get("requests") or {}
+        for name, amount in requests.items():
+            wanted = nanos(str(amount))
+            left = {each // UNIT for each in self._amounts_left(name) if UNIT <= each < wanted}
+            for position, units in enumerate(sorted(left, reverse=True)[:_AMOUNTS]):
+                text = str(Quantity.of(units, Quantity.parse(str(amount)).format))
+                edit = _with_request(claim, number, capacity={"requests": {**requests, name: text}})
+                what = f"lower capacity {name} from {amount} to {text} in {where}"
+                yield Change("less", what, (edit,), answers=("capacity", name, where), position=position)
+
+    def _amounts_left(self, name: str) -> set[int]:
+        """Return the distinct amounts of a capacity, in nano-units, that devices have left."""
+        nodes, inventory = self._world.scheduler.cache.nodes, self._world.scheduler.allocator.inventory
+        found: set[int] = set()
+        for node in self._explained:
+            view = inventory.view(nodes[node].node or {})
+            for position, device in enumerate(view.devices):
+                capacity = device.capacity.get(name)
+                if capacity is not None:
+                    total = nanos(str(capacity.get("value", "0")))
+                    found.add(total - view.consumed.get(position, {}).get(name, 0))
+        return found
 
     # More devices
 
@@ -215,8 +250,11 @@ class DeviceChanges:
         return {field: device[field] for field in _COPIED if field in device}, _kind(device)
 
 
-def _free_text(key: str, claim: Json) -> str:
-    users = [user["name"] for user in (claim.get("status") or {}).get("reservedFor") or ()]
+def _free_text(key: str, claim: Json, gone: Container[str]) -> str:
+    users = [
+        user["name"] + (f", a {user['resource']} consumer that does not exist" if user["uid"] in gone else "")
+        for user in (claim.get("status") or {}).get("reservedFor") or ()
+    ]
     return f"free claim {key}" + (f" (used by {', '.join(users)})" if users else "")
 
 

@@ -194,12 +194,16 @@ class PodFindings:
     preemption: PreemptionState | None = None
     group: list[str] = field(default_factory=list)
     """The report on its pod group, in lines."""
+    rules: list[str] = field(default_factory=list)
+    """The DeviceTaintRules behind taints, and rules without effect."""
     absent: list[str] = field(default_factory=list)
     changes: list[Remedy] = field(default_factory=list)
     tried: int = 0
     """Number of changes tried in the search for remedies."""
     nominated: str = ""
     """The nominated node: chosen by the scheduler, and not bound yet."""
+    starting: list[str] = field(default_factory=list)
+    """What a pod with a node waits for."""
     unread: dict[str, str] = field(default_factory=dict)
     """Errors by unreadable collection. Other findings may be wrong because of them."""
 
@@ -219,8 +223,10 @@ class PodFindings:
             )
         lines += [claim.text for claim in self.claims]
         lines += [claim.text for claim in self.volumes]
+        lines += self.starting
         for group in self.nodes:
             lines += group.lines
+        lines += self.rules
         if self.preemption is not None:
             lines.append(self.preemption.line)
         lines += self.absent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Final
 
 from apiserver.api.objects import Json
@@ -13,10 +13,12 @@ from controllers.allocator.explain import Explanation, RequestExplanation
 from controllers.explain.changes import Changes, signature
 from controllers.explain.details import details
 from controllers.explain.findings import ClaimState, NodeGroup, PodFindings, PreemptionState, QueueState, plural
+from controllers.explain.starting import starting_lines
 from controllers.explain.storage import claim_states
+from controllers.explain.taintrules import rule_lines
 from controllers.explain.world import Trial, World
 from controllers.resourceclaims import ClaimReferenceError, claim_reference
-from controllers.runtime.kinds import RESOURCE_CLAIMS
+from controllers.runtime.kinds import RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from controllers.scheduler.dra.claim_state import results_of
 from controllers.scheduler.dra.dynamic_resources import NAME as DYNAMIC_RESOURCES
 from controllers.scheduler.framework.events import ClusterEvent
@@ -93,6 +95,7 @@ def explain_pod(world: World, pod: Json, queue: QueueState | None = None) -> Pod
     phase = (pod.get("status") or {}).get("phase", "Pending")
     if spec.get("nodeName"):
         found.verdict, found.text = "scheduled", f"on node {spec['nodeName']}, {phase}"
+        found.starting = starting_lines(world, pod) if phase in ("Pending", "Running") else []
         return found
     if phase in ("Succeeded", "Failed"):
         found.verdict, found.text = "ended", phase
@@ -106,6 +109,7 @@ def explain_pod(world: World, pod: Json, queue: QueueState | None = None) -> Pod
     found.text = f"best on {trial.fitting[0].name}" if trial.fitting else trial.text
     explained = world.explanations(trial)
     found.nodes = _groups(world, trial, explained)
+    found.rules = rule_lines(world, explained)
     if not trial.fitting:
         found.wakes = list(_requeue_events(world, trial))
         found.absent = list(_unknown_attributes(world, trial))
@@ -122,20 +126,37 @@ def _claims(world: World, pod: Json) -> Iterator[ClaimState]:
         try:
             name = claim_reference(pod, entry).name
         except ClaimReferenceError as error:
-            yield ClaimState(entry["name"], f"missing: {error}")
+            yield ClaimState(entry["name"], f"missing: {_why_missing(world, pod, entry) or error}")
             continue
         if name is not None:
             claim = world.of(RESOURCE_CLAIMS).get(f"{pod['metadata']['namespace']}/{name}")
-            yield ClaimState(name, "missing") if claim is None else claim_state(claim)
+            yield ClaimState(name, "missing") if claim is None else claim_state(claim, world.gone)
 
 
-def claim_state(claim: Json) -> ClaimState:
-    """Return the devices and users of a claim."""
+def _why_missing(world: World, pod: Json, entry: Json) -> str:
+    """Return why no claim was generated from the template of an entry; "" if unknown."""
+    namespace, template = pod["metadata"]["namespace"], entry.get("resourceClaimTemplateName")
+    templates = world.of(RESOURCE_CLAIM_TEMPLATES)
+    if template is None or str(templates.kind) in world.unread:
+        return ""
+    if templates.get(f"{namespace}/{template}") is None:
+        return f'ResourceClaimTemplate "{template}" does not exist in namespace "{namespace}"; create it'
+    failed = [
+        event.get("message", "")
+        for event in world.warnings.get(pod["metadata"]["uid"], ())
+        if event["reason"] == "FailedResourceClaimCreation"
+    ]
+    return f"not generated from ResourceClaimTemplate {template} yet{': ' + failed[-1] if failed else ''}"
+
+
+def claim_state(claim: Json, gone: Container[str] = ()) -> ClaimState:
+    """Return the devices and users of a claim. `gone` are the uids of users that do not exist."""
     status = claim.get("status") or {}
     allocation = status.get("allocation")
     devices = [f"{r['driver']}/{r['pool']}/{r['device']}" for r in results_of(allocation)] if allocation else []
-    users = [f"{user['resource']}/{user['name']}" for user in status.get("reservedFor") or ()]
-    return ClaimState(claim["metadata"]["name"], "allocated" if allocation else "pending", devices, users)
+    users = status.get("reservedFor") or ()
+    names = [f"{user['resource']}/{user['name']}{' (does not exist)' * (user['uid'] in gone)}" for user in users]
+    return ClaimState(claim["metadata"]["name"], "allocated" if allocation else "pending", devices, names)
 
 
 def _preemption(world: World, trial: Trial) -> PreemptionState:

@@ -14,16 +14,23 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from apiserver.api.helpers.tolerations import COMPARISON_GATE
 from apiserver.api.objects import Json
 from controllers.allocator import PodAllocator
 from controllers.allocator.explain import Explanation
+from controllers.explain.consumers import find_gone
 from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informer, Informers
-from controllers.runtime.kinds import Kind
+from controllers.runtime.kinds import (
+    CORE_EVENTS,
+    DEVICE_TAINT_RULES,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    Kind,
+)
 from controllers.runtime.transport import NoTransport
 from controllers.scheduler.config.configuration import SCHEDULER_NAME
 from controllers.scheduler.dra.claims import ClaimWalkError
@@ -38,9 +45,11 @@ from controllers.scheduler.scheduler import Scheduler
 from controllers.scheduler.state.nodes import NodeInfo
 from controllers.scheduler.state.pod_info import PodInfo
 
-__all__ = ["Edit", "Trial", "World", "run_synchronously"]
+__all__ = ["EXPLAINED_KINDS", "Edit", "Trial", "World", "run_synchronously"]
 
 T = TypeVar("T")
+#: Kinds that explanations need besides those of the scheduler.
+EXPLAINED_KINDS: Final = (RESOURCE_CLAIM_TEMPLATES, DEVICE_TAINT_RULES)
 #: A hypothetical write: replace the object at this key, or delete it (None).
 Edit = tuple[Kind, str, Json | None]
 
@@ -111,15 +120,34 @@ class World:
         """True if tolerations may compare numbers (Gt, Lt)."""
         self.scheduler = Scheduler(Client(NoTransport(), release=options.emulated_version), informers, options)
         self.unread: Mapping[str, str] = {}
+        #: The warning events of the namespace that `read` was given, by the uid of their object.
+        self.warnings: Mapping[str, Sequence[Json]] = {}
+        #: The uids of workloads in `status.reservedFor` of claims that do not exist.
+        self.gone: frozenset[str] = frozenset()
 
     @classmethod
-    async def read(cls, client: Client, options: Options, more_kinds: Iterable[Kind] = ()) -> World:
-        """List the kinds that the scheduler watches, and the kinds in `more_kinds`. Raise TransportError."""
+    async def read(
+        cls, client: Client, options: Options, more_kinds: Iterable[Kind] = (), *, namespace: str = ""
+    ) -> World:
+        """List the kinds that the scheduler watches. Raise TransportError.
+
+        Args:
+            client: The client.
+            options: The options of the scheduler.
+            more_kinds: Further kinds to list.
+            namespace: The namespace whose warning events to list.
+        """
         informers = Informers(client)
         world = cls(informers, options)
         for kind in more_kinds:
             informers.of(kind)
+        events = informers.of(CORE_EVENTS, namespace=namespace, field_selector="type=Warning") if namespace else None
         world.unread = await informers.read()
+        world.gone = await find_gone(client, world.objects(RESOURCE_CLAIMS))
+        warnings: dict[str, list[Json]] = {}
+        for event in events.objects.values() if events is not None else ():
+            warnings.setdefault(event["involvedObject"].get("uid", ""), []).append(event)
+        world.warnings = warnings
         return world
 
     @classmethod

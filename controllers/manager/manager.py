@@ -163,10 +163,11 @@ class Manager:
     async def explain(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
         """Explain a pod, claim, node or podgroup (`controllers.explain`). Raise LookupError if it does not exist."""
         from controllers.explain.claim_details import explain
-        from controllers.explain.world import World
+        from controllers.explain.world import EXPLAINED_KINDS, World
         from controllers.scheduler.scheduler import Scheduler
 
-        world = await World.read(self._client.with_user_agent("explain"), self._options)
+        client = self._client.with_user_agent("explain")
+        world = await World.read(client, self._options, EXPLAINED_KINDS, namespace=namespace)
         schedulers = (each for each in self.components if isinstance(each, Scheduler))
         queue = {uid: pod for each in schedulers for uid, pod in each.queue.pods.items()}
         # A thread keeps the loop responsive; nothing else uses this world.
