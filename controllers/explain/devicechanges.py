@@ -149,16 +149,14 @@ class DeviceChanges:
 
     def _amounts_left(self, name: str) -> set[int]:
         """Return the distinct amounts of a capacity, in nano-units, that devices have left."""
-        nodes, inventory = self._world.scheduler.cache.nodes, self._world.scheduler.allocator.inventory
-        found: set[int] = set()
-        for node in self._explained:
-            view = inventory.view(nodes[node].node or {})
-            for position, device in enumerate(view.devices):
-                capacity = device.capacity.get(name)
-                if capacity is not None:
-                    total = nanos(str(capacity.get("value", "0")))
-                    found.add(total - view.consumed.get(position, {}).get(name, 0))
-        return found
+        nodes, allocator = self._world.scheduler.cache.nodes, self._world.scheduler.allocator
+        return {
+            nanos(str(device.capacity[name].get("value", "0")))
+            - allocator.allocated.capacity.get(device.id, {}).get(name, 0)
+            for node in self._explained
+            for device in allocator.inventory.view(nodes[node].node or {}).devices
+            if name in device.capacity
+        }
 
     # More devices
 
@@ -252,7 +250,7 @@ class DeviceChanges:
 
 def _free_text(key: str, claim: Json, gone: Container[str]) -> str:
     users = [
-        user["name"] + (f", a {user['resource']} consumer that does not exist" if user["uid"] in gone else "")
+        f"{user['resource']}/{user['name']}, which does not exist" if user["uid"] in gone else user["name"]
         for user in (claim.get("status") or {}).get("reservedFor") or ()
     ]
     return f"free claim {key}" + (f" (used by {', '.join(users)})" if users else "")

@@ -14,14 +14,22 @@ from controllers.runtime.kinds import NODES, RESOURCE_CLAIMS
 
 #: Warning events printed.
 _EVENTS: Final = 3
+#: Reasons of warnings that a node for the pod has settled.
+_OVER: Final = frozenset({"FailedScheduling", "FailedResourceClaimCreation"})
 #: The kubelet's text for a driver without a socket.
 _UNREGISTERED: Final = re.compile(r"DRA driver (\S+) is not registered")
 
 
 def starting_lines(world: World, pod: Json) -> list[str]:
-    """Return what a bound pod waits for: its node, claims, containers, and the kubelet's last warnings."""
+    """Return what a bound pod waits for: its node, claims, containers, and the last warnings. Empty for a ready pod."""
+    if any(each["type"] == "Ready" and each["status"] == "True" for each in _conditions(pod)):
+        return []
     warnings = list(warning_lines(world, pod))
     return [*_node(world, pod), *_claims(world, pod), *_containers(pod), *warnings, *_remedies(pod, warnings)]
+
+
+def _conditions(obj: Json) -> list[Json]:
+    return (obj.get("status") or {}).get("conditions") or []
 
 
 def _node(world: World, pod: Json) -> Iterator[str]:
@@ -31,7 +39,7 @@ def _node(world: World, pod: Json) -> Iterator[str]:
         if str(NODES) not in world.unread:
             yield f"node {name} does not exist"
         return
-    for condition in (node.get("status") or {}).get("conditions") or ():
+    for condition in _conditions(node):
         if condition["type"] == "Ready" and condition["status"] != "True":
             yield f"node {name} is not ready: {condition.get('message') or condition.get('reason', 'no reason')}"
 
@@ -63,7 +71,8 @@ def _containers(pod: Json) -> Iterator[str]:
 
 def warning_lines(world: World, obj: Json) -> Iterator[str]:
     """Yield the last warning events about an object, each message once."""
-    events = sorted(world.warnings.get(obj["metadata"]["uid"], ()), key=_last_seen, reverse=True)
+    events = [event for event in world.warnings.get(obj["metadata"]["uid"], ()) if event["reason"] not in _OVER]
+    events.sort(key=_last_seen, reverse=True)
     distinct = {(event["reason"], event.get("message", "")): event for event in reversed(events)}
     for (reason, message), event in list(reversed(distinct.items()))[:_EVENTS]:
         count = event.get("count") or (event.get("series") or {}).get("count") or 1

@@ -49,7 +49,7 @@ def _explain_pending(client: Client) -> list[str]:
     lines: list[str] = []
     try:
         pods = client.request("GET", client.path("v1", "Pod", "")).get("items") or []
-        pending = [pod["metadata"] for pod in pods if not pod["spec"].get("nodeName")]
+        pending = [pod["metadata"] for pod in pods if (pod.get("status") or {}).get("phase", "Pending") == "Pending"]
         for meta in pending[:_EXPLAINED_PODS]:
             lines += ["", client.explain(f"pod/{meta['name']}", namespace=meta["namespace"])["report"]]
     except ApiError:
