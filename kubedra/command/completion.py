@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 SHELLS = ("bash", "zsh")
 #: A line of `kubedra --help`: a command and its optional subcommand.
-_LISTED = re.compile(r"(?m)^  (?P<first>[a-z]+(?:-[a-z]+)*)(?: (?P<second>[a-z]+))? {2,}\S")
+_LISTED = re.compile(r"(?m)^  (?P<first>[a-z]+(?:-[a-z]+)*)(?: (?P<second>[a-z]+(?:-[a-z]+)*))? {2,}\S")
 
 _BASH = """\
 _kubedra() {{
