@@ -15,25 +15,23 @@ from typing import TYPE_CHECKING, NoReturn
 
 from kubedra.command.arguments import Parser
 from kubedra.runtime import process
+from kubedra.runtime.user_settings import DATA_DIR, UserSettingsError, find_setting, is_on, suggest
 from kubedra.version import __version__
 
 if TYPE_CHECKING:
     from kubedra.client.nodes import Captured
 
-DATA_DIR = Path(".kubedra")
-#: Flags that `up` adds; the user's flags come later and override them.
-_UP = ("--controllers=*", "--components-apart", "--nodes=2", "--storage-class=standard")
-#: Commands that run another module: name → (module, leading arguments).
-_DELEGATES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "up": ("apiserver", _UP),
-    "serve": ("apiserver", ()),
-    "controllers": ("controllers", ()),
-    "cel": ("apiserver.command.cel", ()),
-    "explain": ("controllers.explain", ()),
-    "simulate": ("controllers.explain.simulate", ()),
-    "claims": ("controllers.resourceclaims.list_pods", ()),
-    "credentials": ("apiserver.command.credentials", ()),
-    "data": ("apiserver.command.data", ()),
+#: Commands that run another module.
+_DELEGATES: dict[str, str] = {
+    "up": "apiserver",
+    "serve": "apiserver",
+    "controllers": "controllers",
+    "cel": "apiserver.command.cel",
+    "explain": "controllers.explain",
+    "simulate": "controllers.explain.simulate",
+    "claims": "controllers.resourceclaims.list_pods",
+    "credentials": "apiserver.command.credentials",
+    "data": "apiserver.command.data",
 }
 
 USAGE = """\
@@ -41,7 +39,7 @@ usage: kubedra COMMAND [FLAGS]
 
   up            start API server, controllers, scheduler and two emulated nodes (--detach: in the background)
   serve         start only the API server (--detach: in the background)
-  status        show the running server of a data directory
+  status        show the server of a data directory, its nodes, their devices and waiting pods
   logs          print the log of a detached server (-f: follow it)
   down          stop a detached server
   controllers   run only the controllers and the scheduler, against any Kubernetes API server
@@ -58,10 +56,11 @@ usage: kubedra COMMAND [FLAGS]
   explain       explain why a pod is pending and what would help, or which pods use devices, in any cluster
   simulate      predict whether and where pods fit, and how full the nodes get
   claims list-pods  list pods instead of workloads in claims, before a downgrade without DRAReservedForWorkloads
-  completion    print a completion script for bash or zsh
+  completion    print a completion script for bash, zsh or fish
   version       print the version
 
-`kubedra COMMAND --help` lists the flags of a command.
+`kubedra COMMAND --help` lists the flags of a command. Flags can also be set by variables (KUBEDRA_PORT=8002) and in
+kubedra.toml or [tool.kubedra] of pyproject.toml (port = 8002).
 First steps: run `kubedra up`, then `kubectl --kubeconfig .kubedra/kubeconfig get nodes`.
 """
 
@@ -77,15 +76,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"kubedra {__version__}")
         return 0
     if name in _DELEGATES:
-        module, leading = _DELEGATES[name]
+        module = _DELEGATES[name]
         if name == "credentials" and "--" in rest:
             return create_credentials_and_run(rest)
-        if "--detach" in rest and module == "apiserver":
-            return detach(name, [*leading, *(arg for arg in rest if arg != "--detach")])
-        exec_module(module, *leading, *rest, prog=f"kubedra {name}")
+        if module == "apiserver" and not {"-h", "--help", "--help-all"}.intersection(rest) and is_detached(rest):
+            return detach(name, [arg for arg in rest if arg != "--detach"])
+        exec_module(module, *rest, prog=f"kubedra {name}")
     if name in _COMMANDS:
         return _COMMANDS[name](rest)
-    return fail(f"unknown command {name!r}; see kubedra --help")
+    hint = suggest(name, [*_DELEGATES, *_COMMANDS, "version", "help"])
+    return fail(f"unknown command {name!r}{hint or '; see kubedra --help'}")
 
 
 def exec_module(module: str, *args: str, prog: str) -> NoReturn:
@@ -256,21 +256,32 @@ def _capture(options: argparse.Namespace) -> int:
     return 0
 
 
+def is_detached(args: Sequence[str]) -> bool:
+    """Return whether a server goes to the background: by the flag, or by the environment or the file."""
+    try:
+        return "--detach" in args or is_on(find_setting("detach"), "--detach")
+    except UserSettingsError:
+        return False  # the server reports it
+
+
 def detach(command: str, arguments: Sequence[str]) -> int:
     """Run `kubedra up --detach` or `kubedra serve --detach`. Return when the server is ready."""
     from kubedra.plane.background import LifecycleError
     from kubedra.plane.background import detach as start
 
-    parser = Parser(prog=f"kubedra {command}", add_help=False, allow_abbrev=False)
+    parser = Parser(prog=f"kubedra {command}", add_help=False)
     parser.add_argument("--data-dir", type=Path, default=DATA_DIR)
     data_dir = parser.parse_known_args(list(arguments))[0].data_dir
     try:
         record = start(command, arguments, data_dir)
     except LifecycleError as error:
         return fail(str(error))
+    for warning in record["warnings"]:
+        print(warning, file=sys.stderr)
+    other = "" if data_dir == DATA_DIR else f" --data-dir {data_dir}"
     print(
         f"api server  {record['url']}\nkubeconfig  {record['kubeconfig']}\nlog        "
-        f" {data_dir / 'server.log'}\nready; stop it with `kubedra down --data-dir {data_dir}`"
+        f" {data_dir / 'server.log'}\nready; stop it with `kubedra down{other}`"
     )
     return 0
 
@@ -286,33 +297,20 @@ def _parse_data_dir(command: str, description: str, args: Sequence[str], *flags:
     )
     if "follow" in flags:
         parser.add_argument("-f", "--follow", action="store_true", help="print new lines until the server ends")
+    if "output" in flags:
+        parser.add_argument(
+            "-o", "--output", choices=("table", "json"), default="table", help="output format (default table)"
+        )
     return parser.parse_args(args)
 
 
 def status(args: Sequence[str]) -> int:
     """Run `kubedra status`. Return 0 if a server runs and responds, else 1."""
-    import httpx
+    from kubedra.plane.status import status as show
 
-    from kubedra.plane.background import running
-
-    options = _parse_data_dir("status", "Show the running server of a data directory.", args)
-    record = running(options.data_dir)
-    if record is None:
-        print(f"{options.data_dir}: no server is running")
-        return 1
-    headers = {"Authorization": f"Bearer {record['token']}"} if record.get("token") else {}
-    try:
-        with httpx.Client(verify=False, trust_env=False, headers=headers) as client:  # noqa: S501 - our own server, named by its record
-            info = client.get(f"{record['url']}/-/info").raise_for_status().json()
-    except httpx.HTTPError as error:
-        print(f"{record['url']} (pid {record['pid']}) does not respond: {error}")
-        return 1
-    objects = ", ".join(f"{number} {name}" for name, number in sorted(info["objects"].items()) if number)
-    print(
-        f"api server  {record['url']}  (kubedra {info['version']}, Kubernetes {info['emulates']}, pid {record['pid']})"
-    )
-    print(f"kubeconfig  {record['kubeconfig']}\nobjects     {objects}\nwatches     {info['watches']}")
-    return 0
+    description = "Show the server of a data directory, its nodes with their devices, and waiting pods."
+    options = _parse_data_dir("status", description, args, "output")
+    return show(options.data_dir, as_json=options.output == "json")
 
 
 def down(args: Sequence[str]) -> int:
@@ -321,9 +319,10 @@ def down(args: Sequence[str]) -> int:
 
     options = _parse_data_dir("down", "Stop the server of a data directory.", args)
     try:
-        print(f"stopped (pid {stop(options.data_dir)})")
+        pid = stop(options.data_dir)
     except LifecycleError as error:
         return fail(str(error))
+    print(f"stopped the server of {options.data_dir} (pid {pid})")
     return 0
 
 
@@ -347,11 +346,11 @@ def logs(args: Sequence[str]) -> int:
 
 
 def completion(args: Sequence[str]) -> int:
-    """Run `kubedra completion bash|zsh`: print a script to source."""
+    """Run `kubedra completion bash|zsh|fish`: print a script to source."""
     from kubedra.command.completion import SHELLS, script
 
     if len(args) != 1 or args[0] not in SHELLS:
-        return fail(f"completion: shell is required: {' or '.join(SHELLS)}")
+        return fail(f"completion: shell is required: {', '.join(SHELLS)}")
     print(script(args[0], USAGE), end="")
     return 0
 

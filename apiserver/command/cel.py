@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from apiserver import cel
 from apiserver.api.features.gates import FeatureError, parse_release
 from apiserver.cel import CompileError, Device, EvaluationError, Program
 from apiserver.cel.environments.missing_attributes import find_missing
+from kubedra.command.arguments import Parser, program
 from kubedra.kubeconfig.reader import KubeconfigError, default_files, read_kubeconfig
 
 if TYPE_CHECKING:
@@ -74,16 +74,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(Parser):
     """An argument parser with one-line errors."""
 
-    def error(self, message: str) -> NoReturn:
+    def fail(self, message: str) -> NoReturn:
         raise _UsageError(message)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog=os.environ.get("KUBEDRA_PROG", "python -m apiserver.command.cel"),
+        prog=program("python -m apiserver.command.cel"),
         description="Evaluate a device selector on every device of the given ResourceSlices.",
     )
     parser.add_argument("expression", help="CEL expression over `device`")

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import os
 import secrets
 import sys
 from collections.abc import Sequence
@@ -25,24 +24,24 @@ from typing import NoReturn
 from apiserver.authentication.authenticator import TokenFileError, read_tokens
 from apiserver.command import kubeconfig
 from apiserver.tls.self_signed import load_or_create_certificate
+from kubedra.command.arguments import Parser, program
 from kubedra.runtime import private_files as private
 
 #: The users of the tokens: user name and uid. Both have all permissions.
 USERS = {"admin": "kubernetes-admin", "controllers": "kubedra-controllers"}
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
+class _Parser(Parser):
+    def fail(self, message: str) -> NoReturn:
         raise ValueError(message)
 
 
 def _parser() -> argparse.ArgumentParser:
-    prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver.command.credentials")
+    prog = program("python -m apiserver.command.credentials")
     assert __doc__ is not None
     parser = _Parser(
         prog=prog,
         description=__doc__.partition("\n")[2],
-        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="`kubedra credentials FLAGS -- COMMAND …` runs another kubedra command afterwards.",
     )
@@ -80,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver.command.credentials")
+    prog = program("python -m apiserver.command.credentials")
     try:
         given = _parser().parse_args(arguments)
         create_credentials(

@@ -6,29 +6,19 @@ Both: 2, wrong arguments, a server runs on the directory, or nothing in it can b
 
 from __future__ import annotations
 
-import argparse
-import os
 import sqlite3
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from apiserver.storage import UnusableDatabase
-
-
-class _Parser(argparse.ArgumentParser):
-    """An argument parser with one-line errors."""
-
-    def error(self, message: str) -> NoReturn:
-        print(f"{self.prog}: {message}", file=sys.stderr)
-        sys.exit(2)
+from kubedra.command.arguments import Parser, program
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command."""
-    prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver.command.data")
-    parser = _Parser(prog=prog, description="Check or repair a damaged data directory (SQLite).", allow_abbrev=False)
+    prog = program("python -m apiserver.command.data")
+    parser = Parser(prog=prog, description="Check or repair a damaged data directory (SQLite).")
     parser.add_argument(
         "command", choices=("check", "repair"), help="check: list the damage; repair: recover the intact objects"
     )

@@ -15,8 +15,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from apiserver.command import kubeconfig
+from apiserver.command.output import print_line, print_phase, print_warning
 from apiserver.components.components import Files
-from apiserver.controlplane.dependencies import Components, Dependencies
+from apiserver.controlplane.dependencies import Components, Dependencies, RunningComponents
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import Settings
 from apiserver.runtime import gc_tuning as garbage
@@ -33,13 +34,9 @@ if TYPE_CHECKING:
 
 #: The credential in the kubeconfig for clients that require one although access is open.
 _OPEN_CREDENTIAL = "open-access"
+_ENDS = {signal.SIGINT: "Ctrl-C (SIGINT)", signal.SIGTERM: "stopped by SIGTERM, as `kubedra down` sends"}
 #: Maximal virtual time of a start, in seconds.
 _START_LIMIT = 60.0
-
-
-def print_line(settings: Settings, text: str) -> None:
-    """Print a line for people: on stdout, or on stderr if a program reads stdout."""
-    print(text, file=sys.stderr if settings.announce else sys.stdout, flush=True)
 
 
 def certified(settings: Settings, names: Sequence[str]) -> tuple[Settings, Files]:
@@ -71,6 +68,8 @@ class Process:
         self.url = f"{'https' if settings.tls else 'http'}://{shown}:{port}"
         self._stopping = asyncio.Event()
         self._announced = False
+        #: Why the server ends, for `kubedra status`.
+        self._end = "its parent process ended"
         self._https: Https | None = None
         self._record = ServerRecord(settings.data_dir)
         #: Start of virtual time; None for real time.
@@ -83,7 +82,7 @@ class Process:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             with contextlib.suppress(NotImplementedError):
-                loop.add_signal_handler(number, self._signalled)
+                loop.add_signal_handler(number, self._signalled, number)
         dependencies = Dependencies(
             components=self._components,
             announced=lambda: self._announced,
@@ -92,18 +91,19 @@ class Process:
         )
         server = await Server.open(self._settings, dependencies)
         try:
-            print_line(self._settings, f"storage     {self._storage()}")
+            print_phase(self._settings, "storage", self._storage())
             web = self._web(server)
             serving = asyncio.ensure_future(web.serve(sockets=[self._listener]))
             await _first(web.ready.wait(), serving)
-            print_line(
-                self._settings,
-                f"api server  {self.url}  (Kubernetes {'.'.join(map(str, self._settings.features.release))})",
-            )
+            release = ".".join(map(str, self._settings.features.release))
+            print_phase(self._settings, "api server", f"{self.url}  (Kubernetes {release})")
             await self._run_until_stopped(server, web, serving)
+        except Exception as error:
+            self._end = " ".join(str(error).split())[:200] or type(error).__name__
+            raise
         finally:
             await server.close()
-            self._record.withdraw()
+            self._record.withdraw(self._end)
         self._print_safely(f"stopped; {self._describe_data()}")
 
     async def _run_until_stopped(self, server: Server, web: Web, serving: asyncio.Future[None]) -> None:
@@ -113,11 +113,13 @@ class Process:
         try:
             if components is not None:
                 await _first(components.wait_ready(), running, self._stopping.wait())
-                for name in components.names:
-                    print_line(self._settings, f"component   {name}")
+                self._print_components(components.names)
             await self._wait_idle()
-            self._announce()
+            announcement = self._publish()
             self._announced = True
+            if components is not None:
+                await _first(self._wait_nodes(components), running, self._stopping.wait())
+            self._announce(announcement)
             garbage.enable()
             admin = ("apiserver.http.admin.application",) if self._settings.announce else ()  # for a fixture's reset
             import_when_idle("apiserver.cel.environments.devices", *admin)
@@ -132,20 +134,32 @@ class Process:
             web.stop()
             await serving
 
+    def _print_components(self, names: Sequence[str]) -> None:
+        print_phase(self._settings, "components", f"{len(names)} running")
+        for name in names if self._settings.verbosity else ():
+            print_phase(self._settings, "component", name)
+
+    async def _wait_nodes(self, components: RunningComponents) -> None:
+        """Wait until the emulated nodes can be used. `/readyz` does not wait for them."""
+        ready, warnings = await components.wait_nodes()
+        if ready:
+            print_phase(self._settings, "nodes", f"{ready} Ready")
+        for warning in warnings:
+            print_warning(self._settings, warning)
+
     async def _wait_idle(self) -> None:
         """Wait until the start has no pending work in virtual time, before readiness is announced."""
         loop = asyncio.get_running_loop()
         if isinstance(loop, VirtualLoop):
             await loop.run_until_idle(_START_LIMIT)
-            print_line(
-                self._settings,
-                f"clock       virtual, {loop.now():%Y-%m-%dT%H:%M:%SZ}; advance it with POST {self.url}/-/clock",
-            )
+            text = f"virtual, {loop.now():%Y-%m-%dT%H:%M:%SZ}; advance it with POST {self.url}/-/clock"
+            print_phase(self._settings, "clock", text)
 
-    def _signalled(self) -> None:
+    def _signalled(self, number: signal.Signals) -> None:
         """Stop gracefully on the first signal, exit immediately on the second."""
         if self._stopping.is_set():
             os._exit(130)
+        self._end = _ENDS[number]
         self._stopping.set()
         self._print_safely("stopping; send a second signal to exit immediately")
 
@@ -190,8 +204,8 @@ class Process:
             raise SettingsError(str(error)) from error
         return Web(server.front, self._https.context)
 
-    def _announce(self) -> None:
-        """Write the kubeconfig and announce readiness."""
+    def _publish(self) -> dict[str, object]:
+        """Write the kubeconfig and the record of the server. Return the announcement."""
         settings, files = self._settings, self._files
         token = next((token for token, user in (settings.tokens or {}).items() if "system:masters" in user.groups), "")
         # Over https kubectl prompts for a name and a password unless its user has credentials. With open access any
@@ -201,12 +215,22 @@ class Process:
         if settings.attached:
             loop = asyncio.get_running_loop()
             threading.Thread(target=_stop_at_stdin_end, args=(loop, self._stopping), daemon=True).start()
-        announcement = {"url": self.url, "kubeconfig": str(settings.kubeconfig), "pid": os.getpid(), "token": token}
+        announcement: dict[str, object] = {
+            "url": self.url,
+            "kubeconfig": str(settings.kubeconfig),
+            "pid": os.getpid(),
+            "token": token,
+        }
         self._record.publish(announcement)
+        return announcement
+
+    def _announce(self, announcement: dict[str, object]) -> None:
+        """Announce readiness, to a program or to people."""
+        settings = self._settings
         if settings.announce:
             print(json.dumps(announcement), flush=True)
             return
-        print_line(settings, f"kubeconfig  {settings.kubeconfig}")
+        print_phase(settings, "kubeconfig", str(settings.kubeconfig))
         print_line(settings, "ready; press Ctrl-C to stop")
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
 import sys
 from collections.abc import Sequence
@@ -20,7 +19,8 @@ from apiserver.authentication.tokens.service_account_keys import KeyFileError
 from apiserver.authentication.x509.client_certificates import CertificateError
 from apiserver.command import kubeconfig
 from apiserver.command.import_guard import ShadowedPackageError, check_origins
-from apiserver.command.serve import Process, certified, print_line
+from apiserver.command.output import print_line, print_warning
+from apiserver.command.serve import Process, certified
 from apiserver.components.child_process import ComponentsEnded, fork
 from apiserver.components.components import Files, build_factory, in_process
 from apiserver.controlplane.dependencies import Components
@@ -31,7 +31,10 @@ from apiserver.options.settings import Settings, read
 from apiserver.registry.catalog.served import RuntimeConfigError
 from apiserver.runtime.virtual_loop import VirtualLoop
 from apiserver.storage import UnusableDatabase
+from apiserver.storage.sqlite.deletion import delete_data
+from kubedra.command.arguments import program
 from kubedra.kubeconfig.reader import KubeconfigError
+from kubedra.runtime.user_settings import source_of
 
 _MISTAKES = (
     SettingsError, CertificateError, KeyFileError, KubeconfigError, RuntimeConfigError, UnusableDatabase,
@@ -41,16 +44,18 @@ _MISTAKES = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until SIGINT or SIGTERM; return the exit code."""
-    prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver")
+    prog = program("python -m apiserver")
     try:
         check_origins()
         settings = read(sys.argv[1:] if arguments is None else arguments)
         logs.configure(settings.logging_format, settings.verbosity)
         for warning in settings.warnings:
-            print_line(settings, f"warning: {warning}")
+            print_warning(settings, warning)
         kubeconfig.check(settings.kubeconfig)
         names = choose_components(settings)
         listener = listen(settings)
+        if settings.fresh and settings.storage == "sqlite":
+            delete_data(settings.data_dir)
         settings, files = certified(settings, names)
         _run(Process(settings, listener, files, _components(settings, listener, files, names)))
     except ComponentsEnded as error:
@@ -58,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except _MISTAKES as error:
         flag = "--runtime-config: " if isinstance(error, RuntimeConfigError) else ""
-        print(f"{prog}: {flag}{error}", file=sys.stderr)
+        print(f"{prog}: {source_of(f'{flag}{error}')}", file=sys.stderr)
         return 2
     return 0
 
@@ -97,9 +102,7 @@ def choose_components(settings: Settings) -> list[str]:
         if settings.run:
             raise SettingsError("--run: needs the node-agent, add it to --controllers")
         if settings.nodes:
-            print_line(
-                settings, f"warning: --nodes {settings.nodes} does nothing: --controllers leaves out the node-agent"
-            )
+            print_warning(settings, f"--nodes {settings.nodes} does nothing: --controllers leaves out the node-agent")
     return chosen
 
 

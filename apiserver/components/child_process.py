@@ -116,6 +116,10 @@ class ChildProcessComponents:
     async def wait_ready(self) -> None:
         await self._call("wait_ready")
 
+    async def wait_nodes(self) -> tuple[int, list[str]]:
+        found: tuple[int, list[str]] = await self._call("wait_nodes")
+        return found
+
     async def restart(self) -> None:
         await self._call("restart")
 

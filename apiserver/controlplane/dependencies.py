@@ -38,6 +38,10 @@ class RunningComponents(Protocol):
     async def wait_ready(self) -> None:
         """Return once the components have read their objects."""
 
+    async def wait_nodes(self) -> tuple[int, list[str]]:
+        """Return the number of ready nodes once their slices are published, and warnings about them."""
+        ...
+
     async def restart(self) -> None:
         """Restart after the store was emptied."""
 

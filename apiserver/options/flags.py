@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from apiserver.options import tls as tlsflags
 from apiserver.options import tokens as tokenflags
 from apiserver.options import tracing as tracingflags
 from apiserver.options.logs import FORMATS
+from kubedra.command.arguments import Parser, program
 
 __all__ = ["SettingsError", "parser"]
 
@@ -29,17 +29,27 @@ class SettingsError(ValueError):
 
 
 _EPILOG = """\
+`--help-all` prints all flags. Flags can also be set by variables (KUBEDRA_PORT=8002) and in kubedra.toml (port = 8002).
 `kubedra serve` runs only the API server. `kubedra up` adds --controllers=* --nodes=2 --storage-class=standard;
 your flags override these. With --detach both return when the server is ready and leave it in the background:
 see `kubedra status`, `kubedra logs` and `kubedra down`.
 
-  kubedra up --detach --port=0 --storage=memory
+  kubedra up --detach --port=0 --fresh
   kubedra serve --emulated-version=1.34 --feature-gates=DRAPartitionableDevices=true
   kubedra serve --runtime-config=api/all=true --token-auth-file=tokens.csv --authorization-mode=Node,RBAC --tls
 """
 
 
-class _Parser(argparse.ArgumentParser):
+#: The flags of `--help`.
+_COMMON = (
+    "--detach", "--fresh", "--nodes", "--devices", "--profile", "--run", "--port", "--data-dir", "--emulated-version",
+    "--feature-gates",
+)  # fmt: skip
+#: The defaults of `kubedra up` that differ from those of `kubedra serve`.
+_UP: dict[str, object] = {"controllers": "*", "components_apart": "true", "nodes": 2, "storage_class": "standard"}
+
+
+class _Parser(Parser):
     """An argument parser with one-line errors.
 
     An empty file name means no file, as in kube-apiserver's flags: `--client-ca-file=`.
@@ -61,7 +71,7 @@ class _Parser(argparse.ArgumentParser):
             at += 1
         return super().parse_known_args(kept, namespace)
 
-    def error(self, message: str) -> NoReturn:
+    def fail(self, message: str) -> NoReturn:
         raise SettingsError(message)
 
 
@@ -75,10 +85,12 @@ def _level(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text}: not a level, such as 2") from None
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """Build the parser of the flags, in two groups: kube-apiserver's and our own."""
-    prog = os.environ.get("KUBEDRA_PROG", "python -m apiserver")
+    prog = program("python -m apiserver")
     flags = _Parser(
+        common=_COMMON,
+        all_settings=True,
         prog=prog,
         description="A Kubernetes API server for Dynamic Resource Allocation.",
         epilog=_EPILOG,
@@ -93,6 +105,8 @@ def parser() -> argparse.ArgumentParser:
     _add_server_flags(own)
     _add_control_plane_flags(own, up=prog == "kubedra up")
     _add_test_flags(own)
+    if prog == "kubedra up":
+        flags.set_defaults(**_UP)
     return flags
 
 
@@ -193,6 +207,14 @@ def _add_running_flags(kube: argparse._ArgumentGroup) -> None:
 
 
 def _add_server_flags(own: argparse._ArgumentGroup) -> None:
+    own.add_argument(
+        "--detach", action="store_true", help="return when the server is ready and leave it in the background"
+    )
+    own.add_argument(
+        "--fresh",
+        action="store_true",
+        help="first delete the objects of an earlier start from the data directory; only with --storage sqlite",
+    )
     own.add_argument(
         "--accept-hosts",
         action="append",

@@ -99,6 +99,8 @@ class Settings:
     profile: str
     storage_class: str
     run: bool
+    #: Whether the data of an earlier start are deleted first.
+    fresh: bool
     cdi_dirs: tuple[Path, ...]
     plugin_dir: Path | None
     registry_dir: Path | None
@@ -230,6 +232,7 @@ def read(arguments: Sequence[str]) -> Settings:
         profile=_profile(args.profile),
         storage_class="" if args.storage_class == "none" else args.storage_class,
         run=args.run,
+        fresh=args.fresh,
         cdi_dirs=tuple(path.absolute() for path in args.cdi_dir),
         plugin_dir=plugin_dir,
         registry_dir=(args.registry_dir or plugin_dir / "registry").absolute() if plugin_dir else None,
@@ -312,6 +315,8 @@ def _check(args: Any, tokens: Mapping[str, User] | None) -> None:
             raise SettingsError(f"{flag} {file}: no such file")
     if args.storage not in ("sqlite", "memory") and not args.storage.startswith(("postgresql://", "postgres://")):
         raise SettingsError(f"--storage {args.storage}: use sqlite, memory or a postgresql:// URL")
+    if args.fresh and args.storage.startswith("postgres"):
+        raise SettingsError("--fresh: only with --storage sqlite; create a new database instead")
     try:
         loopback = ipaddress.ip_address(args.bind_address).is_loopback
     except ValueError:
@@ -352,7 +357,7 @@ def _warnings(
 
     `missing` are admission plugins that are not built, `ignored_configurations` those whose configuration is ignored.
     """
-    found = [f"--feature-gates: {name} is unknown here and changes nothing" for name in features.unknown]
+    found = [f"--feature-gates: {name} changes nothing in kubedra" for name in features.ignored]
     if missing:
         found.append(
             f"--enable-admission-plugins: {', '.join(missing)} is not built yet and does nothing (docs/fidelity.md)"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -35,7 +34,9 @@ from controllers.runtime.http import HttpTransport
 from controllers.runtime.kinds import Kind
 from controllers.runtime.transport import TransportError
 from kubedra.client.paths import join_path
+from kubedra.command.arguments import program
 from kubedra.kubeconfig.reader import KubeconfigError
+from kubedra.runtime.user_settings import source_of
 
 KINDS: Final = {
     "pod": "pod", "pods": "pod", "po": "pod",
@@ -55,9 +56,8 @@ def add_scheduler(parser: argparse.ArgumentParser) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(
-        prog=os.environ.get("KUBEDRA_PROG", "python -m controllers.explain"),
+        prog=program("python -m controllers.explain"),
         description="Explain why a pod waits and what would help, or which claims hold devices. Reads any cluster.",
-        allow_abbrev=False,
     )
     parser.add_argument("kind", metavar="pod|claim|node|podgroup", help="kind of the object")
     parser.add_argument("name", nargs="?", help="name of the object; KIND/NAME also works")
@@ -180,11 +180,11 @@ def _placements(found: Json) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     try:
-        args = parser.parse_args(arguments)
+        args = parser.parse_intermixed_args(arguments)
         kind = _parse_target(args)
         found = asyncio.run(_explain(args, kind))
     except (FlagError, KubeconfigError, NotThereError, TransportError, StatusError, ValueError, OSError) as error:
-        sys.stderr.write(f"{parser.prog}: {' '.join(str(error).split())}\n")
+        sys.stderr.write(f"{parser.prog}: {source_of(' '.join(str(error).split()))}\n")
         return 2
     if args.output == "json":
         print(json.dumps(found, indent=1))

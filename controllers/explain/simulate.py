@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,7 +41,9 @@ from controllers.runtime.kinds import (
 )
 from controllers.runtime.transport import TransportError
 from kubedra import profiles
-from kubedra.kubeconfig.reader import KubeconfigError
+from kubedra.command.arguments import program
+from kubedra.kubeconfig.reader import KubeconfigError, default_files
+from kubedra.runtime.user_settings import source_of
 
 #: Kinds that files may add besides pods, in this order.
 _KINDS: Final = (
@@ -55,11 +56,11 @@ _MAX_PODS: Final = 10_000
 
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(
-        prog=os.environ.get("KUBEDRA_PROG", "python -m controllers.explain.simulate"),
+        prog=program("python -m controllers.explain.simulate"),
         description="Check whether and where pods would fit, and how full the nodes get. Creates nothing.",
-        epilog="Without a cluster, the slices define the nodes. Nodes without a Node object have unlimited cpu and"
-        " memory.",
-        allow_abbrev=False,
+        epilog="Without --kubeconfig, --slices, --more-nodes and nodes in the files, the cluster of $KUBECONFIG or"
+        " .kubedra/kubeconfig is read. Without a cluster, the slices define the nodes. Nodes without a Node object have"
+        " unlimited cpu and memory.",
     )
     add = parser.add_argument
     files = (
@@ -80,11 +81,20 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-async def _world(args: argparse.Namespace) -> World:
-    if args.server or args.kubeconfig:
+async def _world(args: argparse.Namespace, manifests: Hypothetical) -> World:
+    if _reads_cluster(args, manifests):
         return await read_world(args, more_kinds=(RESOURCE_CLAIM_TEMPLATES, PRIORITY_CLASSES))
     version = read_release(args.emulated_version) if args.emulated_version else RELEASES[-1]
     return World.empty(options_of(args, version))
+
+
+def _reads_cluster(args: argparse.Namespace, manifests: Hypothetical) -> bool:
+    """Return whether to read a cluster: that of the flags, or kubectl's if nothing else defines nodes."""
+    if args.server or args.kubeconfig:
+        return True
+    if args.slices or args.more_nodes or any(manifests.of("Node")) or any(manifests.of("ResourceSlice")):
+        return False
+    return any(path.is_file() for path in default_files())
 
 
 def _add_objects(world: World, manifests: Hypothetical, slices: Sequence[Json]) -> None:
@@ -105,7 +115,7 @@ async def _simulate(args: argparse.Namespace) -> SimulationResult:
     pods = list(manifests.pods(args.replicas))
     if not pods:
         raise FlagError(f"-f {', '.join(args.filename)}: found no pods and no workloads")
-    world = await _world(args)
+    world = await _world(args, manifests)
     _add_objects(world, manifests, [*manifests.of("ResourceSlice"), *captured.of("ResourceSlice")])
     _add_nodes(world, args)
     simulation = Simulation(world, preempt=args.preempt)
@@ -163,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise FlagError(f"--replicas {args.replicas}: must be at least 1")
         found = asyncio.run(_simulate(args))
     except (FlagError, KubeconfigError, TransportError, StatusError, ValueError, OSError) as error:
-        sys.stderr.write(f"{parser.prog}: {' '.join(str(error).split())}\n")
+        sys.stderr.write(f"{parser.prog}: {source_of(' '.join(str(error).split()))}\n")
         return 2
     render = {"table": table, "plot": plot}
     print(json.dumps(found.as_json(), indent=1) if args.output == "json" else render[args.output](found))

@@ -31,6 +31,7 @@ from controllers.options.command_line import (
     read_release,
 )
 from controllers.options.options import Options, PluginDirs, Processes
+from kubedra.command.arguments import program
 
 _EPILOG = """\
 A driver registers with a socket in the registry directory, as with any kubelet:
@@ -43,10 +44,9 @@ A driver registers with a socket in the registry directory, as with any kubelet:
 def parser() -> argparse.ArgumentParser:
     """Build the argument parser."""
     flags = OneLineParser(
-        prog=os.environ.get("KUBEDRA_PROG", "python -m controllers.kubelet"),
+        prog=program("python -m controllers.kubelet"),
         description="The kubelet of one node with real drivers, against any Kubernetes API server.",
         epilog=_EPILOG,
-        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     flags.add_argument("name", help="name of the Node; created if it does not exist")
@@ -151,8 +151,7 @@ def _stop_with_stdin() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    prog = os.environ.get("KUBEDRA_PROG", "python -m controllers.kubelet")
-    return run(lambda: read(arguments), prog, CheckpointError)
+    return run(lambda: read(arguments), program("python -m controllers.kubelet"), CheckpointError)
 
 
 if __name__ == "__main__":

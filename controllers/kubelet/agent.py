@@ -27,6 +27,7 @@ from controllers.kubelet.emulation.addresses import PodAddresses
 from controllers.kubelet.emulation.annotations import is_emulated
 from controllers.kubelet.emulation.device_faults import NONE as NO_FAULTS
 from controllers.kubelet.emulation.device_faults import DeviceFaults, device_faults
+from controllers.kubelet.emulation.readiness import NodeReadiness
 from controllers.kubelet.emulation.registration import Registration
 from controllers.kubelet.kubelet import TERMINAL, Host, Kubelet, Timings, WithHealth
 from controllers.kubelet.pods.certificates import GATE as CERTIFICATES_GATE
@@ -79,6 +80,7 @@ class NodeAgent(ControllerComponent):
         self._run_server: RunServer | None = None
         self._gone: dict[str, Json] = {}
         self._group: asyncio.TaskGroup | None = None
+        self._readiness = NodeReadiness()
         for informer in (self._nodes, self._pods, self._claims, self._registration.slices):
             if informer is not None:
                 self._controller.require(informer)
@@ -104,7 +106,7 @@ class NodeAgent(ControllerComponent):
         return (*self._controller.metrics, *self._dra_metrics.families, *plugins)
 
     async def run(self) -> None:
-        await self._registration.provision()
+        await self._provision()
         async with asyncio.TaskGroup() as group:
             self._group = group
             try:
@@ -116,8 +118,21 @@ class NodeAgent(ControllerComponent):
                     await self._run_server.close()
 
     async def restart(self) -> None:
-        """Create the configured nodes again after the store was emptied."""
+        """Create the configured nodes again after the store was emptied. Return when they are Ready."""
+        self._readiness.clear()
+        await self._provision()
+        await self.wait_nodes()
+
+    async def _provision(self) -> None:
         await self._registration.provision()
+        self._readiness.provisioned.set()
+
+    async def wait_nodes(self) -> tuple[int, list[str]]:
+        """Return the number of ready nodes once their slices are published, and warnings about them."""
+        await self._readiness.provisioned.wait()
+        mine = [node for node in self._nodes.objects.values() if self._is_mine(node)]
+        ready, warnings = await self._readiness.wait((*self._registration.node_names(), *map(key_of, mine)))
+        return ready, [*warnings, *self._registration.differences(mine)]
 
     def _node_changed(self, node: Json) -> None:
         self._registration.record(node)
@@ -132,6 +147,7 @@ class NodeAgent(ControllerComponent):
     def _node_gone(self, node: Json) -> None:
         self._controller.queue.drop(f"node:{key_of(node)}")
         self._registration.remove(node)
+        self._readiness.remove(key_of(node))
         running = self._kubelets.pop(key_of(node), None)
         if running is not None:
             running.stop()
@@ -189,7 +205,9 @@ class NodeAgent(ControllerComponent):
             if name == self._options.plugin_node:
                 # Drivers register with the node even if it has no pods.
                 self._kubelet(name)
-            return await self._registration.reconcile(node)
+            again = await self._registration.reconcile(node)
+            self._readiness.mark(name)
+            return again
         return await (self._release(name) if kind == "gone" else self._sync(name))
 
     async def _sync(self, name: str) -> timedelta | None:

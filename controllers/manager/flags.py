@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import socket
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,13 +28,20 @@ from controllers.options.options import AutoscalerOptions, NodeLifecycleOptions,
 from controllers.scheduler.config.process import ProcessSettings
 from controllers.signing.options import add_flags as add_signing
 from controllers.signing.options import read_signing
+from kubedra.command.arguments import program
 from kubedra.kubeconfig.reader import KubeconfigError
+from kubedra.runtime.user_settings import source_of
 
 if TYPE_CHECKING:
     from controllers.scheduler.config.configuration import Configuration
 
 #: Default of kube-scheduler.
 _BURST = 100
+#: The flags of `--help`.
+_COMMON = (
+    "--server", "--kubeconfig", "--token", "--controllers", "--nodes", "--devices", "--config", "--feature-gates",
+    "--emulated-version", "--leader-elect", "--healthz-bind-address", "-v",
+)  # fmt: skip
 _DESCRIPTION = "Run controllers and scheduler against any Kubernetes API server."
 _EPILOG = f"""\
 components: {", ".join(COMPONENTS)}
@@ -49,12 +55,12 @@ Several instances may run at the same time. The holder of the lease works, the o
 
 
 def _parser() -> argparse.ArgumentParser:
-    prog = os.environ.get("KUBEDRA_PROG", "python -m controllers")
     parser = OneLineParser(
-        prog=prog,
+        prog=program("python -m controllers"),
+        common=_COMMON,
+        all_settings=True,
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_cluster(parser, required=False)
@@ -246,7 +252,7 @@ def read(arguments: Sequence[str] | None) -> Flags:
             verbosity=args.verbose,
         )
     except (UnknownComponentError, KubeconfigError, ValueError, OSError) as error:
-        raise FlagError(" ".join(str(error).split())) from error
+        raise FlagError(source_of(" ".join(str(error).split()))) from error
 
 
 def _check_nodes(args: argparse.Namespace, names: Sequence[str]) -> None:

@@ -24,6 +24,7 @@ from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.controller import Component
 from controllers.runtime.informer import Informers
+from kubedra.runtime.user_settings import suggest
 
 #: Name (kube-controller-manager's where it has one) to module, in the order in which they start.
 COMPONENTS: Mapping[str, str] = MappingProxyType(
@@ -92,10 +93,11 @@ def choose(names: Sequence[str]) -> list[str]:
         if canonical in COMPONENTS:
             enabled.setdefault(canonical, not item.startswith("-"))
         elif item != "*" and not (canonical in UNSUPPORTED and item != name):
-            why = (
-                f'controller "{name}" is not supported' if canonical in UNSUPPORTED else f'unknown controller "{name}"'
-            )
-            raise UnknownComponentError(f"{why}; use one of: {', '.join(COMPONENTS)}")
+            known = f"; use one of: {', '.join(COMPONENTS)}"
+            if canonical in UNSUPPORTED:
+                raise UnknownComponentError(f'controller "{name}" is not supported{known}')
+            hint = suggest(name, (*COMPONENTS, *ALIASES))
+            raise UnknownComponentError(f'unknown controller "{name}"{hint or known}')
     return [component for component in COMPONENTS if enabled.get(component, "*" in names)]
 
 
@@ -174,6 +176,15 @@ class Manager:
         found = await asyncio.to_thread(explain, world, kind, namespace, name, queue)
         answer: dict[str, Any] = found.as_json()
         return answer
+
+    async def wait_nodes(self) -> tuple[int, list[str]]:
+        """Return the number of ready nodes once their slices are published, and warnings about them."""
+        for component in self.components:
+            wait = getattr(component, "wait_nodes", None)
+            if wait is not None:
+                found: tuple[int, list[str]] = await wait()
+                return found
+        return 0, []
 
     async def wait_ready(self) -> None:
         """Wait until every served collection has been listed."""

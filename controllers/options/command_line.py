@@ -13,6 +13,7 @@ from apiserver.api.features.gates import ReleaseError, parse_release
 from apiserver.api.values.durations import parse_duration
 from controllers.options.options import Options
 from controllers.runtime.election import Election
+from kubedra.command.arguments import Parser
 from kubedra.kubeconfig.credentials import Credentials
 from kubedra.kubeconfig.reader import Cluster, read_kubeconfig
 
@@ -36,10 +37,10 @@ class Flags:
     verbosity: int
 
 
-class OneLineParser(argparse.ArgumentParser):
+class OneLineParser(Parser):
     """An argparse parser that raises FlagError instead of printing usage."""
 
-    def error(self, message: str) -> NoReturn:
+    def fail(self, message: str) -> NoReturn:
         raise FlagError(message)
 
 

@@ -1,11 +1,10 @@
-"""Shell completion of commands and flags. The script reads the flags from `kubedra COMMAND --help`."""
+"""Shell completion of commands and flags. The script reads the flags from `kubedra COMMAND --help-all`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-SHELLS = ("bash", "zsh")
+SHELLS = ("bash", "zsh", "fish")
 #: A line of `kubedra --help`: a command and its optional subcommand.
 _LISTED = re.compile(r"(?m)^  (?P<first>[a-z]+(?:-[a-z]+)*)(?: (?P<second>[a-z]+(?:-[a-z]+)*))? {2,}\S")
 
@@ -20,7 +19,7 @@ _kubedra() {{
     elif [[ "$current" == -* ]]; then
         local words="$command"
         case " {pairs} " in *" $command/${{COMP_WORDS[2]}} "*) words="$command ${{COMP_WORDS[2]}}" ;; esac
-        COMPREPLY=($(compgen -W "$(kubedra $words --help 2>/dev/null | \\
+        COMPREPLY=($(compgen -W "$(kubedra $words --help-all 2>/dev/null | \\
         grep -oE -- '--[a-z][a-z-]+' | sort -u)" -- "$current"))
     fi
 }}
@@ -28,6 +27,23 @@ complete -o default -F _kubedra kubedra
 """
 
 
+_FISH = """\
+function __kubedra_flags
+    set -l words (commandline -opc)[2..-1]
+    set -l command $words[1]
+    if contains -- "$command/$words[2]" {pairs}
+        set command $words[1] $words[2]
+    end
+    kubedra $command --help-all 2>/dev/null | string match -ra -- '--[a-z][a-z-]+' | sort -u
+end
+complete -c kubedra -n __fish_use_subcommand -f -a "{commands}"
+{seconds}\
+complete -c kubedra -n "__fish_seen_subcommand_from completion" -f -a "{shells}"
+complete -c kubedra -n "string match -q -- '-*' (commandline -ct)" -f -a "(__kubedra_flags)"
+"""
+_FISH_SECOND = """\
+complete -c kubedra -n "__fish_seen_subcommand_from {first}" -f -a "{seconds}"
+"""
 _SECOND = """\
     elif [ "$command" = {first} ] && [ "$COMP_CWORD" -eq 2 ]; then
         COMPREPLY=($(compgen -W "{seconds}" -- "$current"))
@@ -47,12 +63,8 @@ def commands(usage: str) -> dict[str, list[str]]:
 def script(shell: str, usage: str) -> str:
     """Return the script for a shell of SHELLS; zsh runs the bash function through its bash compatibility."""
     known = commands(usage)
-
-    def parts() -> Iterator[str]:
-        for first, seconds in known.items():
-            if seconds:
-                yield _SECOND.format(first=first, seconds=" ".join(seconds))
-
+    template, second = (_FISH, _FISH_SECOND) if shell == "fish" else (_BASH, _SECOND)
+    parts = [second.format(first=first, seconds=" ".join(seconds)) for first, seconds in known.items() if seconds]
     pairs = " ".join(f"{first}/{second}" for first, seconds in known.items() for second in seconds)
-    text = _BASH.format(commands=" ".join(known), shells=" ".join(SHELLS), seconds="".join(parts()), pairs=pairs)
-    return text if shell == "bash" else "autoload -U +X bashcompinit && bashcompinit\n" + text
+    text = template.format(commands=" ".join(known), shells=" ".join(SHELLS), seconds="".join(parts), pairs=pairs)
+    return "autoload -U +X bashcompinit && bashcompinit\n" + text if shell == "zsh" else text

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from kubedra.kubeconfig.credentials import NO_CREDENTIALS, Credentials, Headers, KubeconfigError, Plugin, escape_header
 from kubedra.runtime.objects import Json
+from kubedra.runtime.user_settings import data_dir
 
 __all__ = ["Cluster", "KubeconfigError", "default_files", "read_kubeconfig", "read_users"]
 
@@ -85,7 +86,7 @@ def default_files() -> tuple[Path, ...]:
     These are the existing files of `$KUBECONFIG`, or the file of a server in the working directory.
     """
     paths = tuple(Path(part) for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part)
-    return tuple(path for path in paths if path.exists()) or paths[:1] or (Path(".kubedra") / "kubeconfig",)
+    return tuple(path for path in paths if path.exists()) or paths[:1] or (data_dir() / "kubeconfig",)
 
 
 def read_kubeconfig(path: Path | None = None) -> Cluster:

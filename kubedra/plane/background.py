@@ -35,7 +35,7 @@ def running(data_dir: Path) -> dict[str, Any] | None:
 
 
 def detach(command: str, arguments: Sequence[str], data_dir: Path) -> dict[str, Any]:
-    """Start a server in the background for `kubedra COMMAND`. Return its record once it is ready.
+    """Start a server in the background for `kubedra COMMAND`. Return its record and `warnings` once it is ready.
 
     Raises LifecycleError with the server's last log line.
     """
@@ -46,18 +46,25 @@ def detach(command: str, arguments: Sequence[str], data_dir: Path) -> dict[str, 
             f" `kubedra down --data-dir {data_dir}`"
         )
     prog = f"kubedra {command}"
-    log = data_dir / LOG
-    child = _start_process(prog, arguments, data_dir, log)
-    line = _read_announcement(child, log)
-    if not line:
-        child.wait()
+    # Two starts at the same time have a log each, so that each reports its own error.
+    log = data_dir / f"{LOG}.{os.getpid()}"
+    try:
+        child = _start_process(prog, arguments, data_dir, log)
+        line = _read_announcement(child, log)
         lines = log.read_text(errors="replace").strip().splitlines()
-        raise LifecycleError(
-            lines[-1].removeprefix(f"{prog}: ") if lines else f"the server ended with exit code {child.returncode}"
-        )
-    child.returncode = 0  # the server outlives this process; without this, Popen would warn that it still runs
+        if not line:
+            child.wait()
+            raise LifecycleError(
+                lines[-1].removeprefix(f"{prog}: ") if lines else f"the server ended with exit code {child.returncode}"
+            )
+        child.returncode = 0  # the server outlives this process; without this, Popen would warn that it still runs
+        log.replace(data_dir / LOG)
+    finally:
+        if running(data_dir) is None and log.exists():
+            log.replace(data_dir / LOG)
+        log.unlink(missing_ok=True)
     record: dict[str, Any] = json.loads(line)
-    return record
+    return {**record, "warnings": [text for text in lines if text.startswith("warning: ")]}
 
 
 def _start_process(prog: str, arguments: Sequence[str], data_dir: Path, log: Path) -> subprocess.Popen[str]:

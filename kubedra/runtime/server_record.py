@@ -12,15 +12,19 @@ import json
 import os
 import struct
 import sys
+import time
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from kubedra.runtime import private_files as private
 
-__all__ = ["RECORD", "RunningServer", "ServerRecord", "open_record"]
+__all__ = ["RECORD", "RunningServer", "ServerRecord", "describe_end", "open_record"]
 
 RECORD = "server.json"
+#: The end of the last server of a data directory.
+END = "server.end.json"
 #: fcntl's `struct flock`: Linux has type, whence, start, length, process; macOS start, length, process, type,
 #: whence.
 _FLOCK, _PID, _TYPE = (struct.Struct("hhqqi0q"), 4, 0) if sys.platform == "linux" else (struct.Struct("qqihh"), 2, 3)
@@ -37,19 +41,25 @@ class ServerRecord:
         """Write the record and lock it until the process ends. Raises OSError."""
         private.make_directory(self._path.parent)
         private.write(self._path, json.dumps(content))
+        self._path.with_name(END).unlink(missing_ok=True)
         # Closing any descriptor of the file would release the lock. This one stays open, and nothing else opens the
         # file.
         self._descriptor = private.open_file(self._path, os.O_RDWR)
         with contextlib.suppress(OSError):  # on a file system without locks the server runs but cannot be found
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX)
 
-    def withdraw(self) -> None:
-        """Remove the record, unless another server has published its own since. The lock stays until the end."""
+    def withdraw(self, reason: str = "") -> None:
+        """Remove the record and write why the server ended, unless another server has published its own since.
+
+        The lock stays until the end.
+        """
         if self._descriptor is None:
             return
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             if os.path.samestat(os.fstat(self._descriptor), self._path.stat()):
                 self._path.unlink()
+                end = {"pid": os.getpid(), "time": int(time.time()), "reason": reason}
+                private.write(self._path.with_name(END), json.dumps(end))
 
 
 class RunningServer:
@@ -62,6 +72,22 @@ class RunningServer:
     def pid(self) -> int | None:
         """The process id of the server; None after it ended, 0 if it is in a namespace that is not visible."""
         return _lock_holder(self._descriptor)
+
+
+def describe_end(data_dir: Path) -> str:
+    """Return how the last server of a data directory ended; "" if none ran or one still runs."""
+    with open_record(data_dir) as server:
+        if server is not None:
+            return ""
+    try:
+        if (data_dir / RECORD).exists():
+            pid = json.loads((data_dir / RECORD).read_bytes())["pid"]
+            return f"the last server (pid {pid}) ended without a shutdown: it was killed or it crashed"
+        end = json.loads((data_dir / END).read_bytes())
+        at = datetime.fromtimestamp(end["time"], UTC)
+        return f"the last server (pid {end['pid']}) stopped at {at:%Y-%m-%dT%H:%M:%SZ}: {end['reason'] or 'no reason'}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 @contextlib.contextmanager

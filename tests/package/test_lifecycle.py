@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -46,7 +47,7 @@ def test_a_detached_server_is_ready_when_the_command_returns(detached: Path) -> 
     status = kubedra(detached, "status")
     assert status.returncode == 0
     assert record_of(detached / ".kubedra")["url"] in status.stdout
-    assert "1 nodes" in status.stdout
+    assert re.search(r"(?m)^node-1 +Ready +8 +0 +8 +0$", status.stdout), status.stdout
 
 
 def test_a_second_server_on_the_same_directory_is_refused_with_the_firsts_address(detached: Path) -> None:
@@ -72,10 +73,12 @@ def test_its_log_is_followed_to_its_last_line(detached: Path, monkeypatch: pytes
 
 def test_down_stops_it_and_leaves_its_data(detached: Path) -> None:
     done = kubedra(detached, "down")
-    assert done.stdout.startswith("stopped (pid ")
+    assert done.stdout.startswith("stopped the server of .kubedra (pid ")
     assert running(detached / ".kubedra") is None
     assert (detached / ".kubedra" / "kubedra.db").exists()
-    assert kubedra(detached, "status").returncode == 1
+    ended = kubedra(detached, "status")
+    assert ended.returncode == 1
+    assert re.search(r"the last server \(pid \d+\) stopped at \S+Z: stopped by SIGTERM", ended.stdout)
     assert kubedra(detached, "down").returncode == 2
 
 
@@ -83,7 +86,7 @@ def test_what_was_written_is_there_after_a_restart(detached: Path) -> None:
     kubedra(detached, "down")
     restarted = kubedra(detached, "serve", "--detach", "--port=0")
     assert restarted.returncode == 0, restarted.stderr
-    assert "1 nodes" in kubedra(detached, "status").stdout
+    assert "node-1" in kubedra(detached, "status").stdout
 
 
 def test_a_server_that_cannot_start_says_why_in_one_line(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Feature gates: the gates of each release, their stage and default there, and the effect of `--feature-gates`.
 
-The table holds the gates that change kubedra's own behaviour. Other names are accepted and reported, as upstream's
-server only logs unknown names. Facts: component-base/featuregate and pkg/features of Kubernetes 1.36.
+The table holds the gates that change kubedra's own behaviour. Upstream's other gates are accepted and reported
+(`other_gates`). Other names are refused, as upstream. Facts: component-base/featuregate and pkg/features of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.features.other_gates import OTHER_GATES
+from kubedra.runtime.user_settings import suggest
 
 Release = tuple[int, int]
 
@@ -19,6 +21,13 @@ RELEASES: Final[tuple[Release, ...]] = ((1, 33), (1, 34), (1, 35), (1, 36))
 
 class FeatureError(ValueError):
     """A rejected setting; the text is upstream's."""
+
+
+class UnknownGateError(FeatureError):
+    """A gate that Kubernetes does not have."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"unrecognized feature gate: {name}{suggest(name, (*GATES, *OTHER_GATES))}")
 
 
 class Stage(NamedTuple):
@@ -279,12 +288,18 @@ class _EnabledGates(dict[str, bool]):
 
 
 class Features:
-    """The gates of one server. `unknown` are settings of gates that are not in the table."""
+    """The gates of one server. `ignored` are set gates of upstream that change nothing here.
+
+    Raise UnknownGateError for a gate that Kubernetes does not have.
+    """
 
     def __init__(self, release: Release = RELEASES[-1], settings: Mapping[str, bool] | None = None) -> None:
         self.release = release
         self.settings = dict(settings or {})
-        self.unknown = tuple(sorted(name for name in self.settings if name not in GATES and name not in _GROUPS))
+        others = sorted(name for name in self.settings if name not in GATES and name not in _GROUPS)
+        if unknown := [name for name in others if name not in OTHER_GATES]:
+            raise UnknownGateError(unknown[0])
+        self.ignored = tuple(others)
         #: Code compiled for this set of gates (`apiserver.api.schema.dropping`), by its source type.
         self.memo: dict[Any, Any] = {}
         self._on = _EnabledGates({name: stage.on for name, gate in GATES.items() if (stage := gate.at(release))})

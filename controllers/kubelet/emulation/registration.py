@@ -6,13 +6,14 @@ Slices are published before the node becomes Ready, so that a client that waits 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 
 from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.kubelet.emulation.addresses import Pool
-from controllers.kubelet.emulation.annotations import DEVICES, EMULATED, PROFILE
+from controllers.kubelet.emulation.annotations import DEVICES, EMULATED, PROFILE, annotation
 from controllers.kubelet.emulation.devices import example_class
 from controllers.kubelet.emulation.publishing import EmulatedSlices
 from controllers.options.options import Options
@@ -30,6 +31,9 @@ _HEALTHY = (
     ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
 )
 log = logging.getLogger(__name__)
+#: The names of created nodes.
+_NUMBERED = re.compile(r"node-\d+")
+_FRESH = "start with --fresh to delete the old data, or use another --data-dir"
 _LEASE_SECONDS = 40
 _RENEW = Resync(seconds=10)
 _HEARTBEAT = timedelta(minutes=5)
@@ -88,16 +92,41 @@ class Registration:
                     f"{kind.plural} of {kind.api_version}",
                 )
                 driver = ""
-        for number in range(1, self._options.nodes + 1):
-            name, annotations = f"node-{number}", {EMULATED: "true"}
-            if name == self._options.plugin_node:
-                pass
-            elif self._options.profile:
-                annotations[PROFILE] = self._options.profile
-            elif driver:
-                annotations[DEVICES] = f"{driver}={self._options.devices_per_node}"
-            meta = {"name": name, "annotations": annotations}
+        for name in self.node_names():
+            meta = {"name": name, "annotations": {EMULATED: "true", **self._hardware(name, driver)}}
             await self._create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": meta})
+
+    def _hardware(self, name: str, driver: str) -> dict[str, str]:
+        """Return the annotations of a created node's devices."""
+        if name == self._options.plugin_node:
+            return {}
+        if self._options.profile:
+            return {PROFILE: self._options.profile}
+        return {DEVICES: f"{driver}={self._options.devices_per_node}"} if driver else {}
+
+    def differences(self, nodes: Iterable[Json]) -> list[str]:
+        """Return a warning if existing nodes differ from those of the flags, as after an earlier start."""
+        if self._options.node:
+            return []
+        names, found = set(self.node_names()), dict[str, None]()
+        driver = "" if self._options.devices == "none" else self._options.devices
+        for node in nodes:
+            name = node["metadata"]["name"]
+            if name in names:
+                own = {key: annotation(node, key) for key in (DEVICES, PROFILE)}
+                wanted = self._hardware(name, driver)
+                if any(value != wanted.get(key) for key, value in own.items()):
+                    found[f"{name} has {own[DEVICES] or own[PROFILE] or 'no devices'}"[:100]] = None
+            elif _NUMBERED.fullmatch(name):
+                found[f"{name} exists"] = None
+        if not found:
+            return []
+        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+        return [f"nodes of an earlier start differ from the flags: {', '.join([*found][:3])}{more}; {_FRESH}"]
+
+    def node_names(self) -> list[str]:
+        """Return the names of the nodes that `provision` creates."""
+        return [self._options.node] if self._options.node else [f"node-{i + 1}" for i in range(self._options.nodes)]
 
     async def _create(self, kind: Kind, obj: Json) -> None:
         try:
