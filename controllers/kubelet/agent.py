@@ -24,6 +24,7 @@ from controllers.kubelet.dra.emulated import EmulatedDrivers, EmulatedHealth
 from controllers.kubelet.dra.manager import DraFeatures, DraManager
 from controllers.kubelet.dra.metrics import DraMetrics
 from controllers.kubelet.emulation.addresses import PodAddresses
+from controllers.kubelet.emulation.annotation_check import AnnotationWarnings
 from controllers.kubelet.emulation.annotations import is_emulated
 from controllers.kubelet.emulation.device_faults import NONE as NO_FAULTS
 from controllers.kubelet.emulation.device_faults import DeviceFaults, device_faults
@@ -81,6 +82,8 @@ class NodeAgent(ControllerComponent):
         self._gone: dict[str, Json] = {}
         self._group: asyncio.TaskGroup | None = None
         self._readiness = NodeReadiness()
+        #: None for the kubelet of one node: the agent of the others warns.
+        self._warnings = None if options.node else AnnotationWarnings(self._client, self._nodes, self._pods)
         for informer in (self._nodes, self._pods, self._claims, self._registration.slices):
             if informer is not None:
                 self._controller.require(informer)
@@ -109,6 +112,8 @@ class NodeAgent(ControllerComponent):
         await self._provision()
         async with asyncio.TaskGroup() as group:
             self._group = group
+            if self._warnings is not None:
+                group.create_task(self._warnings.run())
             try:
                 await self._controller.run()
             finally:

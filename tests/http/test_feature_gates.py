@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.api.features.gates import GATES, RELEASES, FeatureError, Features, parse_gates, parse_release
+from apiserver.api.features.other_gates import OTHER_GATES
 from apiserver.options.settings import read
 from apiserver.registry.catalog.served import RuntimeConfigError, parse_runtime_config, select_served
 from apiserver.resources import CATALOG
@@ -98,11 +99,25 @@ def test_all_beta_off_leaves_what_is_general() -> None:
     assert not features.enabled("DRAPartitionableDevices")
 
 
-def test_a_gate_that_nothing_asks_for_is_kept_apart_and_changes_nothing() -> None:
-    features = Features((1, 36), {"Nope": True, "SomethingElse": False})
-    assert features.unknown == ("Nope", "SomethingElse")
-    assert not features.enabled("Nope")
+def test_a_gate_of_upstream_that_nothing_asks_for_is_kept_apart_and_changes_nothing() -> None:
+    features = Features((1, 36), {"WinOverlay": True, "SidecarContainers": True})
+    assert features.ignored == ("SidecarContainers", "WinOverlay")
+    assert not features.enabled("WinOverlay")
     assert features.enabled_names() == Features((1, 36)).enabled_names()
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("DRADeviceTaint", "; did you mean DRADeviceTaints?"), ("winoverlay", "; did you mean WinOverlay?"), ("Nope", "")],
+)
+def test_a_gate_that_kubernetes_lacks_is_refused_with_the_most_similar_one(name: str, hint: str) -> None:
+    with pytest.raises(FeatureError) as raised:
+        Features((1, 36), {"DRAAdminAccess": True, name: True})
+    assert str(raised.value) == f"unrecognized feature gate: {name}{hint}"
+
+
+def test_no_gate_is_in_both_tables() -> None:
+    assert not OTHER_GATES & {*GATES, "AllAlpha", "AllBeta"}
 
 
 @given(releases, st.dictionaries(st.sampled_from(sorted(GATES)), st.booleans(), max_size=6))

@@ -31,14 +31,14 @@ def test_a_start_without_progress_ends_with_the_last_line_of_the_log(tmp_path: P
         controllers=False,
         storage=silent_database,
         data_dir=tmp_path,
-        args=("--feature-gates=NoSuchGate=true",),
+        args=("--feature-gates=WinOverlay=true",),
         start_patience=3,
     )
     with pytest.raises(StartError) as raised:
         plane.start()
     assert str(raised.value) == (
         "kubedra did not become ready and logged nothing for 3 s; the last line of server.log: "
-        "warning: --feature-gates: NoSuchGate is unknown here and changes nothing"
+        "warning: --feature-gates: WinOverlay changes nothing in kubedra"
     )
     with pytest.raises(RuntimeError, match="is not running"):
         _ = plane.pid

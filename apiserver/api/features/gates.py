@@ -1,7 +1,8 @@
 """Feature gates: the gates of each release, their stage and default there, and the effect of `--feature-gates`.
 
 The table holds the gates that change kubedra's own behaviour. Upstream's other gates are accepted and reported
-(`other_gates`). Other names are refused, as upstream. Facts: component-base/featuregate and pkg/features of Kubernetes 1.36.
+(`other_gates`). Other names are refused, as upstream.
+Facts: component-base/featuregate and pkg/features of Kubernetes 1.36.
 """
 
 from __future__ import annotations
