@@ -21,6 +21,7 @@ from apiserver.registry.definition.authority import AuthenticationResult
 from apiserver.request.messages import Peer, Request, User
 from apiserver.runtime.clock import now
 from apiserver.runtime.metrics import Histogram
+from kubedra.runtime.failures import describe_failure
 
 if TYPE_CHECKING:
     from apiserver.authentication.oidc.authenticator import JwtAuthenticator
@@ -49,7 +50,7 @@ def read_tokens(path: Path) -> dict[str, User]:
         with path.open(newline="") as file:
             rows = list(csv.reader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise TokenFileError(f"--token-auth-file {path}: {error}") from error
+        raise TokenFileError(f"--token-auth-file {path}: {describe_failure(error)}") from error
     users: dict[str, User] = {}
     for number, row in enumerate(rows, 1):
         if not row:

@@ -24,6 +24,7 @@ from apiserver.cel import CompileError, Device, EvaluationError, Program
 from apiserver.cel.environments.missing_attributes import find_missing
 from kubedra.command.arguments import Parser, program
 from kubedra.kubeconfig.reader import KubeconfigError, default_files, read_kubeconfig
+from kubedra.runtime.failures import IS_IT_RUNNING, describe_failure
 
 if TYPE_CHECKING:
     import httpx
@@ -148,7 +149,7 @@ def _from_file(name: str) -> Iterator[Mapping[str, Any]]:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
         documents = [json.loads(text)] if text.lstrip().startswith("{") else list(yaml.safe_load_all(text))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise _UsageError(f"{name}: {' '.join(str(error).split())}") from None
+        raise _UsageError(f"{name}: {describe_failure(error)}") from None
     for document in documents:
         items = document.get("items", [document]) if isinstance(document, dict) else []
         yield from (
@@ -173,7 +174,8 @@ def _from_cluster(path: Path | None) -> Iterator[Mapping[str, Any]]:
         ) as client:
             yield from _pages(client)
     except (httpx.HTTPError, ValueError, OSError) as error:
-        raise _UsageError(f"{cluster.server}: {' '.join(str(error).split())}") from None
+        hint = f"; {IS_IT_RUNNING}" if isinstance(error, httpx.ConnectError) else ""
+        raise _UsageError(f"{cluster.server}: {' '.join(str(error).split())}{hint}") from None
 
 
 def _pages(client: httpx.Client) -> Iterator[Mapping[str, Any]]:

@@ -11,6 +11,8 @@ from apiserver.controlplane.dependencies import RunningComponents
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import Settings
 from apiserver.tls.self_signed import get_signer
+from kubedra.runtime.exclusive import take_name
+from kubedra.runtime.failures import describe_failure
 
 if TYPE_CHECKING:
     from apiserver.http.handlers.chain import HandlerChain
@@ -44,6 +46,9 @@ def build_factory(settings: Settings, files: Files, names: Sequence[str], log_li
         from controllers.runtime.client import Client
 
         options = _options(settings, files, log_line)
+        plugins = settings.plugin_dir
+        if plugins is not None and not take_name(f"plugin-dir {plugins.resolve()}"):
+            raise SettingsError(f"--plugin-dir {plugins}: another kubelet uses it")
         try:
             return Manager(Client(transport, release=options.emulated_version), options, names)
         except CheckpointError as error:
@@ -94,7 +99,8 @@ def _scheduler_configuration(settings: Settings, log_line: Callable[[str], objec
     try:
         found = load(path, settings.features.enabled)
     except (ValueError, OSError) as error:
-        raise SettingsError(f"--config: {error}") from error
+        text = f"{path}: {describe_failure(error)}" if isinstance(error, OSError) else str(error)
+        raise SettingsError(f"--config: {text}") from error
     if found.process is not None:
         log_line(f"{path}: clientConnection and leaderElection are for a scheduler in a process of its own")
     return found

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from apiserver.http.sinks.metric_filters import MetricSettings
+from kubedra.runtime.failures import describe_failure
 
 __all__ = ["add_flags", "read_metrics"]
 
@@ -91,7 +92,7 @@ def _of_file(path: Path) -> Mapping[str, str]:
     try:
         found = yaml.safe_load(path.read_bytes())
     except (OSError, yaml.YAMLError) as error:
-        raise ValueError(f"{flag}: {' '.join(str(error).split())}") from None
+        raise ValueError(f"{flag}: {describe_failure(error)}") from None
     if not isinstance(found, dict) or not all(isinstance(part, str) for pair in found.items() for part in pair):
         raise ValueError(f"{flag}: not a map of strings")
     return _validate_labels(flag, found)

@@ -36,6 +36,7 @@ from controllers.runtime.transport import TransportError
 from kubedra.client.paths import join_path
 from kubedra.command.arguments import program
 from kubedra.kubeconfig.reader import KubeconfigError
+from kubedra.runtime.failures import IS_IT_RUNNING
 from kubedra.runtime.user_settings import source_of
 
 KINDS: Final = {
@@ -184,7 +185,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kind = _parse_target(args)
         found = asyncio.run(_explain(args, kind))
     except (FlagError, KubeconfigError, NotThereError, TransportError, StatusError, ValueError, OSError) as error:
-        sys.stderr.write(f"{parser.prog}: {source_of(' '.join(str(error).split()))}\n")
+        hint = f"; {IS_IT_RUNNING}" if isinstance(error, TransportError) else ""
+        sys.stderr.write(f"{parser.prog}: {source_of(' '.join(str(error).split()))}{hint}\n")
         return 2
     if args.output == "json":
         print(json.dumps(found, indent=1))

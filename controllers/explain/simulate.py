@@ -43,6 +43,7 @@ from controllers.runtime.transport import TransportError
 from kubedra import profiles
 from kubedra.command.arguments import program
 from kubedra.kubeconfig.reader import KubeconfigError, default_files
+from kubedra.runtime.failures import IS_IT_RUNNING
 from kubedra.runtime.user_settings import source_of
 
 #: Kinds that files may add besides pods, in this order.
@@ -173,7 +174,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise FlagError(f"--replicas {args.replicas}: must be at least 1")
         found = asyncio.run(_simulate(args))
     except (FlagError, KubeconfigError, TransportError, StatusError, ValueError, OSError) as error:
-        sys.stderr.write(f"{parser.prog}: {source_of(' '.join(str(error).split()))}\n")
+        hint = f"; {IS_IT_RUNNING}" if isinstance(error, TransportError) else ""
+        sys.stderr.write(f"{parser.prog}: {source_of(' '.join(str(error).split()))}{hint}\n")
         return 2
     render = {"table": table, "plot": plot}
     print(json.dumps(found.as_json(), indent=1) if args.output == "json" else render[args.output](found))

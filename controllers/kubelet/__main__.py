@@ -32,6 +32,7 @@ from controllers.options.command_line import (
 )
 from controllers.options.options import Options, PluginDirs, Processes
 from kubedra.command.arguments import program
+from kubedra.runtime.exclusive import take_name
 
 _EPILOG = """\
 A driver registers with a socket in the registry directory, as with any kubelet:
@@ -114,6 +115,7 @@ def read(arguments: Sequence[str] | None) -> Flags:
         gates=read_gates(args.feature_gates),
         emulated_version=read_release(args.emulated_version),
     )
+    _take_node(args, plugins, reached.server)
     if args.attached:
         threading.Thread(target=_stop_with_stdin, daemon=True).start()
     return Flags(
@@ -124,6 +126,14 @@ def read(arguments: Sequence[str] | None) -> Flags:
         health=read_address(args.healthz_bind_address),
         verbosity=args.verbose,
     )
+
+
+def _take_node(args: argparse.Namespace, plugins: Path, server: str) -> None:
+    """Raise FlagError if another kubelet of this machine has the node or the directory."""
+    if not take_name(f"node {args.name} {server.replace('//localhost:', '//127.0.0.1:')}"):
+        raise FlagError(f"node {args.name}: another kubelet already runs for this node of {server}")
+    if not take_name(f"plugin-dir {plugins.resolve()}"):
+        raise FlagError(f"--plugin-dir {args.plugin_dir}: another kubelet uses it")
 
 
 def _processes(args: argparse.Namespace, plugins: Path, server: str) -> Processes:

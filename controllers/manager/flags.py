@@ -30,6 +30,7 @@ from controllers.signing.options import add_flags as add_signing
 from controllers.signing.options import read_signing
 from kubedra.command.arguments import program
 from kubedra.kubeconfig.reader import KubeconfigError
+from kubedra.runtime.failures import describe_failure
 from kubedra.runtime.user_settings import source_of
 
 if TYPE_CHECKING:
@@ -294,4 +295,5 @@ def _scheduler(path: Path, names: Sequence[str], options: Options) -> Configurat
     try:
         return load(path, options.features.enabled)
     except (ValueError, OSError) as error:
-        raise FlagError(f"--config: {error}") from error
+        text = f"{path}: {describe_failure(error)}" if isinstance(error, OSError) else str(error)
+        raise FlagError(f"--config: {text}") from error

@@ -62,16 +62,14 @@ class Instance:
             CredentialsError: The server rejects the credentials.
         """
         await self._wait_reachable()
-        if self.elector is None:
-            await self._work()
-            return
         try:
-            await self._lead(self.elector)
+            await (self._work() if self.elector is None else self._lead(self.elector))
         except BaseExceptionGroup as group:
             raise _first(group) from group
         finally:
-            # All components have stopped: the next leader may start immediately.
-            await self.elector.release()
+            if self.elector is not None:
+                # All components have stopped: the next leader may start immediately.
+                await self.elector.release()
 
     async def _lead(self, elector: LeaderElector) -> None:
         async with asyncio.TaskGroup() as group:

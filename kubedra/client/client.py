@@ -19,6 +19,7 @@ from kubedra.client.responses import ApiError, decode
 from kubedra.client.steps import Call, CloseWatch, NextEvent, OpenWatch, Step, as_async, as_blocking
 from kubedra.client.waiting import AtRestError, condition
 from kubedra.kubeconfig.credentials import CredentialHeaders, Credentials, Headers
+from kubedra.runtime.failures import IS_IT_RUNNING
 from kubedra.runtime.objects import Json
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class _BaseClient(Generic[Http]):
         if isinstance(error, ApiError) and error.code == _UNAUTHORIZED:
             self._credentials.expire()
         unreachable = isinstance(error, httpx.ConnectError)
-        return ConnectionError(f"{self.url}: no server responds: {error}") if unreachable else None
+        return ConnectionError(f"{self.url}: no server responds: {error}; {IS_IT_RUNNING}") if unreachable else None
 
 
 class Client(_BaseClient["httpx.Client"]):

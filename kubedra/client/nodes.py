@@ -47,6 +47,8 @@ def node_object(
     taints: Iterable[Json] = (),
 ) -> Json:
     """Return the Node that `kubedra node add` creates. The agent sets the rest, as a kubelet would."""
+    if devices < 0:
+        raise ValueError(f"devices {devices}: cannot be negative")
     annotations = {EMULATED: "true", **({DEVICES: str(devices)} if devices else {})}
     if profile:
         annotations[PROFILE] = profiles.annotation_value(profile)

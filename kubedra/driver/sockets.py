@@ -12,6 +12,7 @@ from grpclib.protocol import H2Protocol
 from grpclib.server import Server
 
 from kubedra.driver.codec import MessageCodec
+from kubedra.runtime.failures import check_socket_path
 
 
 class SocketServer(Server):
@@ -43,7 +44,11 @@ class SocketServer(Server):
         self._open.discard(transport)
 
     async def listen(self) -> None:
-        """Listen, and replace a socket that a former process left. Stop listening if cancelled."""
+        """Listen, and replace a socket that a former process left. Stop listening if cancelled.
+
+        Raises ValueError for a path that is too long.
+        """
+        check_socket_path(self._path)
         await asyncio.to_thread(self._path.unlink, missing_ok=True)
         starting = asyncio.ensure_future(self.start(path=str(self._path)))
         try:

@@ -18,6 +18,7 @@ from socket import socket
 from typing import Any, NamedTuple
 
 from kubedra.kubeconfig.credentials import NO_CREDENTIALS, Credentials, Headers, KubeconfigError, Plugin, escape_header
+from kubedra.runtime.failures import describe_failure
 from kubedra.runtime.objects import Json
 from kubedra.runtime.user_settings import data_dir
 
@@ -195,7 +196,10 @@ def _document(path: Path) -> Json:
     try:
         found = yaml.safe_load(path.read_bytes())
     except (OSError, yaml.YAMLError) as error:
-        raise KubeconfigError(f"{path}: {' '.join(str(error).split())}") from error
+        hint = ""
+        if isinstance(error, FileNotFoundError) and path == data_dir() / "kubeconfig":
+            hint = "; start a server with `kubedra up`, or set --kubeconfig or $KUBECONFIG"
+        raise KubeconfigError(f"{path}: {describe_failure(error)}{hint}") from error
     return found if isinstance(found, dict) else {}
 
 

@@ -13,9 +13,10 @@ from datetime import UTC, datetime, timedelta
 from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.kubelet.emulation.addresses import Pool
-from controllers.kubelet.emulation.annotations import DEVICES, EMULATED, PROFILE, annotation
+from controllers.kubelet.emulation.annotations import DEVICES, EMULATED, PROFILE, annotation, is_emulated
 from controllers.kubelet.emulation.devices import example_class
 from controllers.kubelet.emulation.publishing import EmulatedSlices
+from controllers.options.command_line import FlagError
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.informer import Informers
@@ -78,6 +79,8 @@ class Registration:
         """
         if self._options.node:
             await self._create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self._options.node}})
+            if is_emulated(await self._kubelet.get(NODES, self._options.node)):
+                raise FlagError(f"node {self._options.node} is emulated by the control plane; use another name")
             return
         driver = "" if self._options.devices == "none" or self._options.profile else self._options.devices
         if driver and self._options.nodes:

@@ -18,11 +18,12 @@ from controllers.kubelet.dra.health import HealthCache, container_statuses, pods
 from controllers.kubelet.dra.manager import DraFeatures, DraManager, ReadClaim
 from controllers.kubelet.dra.metrics import DraMetrics
 from controllers.kubelet.grpc.plugins import Plugin, Plugins
-from controllers.kubelet.grpc.podresources import PodResources
+from controllers.kubelet.grpc.podresources import SOCKET, PodResources
 from controllers.kubelet.grpc.registry import Registry
 from controllers.kubelet.grpc.wiping import DELAY, SliceWiper
 from controllers.runtime.client import Client
 from kubedra.driver.messages import HealthReport
+from kubedra.runtime.failures import check_socket_path
 
 log = logging.getLogger(__name__)
 _TERMINAL = frozenset({"Succeeded", "Failed"})
@@ -64,6 +65,10 @@ class PluginHost:
         changed: Callable[[set[str]], None],
     ) -> None:
         """Load the kubelet's files. Raise CheckpointError."""
+        try:
+            check_socket_path(options.plugin_dir / SOCKET)
+        except ValueError as error:
+            raise CheckpointError(str(error)) from error
         self._options, self._pods, self._changed = options, pods, changed
         self.wiper = SliceWiper(client, options.node, options.wiping_delay)
         self.plugins = Plugins(
