@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         release = _release(options.emulated_version)
         features = _gates(options.feature_gates)
         entries = list(_entries(_slices(options)))
-        return _run(options.expression, release, features, entries, as_json=options.output == "json")
+        return _run(options.expression, release, features, entries, options.output)
     except _UsageError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
@@ -109,7 +109,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--feature-gates", default="", metavar="A=true,B=false", help="feature gates, as for the API server"
     )
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    parser.add_argument(
+        "-o", "--output", choices=("text", "table", "json"), default="text", help="output format (default text)"
+    )
     return parser
 
 
@@ -210,7 +212,7 @@ def _entries(slices: Iterable[Mapping[str, Any]]) -> Iterator[Entry]:
 
 
 def _run(
-    expression: str, release: tuple[int, int], features: Mapping[str, bool], entries: list[Entry], *, as_json: bool
+    expression: str, release: tuple[int, int], features: Mapping[str, bool], entries: list[Entry], output: str
 ) -> int:
     if len(expression.encode()) > cel.MAX_EXPRESSION_LENGTH:
         print(f"the API refuses it: may not be more than {cel.MAX_EXPRESSION_LENGTH} bytes", file=sys.stderr)
@@ -222,7 +224,10 @@ def _run(
     refused = program.max_cost > cel.COST_LIMIT
     outcomes = [_evaluate(program, entry) for entry in entries]
     absent = [(str(a), a.nearest) for a in find_missing(expression, ((e.driver, e.device) for e in entries))]
-    print(_json(program, outcomes, absent) if as_json else _table(program, outcomes, absent))
+    if output == "table":
+        print("\n".join(_table(outcomes)))
+    else:
+        print((_json if output == "json" else _text)(program, outcomes, absent))
     if refused:
         print(f"the API refuses it: {cel.TOO_EXPENSIVE}", file=sys.stderr)
     return int(refused)
@@ -236,7 +241,7 @@ def _evaluate(program: Program, entry: Entry) -> Outcome:
     return Outcome(entry, match, "", cost)
 
 
-def _table(program: Program, outcomes: list[Outcome], absent: list[tuple[str, str]]) -> str:
+def _table(outcomes: list[Outcome]) -> list[str]:
     rows = [("DRIVER", "POOL", "DEVICE", "RESULT", "COST")]
     rows += [
         (
@@ -249,11 +254,11 @@ def _table(program: Program, outcomes: list[Outcome], absent: list[tuple[str, st
         for outcome in outcomes
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = (
-        ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        if outcomes
-        else []
-    )
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _text(program: Program, outcomes: list[Outcome], absent: list[tuple[str, str]]) -> str:
+    lines = _table(outcomes) if outcomes else []
     matching = sum(outcome.match is True for outcome in outcomes)
     failing = sum(outcome.match is None for outcome in outcomes)
     summary = f"{matching} of {len(outcomes)} devices match"

@@ -159,7 +159,7 @@ def table(found: Json) -> str:
                 reasons = ", ".join(f"{reason['count']} {reason['kind']}" for reason in request["reasons"])
                 counts = (str(request["devices"]), str(request["usable"]))
                 rows.append((*place, request["claim"], request["request"], *counts, reasons or "-"))
-    return "\n".join(columns(rows)) if len(rows) > 1 else str(found["report"])
+    return "\n".join(columns(rows))
 
 
 def _placements(found: Json) -> str:
@@ -175,7 +175,7 @@ def _placements(found: Json) -> str:
         )
         for each in found["placements"]
     ]
-    return "\n".join(columns(rows)) if len(rows) > 1 else str(found["report"])
+    return "\n".join(columns(rows))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,7 +19,7 @@ from apiserver.api.objects import Json
 from controllers.explain.__main__ import add_scheduler, options_of, read_world
 from controllers.explain.hypothetical import UNLIMITED, Hypothetical, bare_node, numbered_copy
 from controllers.explain.podgroups import group_of
-from controllers.explain.simulation import Simulation, SimulationResult, has_node, node_names, plot, table
+from controllers.explain.simulation import Simulation, SimulationResult, has_node, node_names, plot, table, text
 from controllers.explain.world import World
 from controllers.options.command_line import FlagError, OneLineParser, add_cluster, read_release
 from controllers.runtime.kinds import (
@@ -76,7 +76,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--replicas", type=int, metavar="N", help="simulate N replicas of each pod and workload")
     add("--fill", action="store_true", help="add one of each until one does not fit, to count how many do")
     add("--preempt", action="store_true", help="let pods preempt pods of lower priority")
-    add("-o", "--output", choices=("table", "plot", "json"), default="table", help="output format (default table)")
+    add(
+        "-o", "--output", choices=("text", "table", "plot", "json"), default="text", help="output format (default text)"
+    )
     add_cluster(parser, required=False)
     add_scheduler(parser)
     return parser
@@ -177,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         hint = f"; {IS_IT_RUNNING}" if isinstance(error, TransportError) else ""
         sys.stderr.write(f"{parser.prog}: {source_of(' '.join(str(error).split()))}{hint}\n")
         return 2
-    render = {"table": table, "plot": plot}
+    render = {"text": text, "table": table, "plot": plot}
     print(json.dumps(found.as_json(), indent=1) if args.output == "json" else render[args.output](found))
     return 0 if args.fill or found.fitting == len(found.pods) else 1
 

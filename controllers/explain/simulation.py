@@ -272,8 +272,13 @@ class Simulation:
         return SimulationResult(self._placed, nodes, fitting, self._why, list(left_out), filled)
 
 
+def text(found: SimulationResult) -> str:
+    """Render the tables and the verdict."""
+    return "\n".join([table(found), "", *verdict(found)])
+
+
 def table(found: SimulationResult) -> str:
-    """Render the pods, the nodes and the verdict as tables."""
+    """Render the pods and the nodes as tables."""
     pods = [("POD", "NODE", "DEVICES")]
     pods += [(each.pod, each.node or "-", each.text or "-") for each in found.pods]
     nodes = [("NODE", "DEVICES", "BEFORE", "PODS", "CPU", "MEMORY")]
@@ -288,7 +293,7 @@ def table(found: SimulationResult) -> str:
         )
         for each in found.nodes
     ]
-    return "\n".join([*columns(pods), "", *columns(nodes), "", *verdict(found)])
+    return "\n".join([*columns(pods), "", *columns(nodes)])
 
 
 def plot(found: SimulationResult, width: int = 40) -> str:
