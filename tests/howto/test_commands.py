@@ -59,6 +59,7 @@ LEFT_OUT = {"./dev test"}
 #: What a command prints, as a pattern, where it is more than nothing; read again until it does.
 PRINTS = {
     "kubectl get nodes": r"node-1 +Ready",
+    "kubedra status": r"(?m)^node-1 +Ready +8 +\d +\d +\d$",
     "kubectl get resourceslices": r"gpu\.example\.com-node-1",
     "kubectl get pods,resourceclaims -n quickstart": r"(?s)trainer-a +1/1 +Running.*allocated,reserved",
     "kubectl get pods,resourceclaims -n quickstart -o wide": r"(?s)trainer-a +1/1 +Running.*allocated,reserved",
@@ -67,14 +68,14 @@ PRINTS = {
     "kubedra node add node-1 --as that-machine --slices slices.yaml": r"^node/that-machine created\n$",
     "kubedra explain pod greedy -n quickstart": r"(?s)0/2 nodes are available.*what would help.* more devices? like ",
     "kubedra explain node node-1": r"8 devices: ",
-    "kubedra explain pod greedy -n quickstart --kubeconfig .kubedra/kubeconfig": r"greedy: unschedulable",
+    "kubedra explain pod greedy -n quickstart --kubeconfig .kubedra-explain/kubeconfig": r"greedy: unschedulable",
     "kubectl get --raw /-/explain/pod/quickstart/greedy": r'"verdict":"unschedulable"',
     "kubectl get pods": r"tolerant +1/1 +Running",
     "kubedra profiles": r"(?m)^8xh100 ",
-    "kubectl --kubeconfig .kubedra/kubeconfig get resourceslices": r"test-driver\.cdi\.k8s\.io-n1",
-    "kubectl --kubeconfig .kubedra/kubeconfig get pods,resourceclaims -n quickstart -o wide": r"(?s)trainer-a +1/1 +Running",
-    "kube-scheduler --kubeconfig .kubedra/kubeconfig --leader-elect=false --secure-port=0 -v=2": "Caches populated",
-    "kubectl --kubeconfig .kubedra/kubeconfig rollout status deployment/web": "successfully rolled out",
+    "kubectl --kubeconfig .kubedra-drivers/kubeconfig get resourceslices": r"test-driver\.cdi\.k8s\.io-n1",
+    "kubectl --kubeconfig .kubedra-scheduler/kubeconfig get pods,resourceclaims -n quickstart -o wide": r"(?s)trainer-a +1/1 +Running",
+    "kube-scheduler --kubeconfig .kubedra-scheduler/kubeconfig --leader-elect=false --secure-port=0 -v=2": "Caches populated",
+    "kubectl --kubeconfig .kubedra-scheduler/kubeconfig rollout status deployment/web": "successfully rolled out",
     'curl -s "$URL/-/faults"': r'"id":"fault-1"',
     'curl -s "$URL/-/requests?verb=list&resource=pods&limit=1"': r'"userAgent":"kubectl/',
 }
@@ -139,20 +140,14 @@ KUBECTL = ("kubectl",)
 
 
 class Session:
-    """A reader's terminal: a directory with the examples, `kubedra` on the PATH, variables that last."""
+    """A reader's terminal in a directory that has the examples, with `kubedra` on the PATH and variables that last."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory / "work"
-        self.directory.mkdir()
-        (self.directory / "examples").symlink_to(ROOT / "examples")
-        (self.directory / "slices.yaml").write_text(SLICES)
         self._running: dict[str, tuple[subprocess.Popen[str], Path]] = {}
         #: Paths of sockets have at most 107 bytes.
         self.short = Path(tempfile.mkdtemp(prefix="kubedra-"))
         tools = directory / "bin"
-        tools.mkdir()
-        (tools / "kubedra").write_text(f'#!/bin/sh\nexec {sys.executable} -m kubedra "$@"\n')
-        (tools / "kubedra").chmod(0o755)
         self.environment = {**process.environment(), "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
         self.environment.pop("KUBECONFIG", None)
 
@@ -175,7 +170,7 @@ class Session:
         if words[:2] in (["./dev", "up"], ["kubedra", "up"]):
             # On a port that is free.
             flags = re.sub(r"--port[ =]\d+", "", " ".join(words[2:]))
-            command = f"kubedra up {flags} --detach --port=0 --durability=off"
+            command = f"kubedra up {flags.replace('--detach', '')} --detach --port=0 --durability=off"
         if words[-1] == "-w":
             return self._watch(words)
         done = run_command(["sh", "-c", command], cwd=self.directory, env=self.environment, text=True)
@@ -212,7 +207,8 @@ class Session:
         for begun, _ in self._running.values():
             begun.terminate()
             begun.wait()
-        run_command(["sh", "-c", "kubedra down"], cwd=self.directory, env=self.environment)
+        for data_dir in self.directory.glob(".kubedra*"):
+            run_command(["kubedra", "down", f"--data-dir={data_dir}"], cwd=self.directory, env=self.environment)
         shutil.rmtree(self.short)
 
     def _watch(self, words: list[str]) -> str:
@@ -227,11 +223,38 @@ class Session:
         return printed
 
 
+@pytest.fixture(scope="module")
+def readers_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the one directory in which a reader follows all pages, one after the other."""
+    directory = tmp_path_factory.mktemp("reader")
+    work, tools = directory / "work", directory / "bin"
+    work.mkdir()
+    (work / "examples").symlink_to(ROOT / "examples")
+    (work / "slices.yaml").write_text(SLICES)
+    tools.mkdir()
+    (tools / "kubedra").write_text(f'#!/bin/sh\nexec {sys.executable} -m kubedra "$@"\n')
+    (tools / "kubedra").chmod(0o755)
+    return directory
+
+
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    made = Session(tmp_path)
+def session(readers_directory: Path) -> Iterator[Session]:
+    made = Session(readers_directory)
     yield made
     made.end()
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/howto").glob("*.md")), ids=lambda page: page.stem)
+def test_a_page_has_a_data_directory_of_its_own_and_stops_its_server(page: Path) -> None:
+    text = page.read_text()
+    starts = [line for block in _BLOCK.findall(text) for line in block[1].splitlines() if "kubedra up" in line]
+    found = [re.search(r"--data-dir=(\S+)", line) for line in starts if "--detach" in line]
+    assert len(found) == len(starts), f"a start that blocks the terminal: {starts}"
+    for each in found:
+        assert each is not None, f"a start in .kubedra: {starts}"
+        assert f"kubedra down --data-dir={each[1]}" in text
+        others = [other for other in page.parent.glob("*.md") if other != page and each[0] in other.read_text()]
+        assert not others, f"{each[1]} is also the data directory of {others}"
 
 
 @pytest.mark.timeout(300)
