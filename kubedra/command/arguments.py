@@ -44,6 +44,7 @@ class Parser(argparse.ArgumentParser):
         kwargs.setdefault("allow_abbrev", False)
         super().__init__(*args, **kwargs)
         self._common, self._all_settings = frozenset(common), all_settings
+        self._given: list[str] = []
         self._expanding = self.prog.startswith("kubedra")
         if self.add_help:
             text = "print all flags" if common else argparse.SUPPRESS
@@ -57,15 +58,22 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {source_of(message)}\n")
 
     def _with_suggestion(self, message: str) -> str:
-        if not message.startswith("unrecognized arguments: "):
+        """Return the message with the flag that resembles an unknown one; a required flag may be misspelled."""
+        unknown = message.startswith("unrecognized arguments: ")
+        if not unknown and not message.startswith("the following arguments are required: "):
             return message
-        words = (word.partition("=")[0] for word in message.split()[2:] if word.startswith("-"))
-        return message + next(filter(None, (suggest(word, self._option_string_actions) for word in words)), "")
+        for word in message.split()[2:] if unknown else self._given:
+            name = word.partition("=")[0]
+            if name.startswith("--") and name not in self._option_string_actions:
+                hint = suggest(name, self._option_string_actions)
+                if hint:
+                    return f"{message if unknown else f'unrecognized arguments: {word}'}{hint}"
+        return message
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        given = list(sys.argv[1:] if args is None else args)
+        given = self._given = list(sys.argv[1:] if args is None else args)
         return super().parse_known_args(self._with_settings(given) if self._expanding else given, namespace)
 
     def parse_intermixed_args(  # type: ignore[override]
@@ -84,6 +92,7 @@ class Parser(argparse.ArgumentParser):
     def _with_settings(self, given: list[str]) -> list[str]:
         """Return the arguments after the flags that the environment and the file set."""
         words, sources = list[str](), dict[str, str]()
+        record_sources(sources)
         try:
             if self._all_settings:
                 self._check_file()
