@@ -80,20 +80,6 @@ PRINTS = {
     'curl -s "$URL/-/requests?verb=list&resource=pods&limit=1"': r'"userAgent":"kubectl/',
 }
 
-#: Devices for the pages that ask for a file of slices.
-SLICES = """
-apiVersion: resource.k8s.io/v1
-kind: ResourceSlice
-metadata: {name: node-a-gpu}
-spec:
-  driver: gpu.example.com
-  nodeName: node-a
-  pool: {name: node-a, generation: 1, resourceSliceCount: 1}
-  devices:
-  - {name: gpu-0, attributes: {index: {int: 0}, model: {string: A100}}}
-  - {name: gpu-1, attributes: {model: {string: A100}}}
-"""
-
 
 def commands(page: Path) -> list[str]:
     return [command for command, _ in said(page)]
@@ -230,7 +216,6 @@ def readers_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     work, tools = directory / "work", directory / "bin"
     work.mkdir()
     (work / "examples").symlink_to(ROOT / "examples")
-    (work / "slices.yaml").write_text(SLICES)
     tools.mkdir()
     (tools / "kubedra").write_text(f'#!/bin/sh\nexec {sys.executable} -m kubedra "$@"\n')
     (tools / "kubedra").chmod(0o755)
