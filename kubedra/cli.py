@@ -1,7 +1,7 @@
 """The command line; `kubedra --help` lists the commands.
 
-`up` and `serve` exec the server, so that there is one process. `kubedra serve --help` lists its flags. A usage error
-prints one line to stderr and exits with code 2.
+`up` and `serve` exec the server, so that there is one process. `kubedra serve --help-all` lists its flags. A usage
+error prints one line to stderr and exits with code 2.
 """
 
 from __future__ import annotations

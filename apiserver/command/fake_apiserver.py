@@ -21,7 +21,7 @@ __all__ = ["main", "translate_flags"]
 _HELP: Final = """\
 kube-apiserver, as far as kubedra stands in for it: an API server in memory.
 
-Flags that have an effect are those of `kubedra serve --help` that are kube-apiserver's, and
+Flags that have an effect are those of `kubedra serve --help-all` that are kube-apiserver's, and
 
       --secure-port int   the port to serve HTTPS on (default 6443)
       --cert-dir string   a directory with apiserver.crt and apiserver.key; they are made where they are missing

@@ -115,7 +115,6 @@ def read(arguments: Sequence[str] | None) -> Flags:
         gates=read_gates(args.feature_gates),
         emulated_version=read_release(args.emulated_version),
     )
-    _take_node(args, plugins, reached.server)
     if args.attached:
         threading.Thread(target=_stop_with_stdin, daemon=True).start()
     return Flags(
@@ -126,14 +125,6 @@ def read(arguments: Sequence[str] | None) -> Flags:
         health=read_address(args.healthz_bind_address),
         verbosity=args.verbose,
     )
-
-
-def _take_node(args: argparse.Namespace, plugins: Path, server: str) -> None:
-    """Raise FlagError if another kubelet of this machine has the node or the directory."""
-    if not take_name(f"node {args.name} {server.replace('//localhost:', '//127.0.0.1:')}"):
-        raise FlagError(f"node {args.name}: another kubelet already runs for this node of {server}")
-    if not take_name(f"plugin-dir {plugins.resolve()}"):
-        raise FlagError(f"--plugin-dir {args.plugin_dir}: another kubelet uses it")
 
 
 def _processes(args: argparse.Namespace, plugins: Path, server: str) -> Processes:
@@ -161,7 +152,18 @@ def _stop_with_stdin() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return run(lambda: read(arguments), program("python -m controllers.kubelet"), CheckpointError)
+    return run(lambda: _take_node(read(arguments)), program("python -m controllers.kubelet"), CheckpointError)
+
+
+def _take_node(flags: Flags) -> Flags:
+    """Return the flags. Raise FlagError if another kubelet of this machine has the node or the directory."""
+    server, options = flags.cluster.server, flags.options
+    if not take_name(f"node {options.node} {server.replace('//localhost:', '//127.0.0.1:')}"):
+        raise FlagError(f"node {options.node}: another kubelet already runs for this node of {server}")
+    assert options.plugin_dirs is not None
+    if not take_name(f"plugin-dir {options.plugin_dirs.plugins.resolve()}"):
+        raise FlagError(f"--plugin-dir {options.plugin_dirs.plugins}: another kubelet uses it")
+    return flags
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ class Parser(argparse.ArgumentParser):
         self._expanding = self.prog.startswith("kubedra")
         if self.add_help:
             text = "print all flags" if common else argparse.SUPPRESS
-            self.add_argument("--help-all", action=_HelpAll, nargs=0, help=text)
+            self.add_argument("--help-all", action=_HelpAll, nargs=0, default=argparse.SUPPRESS, help=text)
 
     def error(self, message: str) -> NoReturn:
         self.fail(self._with_suggestion(message))

@@ -103,7 +103,7 @@ def test_two_servers_do_not_share_a_data_directory(tmp_path: Path) -> None:
 
 
 def test_help_names_every_flag(tmp_path: Path) -> None:
-    done = run_command(command("--help"), env=environment(), text=True)
+    done = run_command(command("--help-all"), env=environment(), text=True)
     assert done.returncode == 0
     flags = (
         "emulated-version feature-gates runtime-config token-auth-file authorization-mode enable-admission-plugins"

@@ -78,8 +78,9 @@ class Registration:
         On a server without the DRA API the nodes have no devices.
         """
         if self._options.node:
-            await self._create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self._options.node}})
-            if is_emulated(await self._kubelet.get(NODES, self._options.node)):
+            node: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self._options.node}}
+            exists = not await self._create(NODES, node)
+            if exists and is_emulated(await self._kubelet.get(NODES, self._options.node)):
                 raise FlagError(f"node {self._options.node} is emulated by the control plane; use another name")
             return
         driver = "" if self._options.devices == "none" or self._options.profile else self._options.devices
@@ -131,12 +132,15 @@ class Registration:
         """Return the names of the nodes that `provision` creates."""
         return [self._options.node] if self._options.node else [f"node-{i + 1}" for i in range(self._options.nodes)]
 
-    async def _create(self, kind: Kind, obj: Json) -> None:
+    async def _create(self, kind: Kind, obj: Json) -> bool:
+        """Create an object. Return False if it exists."""
         try:
             await self._kubelet.create(kind, obj)
         except Exception as error:
             if not is_reason(error, "AlreadyExists"):
                 raise
+            return False
+        return True
 
     async def reconcile(self, node: Json) -> timedelta:
         """Reconcile one node. Return the delay until the next pass."""
