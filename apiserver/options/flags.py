@@ -91,6 +91,7 @@ def parser() -> Parser:
     flags = _Parser(
         common=_COMMON,
         all_settings=True,
+        owns_file=True,
         prog=prog,
         description="A Kubernetes API server for Dynamic Resource Allocation.",
         epilog=_EPILOG,

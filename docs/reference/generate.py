@@ -24,7 +24,7 @@ Flags with kube-apiserver's names have kube-apiserver's meaning. Lists are separ
 
 Every flag can also be set by an environment variable, such as `KUBEDRA_DATA_DIR` for `--data-dir`, and in a file: `data-dir = "DIR"` in `kubedra.toml`,
 or in `[tool.kubedra]` of `pyproject.toml`, in the working directory. The command line wins over variables, and variables win over the file. Flags that can
-be repeated take a list, `feature-gates` a table. Other commands take `--data-dir` and `--kubeconfig` from there; `kubedra controllers` takes all its flags.
+be repeated take a list, `feature-gates` a table. `kubedra controllers` takes the flags that it has, other commands take `--data-dir` and `--kubeconfig`.
 
 An invalid flag prints one line to standard error and exits with code 2. A flag for a missing feature prints one warning at start (docs/fidelity.md).
 """

@@ -37,13 +37,20 @@ class Parser(argparse.ArgumentParser):
     """An argument parser of a command.
 
     `common` are the flags of `--help`; `--help-all` then prints all. With `all_settings` every flag may be set by the
-    environment and the file, and unknown flags in the file are errors.
+    environment and the file. With `owns_file` other keys in the file are errors.
     """
 
-    def __init__(self, *args: Any, common: Sequence[str] = (), all_settings: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        common: Sequence[str] = (),
+        all_settings: bool = False,
+        owns_file: bool = False,
+        **kwargs: Any,
+    ) -> None:
         kwargs.setdefault("allow_abbrev", False)
         super().__init__(*args, **kwargs)
-        self._common, self._all_settings = frozenset(common), all_settings
+        self._common, self._all_settings, self._owns_file = frozenset(common), all_settings, owns_file
         self._given: list[str] = []
         self._expanding = self.prog.startswith("kubedra")
         if self.add_help:
@@ -94,7 +101,7 @@ class Parser(argparse.ArgumentParser):
         words, sources = list[str](), dict[str, str]()
         record_sources(sources)
         try:
-            if self._all_settings:
+            if self._owns_file:
                 self._check_file()
             for flag, action, setting in self._settings_beside(given):
                 words += _words(flag, action, setting)

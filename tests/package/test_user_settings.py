@@ -20,7 +20,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def parser(*, all_settings: bool = True, prog: str = "kubedra up") -> Parser:
-    made = Parser(prog=prog, all_settings=all_settings)
+    made = Parser(prog=prog, all_settings=all_settings, owns_file=prog == "kubedra up")
     made.add_argument("--nodes", type=int, default=2)
     made.add_argument("--data-dir", type=Path, default=Path(".kubedra"))
     made.add_argument("--tls", action="store_true")
@@ -71,11 +71,16 @@ def test_commands_that_run_nothing_take_only_the_data_directory_and_the_kubeconf
 ) -> None:
     (directory / "kubedra.toml").write_text('nodes = 3\ndata-dir = "d"\n')
     monkeypatch.setenv("KUBEDRA_KUBECONFIG", "k")
-    found = parser(all_settings=False).parse_args([])
+    found = parser(all_settings=False, prog="kubedra status").parse_args([])
     assert (found.nodes, found.data_dir, found.kubeconfig) == (2, Path("d"), "k")
     assert data_dir() == Path("d")
     monkeypatch.delenv("KUBECONFIG", raising=False)
     assert default_files() == (Path("d/kubeconfig"),)
+
+
+def test_controllers_take_their_flags_from_a_file_that_has_others(directory: Path) -> None:
+    (directory / "kubedra.toml").write_text("nodes = 3\nport = 8002\n")
+    assert parser(prog="kubedra controllers").parse_args([]).nodes == 3
 
 
 def test_a_module_that_a_fixture_starts_takes_nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
