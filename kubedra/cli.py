@@ -141,6 +141,7 @@ def node(args: Sequence[str]) -> int:
                     slices_of=source,
                     labels=labels,
                     capacity=capacity,
+                    jobs_exit_after=options.jobs_exit_after,
                 )
                 print(f"node/{name} created")
     except (ApiError, ValueError, OSError, TimeoutError) as error:
@@ -183,6 +184,12 @@ def _node_parser() -> Parser:
         default=[],
         metavar="RESOURCE=QUANTITY",
         help="capacity of the node, such as cpu=8; repeatable",
+    )
+    add.add_argument(
+        "--jobs-exit-after",
+        default="",
+        metavar="DURATION",
+        help="end the emulated containers of Jobs on the node this long after their start",
     )
     _add_server_flags(add)
     return parser

@@ -39,7 +39,7 @@ __tracebackhide__ = True
 _OWN_ONLY = frozenset(
     {
         "emulated_version", "feature_gates", "runtime_config", "nodes", "devices", "controllers", "storage", "seed",
-        "args",
+        "jobs_exit_after", "args",
     }
 )  # fmt: skip
 
@@ -152,6 +152,7 @@ class Kube:
         plugin_dir: Path | str | None = None,
         registry_dir: Path | str | None = None,
         run: bool = False,
+        jobs_exit_after: str = "",
         **options: Any,
     ) -> Json:
         """Add an emulated node (see `Client.add_node`) or a node with real drivers.
@@ -169,13 +170,16 @@ class Kube:
                     f"node {name}: {refused} cannot be combined with driver, plugin_dir, registry_dir or run: these"
                     " start a node with real drivers"
                 )
-            flags = ("--run",) if run else ()
+            flags = ["--run"] if run else []
+            if limit := jobs_exit_after or self.plane.jobs_exit_after:
+                flags.append(f"--jobs-exit-after={limit}")
             self._nodes[name] = node = NodeProcess(name, self.kubeconfig, plugin_dir, registry_dir, args=flags)
             node.start()
             ready = self.wait(f"node/{name}", "condition=Ready", fail_fast=False)
             if driver is not None:
                 node.run_driver(driver)
             return self.client().patch(f"node/{name}", {"metadata": {"labels": dict(labels)}}) if labels else ready
+        options["jobs_exit_after"] = jobs_exit_after
         return self.client().add_node(name, devices=devices, slices=slices, labels=labels, **options)
 
     def node(self, name: str) -> NodeProcess:

@@ -75,6 +75,7 @@ def _options(settings: Settings, files: Files, log_line: Callable[[str], object]
         devices=settings.devices,
         profile=settings.profile,
         storage_class=settings.storage_class,
+        jobs_exit_after=settings.jobs_exit_after,
         run=Processes(
             directory=settings.data_dir / "run",
             announcements=settings.data_dir / KUBELETS,

@@ -309,6 +309,13 @@ def _add_control_plane_flags(own: argparse._ArgumentGroup, *, up: bool) -> None:
         help="run container commands as local processes under your own user; only on a loopback address",
     )
     own.add_argument(
+        "--jobs-exit-after",
+        default="",
+        metavar="DURATION",
+        help="end the emulated containers of Jobs this long after their start (default: never); the annotation"
+        " kubedra.dev/jobs-exit-after sets it for one namespace or node",
+    )
+    own.add_argument(
         "--cdi-dir",
         type=Path,
         action="append",

@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -98,6 +98,8 @@ class Settings:
     devices: str
     profile: str
     storage_class: str
+    #: Running time of the emulated containers of Jobs; None for no limit.
+    jobs_exit_after: timedelta | None
     run: bool
     #: Whether the data of an earlier start are deleted first.
     fresh: bool
@@ -182,6 +184,7 @@ def read(arguments: Sequence[str]) -> Settings:
         service_addresses = parse_service_addresses(args.service_address)
         compaction_interval = seconds("etcd-compaction-interval", args.etcd_compaction_interval)
         event_ttl = seconds("event-ttl", args.event_ttl)
+        jobs = timedelta(seconds=seconds("jobs-exit-after", args.jobs_exit_after)) if args.jobs_exit_after else None
     except ValueError as error:
         raise SettingsError(str(error)) from error
     if tokens is None and (identity.certificates or others.any):
@@ -231,6 +234,7 @@ def read(arguments: Sequence[str]) -> Settings:
         devices=args.devices,
         profile=_profile(args.profile),
         storage_class="" if args.storage_class == "none" else args.storage_class,
+        jobs_exit_after=jobs,
         run=args.run,
         fresh=args.fresh,
         cdi_dirs=tuple(path.absolute() for path in args.cdi_dir),

@@ -24,10 +24,12 @@ from controllers.options.command_line import (
     Flags,
     OneLineParser,
     add_cluster,
+    add_jobs_exit_after,
     read_address,
     read_cluster,
     read_duration,
     read_gates,
+    read_jobs_exit_after,
     read_release,
 )
 from controllers.options.options import Options, PluginDirs, Processes
@@ -75,6 +77,7 @@ def parser() -> argparse.ArgumentParser:
         help="with --run: directory of CDI files, searched after /etc/cdi, /var/run/cdi and cdi in --plugin-dir;"
         " repeatable",
     )
+    add_jobs_exit_after(flags)
     flags.add_argument(
         "--sync-frequency",
         default="1m",
@@ -111,6 +114,7 @@ def read(arguments: Sequence[str] | None) -> Flags:
         node=args.name,
         plugin_dirs=PluginDirs(plugins=plugins, registry=(args.registry_dir or plugins / "registry").absolute()),
         run=_processes(args, plugins, reached.server) if args.run else None,
+        jobs_exit_after=read_jobs_exit_after(args),
         sync_frequency=frequency,
         gates=read_gates(args.feature_gates),
         emulated_version=read_release(args.emulated_version),

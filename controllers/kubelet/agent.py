@@ -28,12 +28,13 @@ from controllers.kubelet.emulation.annotation_check import AnnotationWarnings
 from controllers.kubelet.emulation.annotations import is_emulated
 from controllers.kubelet.emulation.device_faults import NONE as NO_FAULTS
 from controllers.kubelet.emulation.device_faults import DeviceFaults, device_faults
+from controllers.kubelet.emulation.jobs import JobDurations
 from controllers.kubelet.emulation.readiness import NodeReadiness
 from controllers.kubelet.emulation.registration import Registration
 from controllers.kubelet.kubelet import TERMINAL, Host, Kubelet, Timings, WithHealth
 from controllers.kubelet.pods.certificates import GATE as CERTIFICATES_GATE
 from controllers.kubelet.pods.certificates import PodCertificates
-from controllers.kubelet.pods.containers import EMULATED
+from controllers.kubelet.pods.containers import EmulatedContainers
 from controllers.options.options import Options
 from controllers.resourceclaims.pods import claim_names, is_reserved_for_pod
 from controllers.runtime.client import Client, is_reason
@@ -89,6 +90,7 @@ class NodeAgent(ControllerComponent):
                 self._controller.require(informer)
         self._nodes.on(self._node_changed, lambda _, node: self._node_changed(node), self._node_gone)
         self._pods.on(self._pod_changed, self._pod_updated, self._pod_gone)
+        self._jobs = JobDurations(informers, options, self._job_durations_changed)
         if self._claims is not None:
             self._claims.on(self._claim_changed, lambda _, claim: self._claim_changed(claim))
         self._requests: Informer | None = None
@@ -195,6 +197,12 @@ class NodeAgent(ControllerComponent):
         if running is not None:
             running.kubelet.invalidate(pod)
 
+    def _job_durations_changed(self, namespace: str) -> None:
+        for pod in self._pods.objects.values():
+            if pod["metadata"]["namespace"] == namespace:
+                self._invalidate(pod)
+                self._pod_changed(pod)
+
     def _request_changed(self, request: Json) -> None:
         pod = self._pods.get(f"{request['metadata']['namespace']}/{request['spec']['podName']}")
         if pod is not None:
@@ -267,9 +275,10 @@ class NodeAgent(ControllerComponent):
             else:
                 manager, health = plugins.claims, plugins.with_health
                 tasks.append(self._group.create_task(plugins.run()))
-            containers = self._containers(node, manager)
+            emulated = EmulatedContainers(lambda pod: self._jobs.of(pod, self._nodes.get(node)))
+            containers = self._containers(node, manager, emulated)
             kubelet = Kubelet(
-                host, manager, recorder, health, containers or EMULATED, lambda: self._pods_of_node.get(node),
+                host, manager, recorder, health, containers or emulated, lambda: self._pods_of_node.get(node),
                 self._certificates(node, recorder),
             )  # fmt: skip
             running = self._kubelets[node] = _RunningKubelet(kubelet, tasks, containers)
@@ -282,7 +291,7 @@ class NodeAgent(ControllerComponent):
         directory = None if run is None else run.directory / node
         return PodCertificates(self._client, self._requests.get, recorder, self._random.random, directory)
 
-    def _containers(self, node: str, claims: DraManager) -> ProcessContainers | None:
+    def _containers(self, node: str, claims: DraManager, emulated: EmulatedContainers) -> ProcessContainers | None:
         """Return the process runner of a node, or None if containers are emulated."""
         options = self._options.run
         if options is None:
@@ -299,7 +308,7 @@ class NodeAgent(ControllerComponent):
             self._controller.queue.add(f"pod:{key_of(pod)}")
 
         directory = options.directory / node
-        return ProcessContainers(self._client, directory, options.cdi, claims.container_devices, changed)
+        return ProcessContainers(self._client, directory, options.cdi, claims.container_devices, changed, emulated)
 
     def _find_pod(self, uid: str) -> tuple[Json, ProcessContainers] | None:
         """Return the pod with a uid and the process runner of its node."""

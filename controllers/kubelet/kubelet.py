@@ -221,7 +221,7 @@ class Kubelet:
         if self._certificates is not None and any(sources(pod)):
             return True
         shared = pod.get("status", {}).get("extendedResourceClaimStatus")
-        return bool(pod["spec"].get("resourceClaims") or shared) or self._containers is not EMULATED
+        return bool(pod["spec"].get("resourceClaims") or shared) or self._containers.runs_processes
 
     async def _advance(self, pod: Json, node: Json, more: Json) -> timedelta | None:
         """Advance the pod's containers. `more` is merged into the reported status."""
@@ -320,7 +320,7 @@ class Kubelet:
         client = self._host.client
         answer = self._host.wrote(await client.patch(PODS, meta["name"], body, meta["namespace"], subresource="status"))
         version = answer["metadata"].get("resourceVersion")
-        if is_final and version and self._containers is EMULATED and _is_unchanged(pod, answer, status):
+        if is_final and version and not self._containers.runs_processes and _is_unchanged(pod, answer, status):
             self._final_reports[meta["uid"]] = _FinalReport(version)
         return answer
 

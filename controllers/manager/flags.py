@@ -17,10 +17,12 @@ from controllers.options.command_line import (
     Flags,
     OneLineParser,
     add_cluster,
+    add_jobs_exit_after,
     read_address,
     read_cluster,
     read_duration,
     read_gates,
+    read_jobs_exit_after,
     read_release,
 )
 from controllers.options.names import ALIASES, CONCURRENT
@@ -110,6 +112,7 @@ def _add_components(group: argparse._ArgumentGroup) -> None:
         metavar="NAME",
         help="create this default StorageClass; its volumes are emulated (default none)",
     )
+    add_jobs_exit_after(group)
     add("--seed", type=int, default=None, metavar="N", help="seed for random choices")
     add("--config", type=Path, metavar="FILE", help="KubeSchedulerConfiguration of the scheduler")
     add(
@@ -231,6 +234,7 @@ def read(arguments: Sequence[str] | None) -> Flags:
             terminated_pod_gc_threshold=args.terminated_pod_gc_threshold,
             concurrency=_concurrency(args),
             storage_class=args.storage_class,
+            jobs_exit_after=read_jobs_exit_after(args),
             signing=read_signing(args),
         )
         # Validate the gates before anything runs.

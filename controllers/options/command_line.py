@@ -100,6 +100,21 @@ def read_duration(flag: str, text: str) -> timedelta:
         raise FlagError(f'{flag}: "{text}" is not a duration such as 15s or 1m30s') from None
 
 
+def add_jobs_exit_after(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--jobs-exit-after",
+        default="",
+        metavar="DURATION",
+        help="end the emulated containers of Jobs this long after their start (default: never)",
+    )
+
+
+def read_jobs_exit_after(args: argparse.Namespace) -> timedelta | None:
+    """Return the value of --jobs-exit-after; None for no limit. Raise FlagError."""
+    text = args.jobs_exit_after
+    return read_duration("--jobs-exit-after", text) if text else None
+
+
 def read_address(text: str) -> tuple[str, int] | None:
     """Parse the `IP:PORT` of --healthz-bind-address; None for "". Raise FlagError."""
     if not text:

@@ -89,6 +89,7 @@ class Options:
         node: If set, the node agent is the kubelet of this one node only.
         storage_class: Default StorageClass of the emulated provisioner, created at start; "" for none.
         run: If set, containers with a command run as processes.
+        jobs_exit_after: Running time of emulated containers of Jobs; None for no limit.
         sync_frequency: How often a kubelet retries blocked pods.
     """
 
@@ -100,6 +101,7 @@ class Options:
     plugin_dirs: PluginDirs | None = None
     storage_class: str = ""
     run: Processes | None = None
+    jobs_exit_after: timedelta | None = None
     sync_frequency: timedelta = timedelta(seconds=60)
     root_ca: str = ""
     """CA certificates of the API server in PEM; "" without TLS."""

@@ -295,11 +295,12 @@ class Methods:
         labels: Mapping[str, str] | None = None,
         capacity: Mapping[str, str] | None = None,
         taints: Iterable[Json] = (),
+        jobs_exit_after: str = "",
     ) -> Steps[Json]:
         """Create an emulated Node, wait until it is Ready, and return it.
 
         It has `devices` example GPUs, the hardware of a profile, and the devices of `slices` that belong to it.
-        `slices_of` is its name in the slices, if different.
+        `slices_of` is its name in the slices, if different. `jobs_exit_after` ("1s") ends its containers of Jobs.
 
         Raises ApiError if the server rejects an object, ValueError if the profile does not exist or no slice belongs to
         the node, TimeoutError if no agent runs the node.
@@ -314,6 +315,7 @@ class Methods:
             labels=labels,
             capacity=capacity,
             taints=taints,
+            jobs_exit_after=jobs_exit_after,
         )
         return (yield from node)
 

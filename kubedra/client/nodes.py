@@ -23,6 +23,7 @@ __tracebackhide__ = True
 EMULATED = "kubedra.dev/emulated"
 DEVICES = "kubedra.dev/devices"
 PROFILE = "kubedra.dev/profile"
+JOBS_EXIT_AFTER = "kubedra.dev/jobs-exit-after"
 #: Default timeout for the agent to make a node Ready, in seconds.
 READY_TIMEOUT = 10.0
 
@@ -45,6 +46,7 @@ def node_object(
     labels: Mapping[str, str] | None = None,
     capacity: Mapping[str, str] | None = None,
     taints: Iterable[Json] = (),
+    jobs_exit_after: str = "",
 ) -> Json:
     """Return the Node that `kubedra node add` creates. The agent sets the rest, as a kubelet would."""
     if devices < 0:
@@ -52,6 +54,8 @@ def node_object(
     annotations = {EMULATED: "true", **({DEVICES: str(devices)} if devices else {})}
     if profile:
         annotations[PROFILE] = profiles.annotation_value(profile)
+    if jobs_exit_after:
+        annotations[JOBS_EXIT_AFTER] = jobs_exit_after
     node: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "annotations": annotations}}
     if labels:
         node["metadata"]["labels"] = dict(labels)
@@ -138,12 +142,21 @@ def create_node(
     labels: Mapping[str, str] | None,
     capacity: Mapping[str, str] | None,
     taints: Iterable[Json],
+    jobs_exit_after: str,
 ) -> Steps[Json]:
     """Run `Methods.add_node`, as steps."""
     captured = slices if isinstance(slices, Captured) else Captured(manifests) if (manifests := [*slices]) else None
     published = captured.of(slices_of or name) if captured else []
     node = yield from methods.create(
-        node_object(name, devices=devices, profile=profile, labels=labels, capacity=capacity, taints=taints)
+        node_object(
+            name,
+            devices=devices,
+            profile=profile,
+            labels=labels,
+            capacity=capacity,
+            taints=taints,
+            jobs_exit_after=jobs_exit_after,
+        )
     )
     for obj in published:
         yield from _publish(methods, adopt(obj, node))

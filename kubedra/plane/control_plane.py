@@ -49,8 +49,8 @@ class ControlPlane:
     nevertheless · `storage`: "memory", "sqlite" (a file in `data_dir`) or a database URL · `emulated_version`: "1.33"
     to "1.36" · `feature_gates`, `runtime_config`: a mapping, or the syntax of kube-apiserver's flags · `clock`:
     "virtual" or "virtual=TIME" for time that only `Clock.advance` moves · `seed`: makes UIDs, names and random choices
-    repeatable · `args`: further flags of `kubedra serve` · `start_patience`: seconds without progress until a start
-    fails.
+    repeatable · `jobs_exit_after`: end the emulated containers of Jobs after this time ("1s") · `args`: further flags of
+    `kubedra serve` · `start_patience`: seconds without progress until a start fails.
 
     Durability is off unless `args` set it, because tests need no synced commits. `start` raises StartError with the
     server's message.
@@ -69,6 +69,7 @@ class ControlPlane:
         runtime_config: str | Mapping[str, object] | None = None,
         clock: str = "real",
         seed: int | None = None,
+        jobs_exit_after: str = "",
         args: Sequence[str] = (),
         start_patience: float = process.PATIENCE,
     ) -> None:
@@ -92,10 +93,12 @@ class ControlPlane:
             ("clock", clock),
             ("nodes", str(nodes or "")),
             ("seed", "" if seed is None else str(seed)),
+            ("jobs-exit-after", jobs_exit_after),
         ):
             if value:
                 self._flags.append(f"--{flag}={value}")
         self._flags += args
+        self.jobs_exit_after = jobs_exit_after
         self.virtual = clock != "real"
         self._start_patience = start_patience
         self._process: subprocess.Popen[str] | None = None

@@ -74,6 +74,12 @@ class FakeClaims:
         self.held = False
 
 
+class ProcessLike(EmulatedContainers):
+    """Containers whose end no timer predicts."""
+
+    runs_processes = True
+
+
 class Node:
     """A kubelet with its writes and events. Its reports are part of the pod of the next step."""
 
@@ -187,7 +193,7 @@ async def test_a_new_pod_is_reported_before_and_after_its_claims_are_prepared() 
     assert (report["startTime"], report["hostIPs"]) == (at(0), [{"ip": "172.18.0.9"}])
     extended = Node()
     await extended.step(pod(extendedResourceClaimStatus={"resourceClaimName": "c"}))
-    processes = Node(containers=EmulatedContainers())
+    processes = Node(containers=ProcessLike())
     await processes.step(pod())
     assert (len(extended.reports), len(processes.reports)) == (2, 2), "something lies between"
 

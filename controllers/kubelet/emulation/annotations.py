@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from apiserver.api.objects import Json
+from apiserver.api.values.durations import parse_duration
 from apiserver.api.values.numbers import int64
 
 #: On a Node, with any value: the agent emulates it.
@@ -32,9 +33,12 @@ MISSING_IMAGES = "kubedra.dev/missing-images"
 UNSAFE_SYSCTLS = "kubedra.dev/allowed-unsafe-sysctls"
 #: Duration of preparing a claim, as "5s".
 PREPARE_TAKES = "kubedra.dev/prepare-takes"
-#: On a Pod: seconds until its containers exit, as "2" or "0.5s". This and the following annotations can be limited to
-#: one container or init container: `kubedra.dev/exit-after.NAME`.
+#: On a Namespace or Node: duration of the containers of Jobs, as "1s", or NEVER (`emulation.jobs`).
+JOBS_EXIT_AFTER = "kubedra.dev/jobs-exit-after"
+#: On a Pod: time until its containers exit, as "2", "0.5s" or "5m", or NEVER. This and the following annotations can be
+#: limited to one container or init container: `kubedra.dev/exit-after.NAME`.
 EXIT_AFTER = "kubedra.dev/exit-after"
+NEVER = "never"
 #: On a Pod: exit code of its containers; default 0.
 EXIT_CODE = "kubedra.dev/exit-code"
 #: On a Pod: seconds between the start of its containers and their readiness.
@@ -75,15 +79,20 @@ def missing_images(node: Json) -> frozenset[str]:
     return frozenset(filter(None, (name.strip() for name in value.split(",")))) if value else frozenset()
 
 
-def exit_after(pod: Json, container: str, default: timedelta | None = None) -> timedelta | None:
+def exit_after(pod: Json, container: str, default: timedelta | None = None, *, init: bool = False) -> timedelta | None:
     """Return a container's running time; None if it runs until the pod is deleted.
 
-    A value for the whole pod does not apply to init containers, which have a default.
+    A value for the whole pod does not apply to init containers that end by themselves (`init`).
     """
     value = annotation(pod, f"{EXIT_AFTER}.{container}")
-    if value is None and default is None:
+    if value is None and not init:
         value = annotation(pod, EXIT_AFTER)
-    return default if value is None else _seconds(value, default)
+    return default if value is None else parse_running_time(value, default)
+
+
+def parse_running_time(value: str, default: timedelta | None) -> timedelta | None:
+    """Parse a running time, as "2" or "5m"; None for NEVER. An invalid value is replaced by the default."""
+    return None if value == NEVER else _seconds(value, default)
 
 
 def ready_after(pod: Json, container: str) -> timedelta:
@@ -125,6 +134,10 @@ def exit_code(pod: Json, container: str) -> int:
 def _seconds(value: str, default: timedelta | None) -> timedelta | None:
     try:
         return max(timedelta(seconds=float(value.removesuffix("s"))), timedelta())
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return parse_duration(value)
     except (ValueError, OverflowError):
         return default
 

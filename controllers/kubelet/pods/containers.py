@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -58,6 +58,9 @@ def stop_times(pod: Json, name: str, requested_at: datetime, deadline: datetime)
 class Containers(Protocol):
     """The containers of one node. A container is an entry of a pod's spec, passed with its status."""
 
+    runs_processes: bool
+    """Whether a container can end by itself at an unknown time."""
+
     async def prepare(self, pod: Json) -> None:
         """Fetch the data needed by the pod's containers; called before each step of the pod."""
         ...
@@ -86,8 +89,14 @@ class Containers(Protocol):
 class EmulatedContainers:
     """Containers without processes, controlled by annotations.
 
-    By default regular containers run forever and init containers succeed.
+    By default regular containers run forever and init containers succeed. `job_duration` returns the default running
+    time of a pod's regular containers.
     """
+
+    runs_processes = False
+
+    def __init__(self, job_duration: Callable[[Json], timedelta | None] = lambda pod: None) -> None:
+        self._job_duration = job_duration
 
     async def prepare(self, pod: Json) -> None:
         pass
@@ -99,7 +108,8 @@ class EmulatedContainers:
         name = container["name"]
         init = any(c is container for c in pod["spec"].get("initContainers") or ())
         ends_well = init and container.get("restartPolicy") != "Always"
-        after = exit_after(pod, name, timedelta() if ends_well else None)
+        default = None if init else self._job_duration(pod)
+        after = exit_after(pod, name, timedelta() if ends_well else default, init=ends_well)
         if after is None:
             return None
         return ContainerExit(parse_time(state["state"]["running"]["startedAt"]) + after, exit_code(pod, name))

@@ -14,7 +14,7 @@ from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.kubelet.dra.manager import DraError
-from controllers.kubelet.pods.containers import EMULATED, KILLED, ContainerError, ContainerExit, stop_times
+from controllers.kubelet.pods.containers import EMULATED, KILLED, ContainerError, ContainerExit, Containers, stop_times
 from controllers.kubelet.pods.environment import environment, expand, references
 from controllers.kubelet.run.cdi import edits_of
 from controllers.kubelet.run.process import Log, Process
@@ -41,8 +41,11 @@ class _Pod:
 class ProcessContainers:
     """The containers of one node.
 
-    `devices` returns the CDI ids of a container. `changed` is called with a pod whose process has ended.
+    `devices` returns the CDI ids of a container. `changed` is called with a pod whose process has ended. `emulated` are
+    the containers without a command.
     """
+
+    runs_processes = True
 
     def __init__(
         self,
@@ -51,9 +54,10 @@ class ProcessContainers:
         cdi: Sequence[Path],
         devices: Callable[[Json, Json], list[str]],
         changed: Callable[[Json], None],
+        emulated: Containers = EMULATED,
     ) -> None:
         self._client, self._directory, self._cdi = client, directory, cdi
-        self._devices, self._changed = devices, changed
+        self._devices, self._changed, self._emulated = devices, changed, emulated
         self._pods: dict[str, _Pod] = {}
 
     async def prepare(self, pod: Json) -> None:
@@ -93,7 +97,7 @@ class ProcessContainers:
 
     def end(self, pod: Json, container: Json, state: Json) -> ContainerExit | None:
         if not container.get("command"):
-            return EMULATED.end(pod, container, state)
+            return self._emulated.end(pod, container, state)
         process = self.process(pod, container["name"])
         # An unknown process ended with the kubelet that started it.
         return process.end if process is not None else ContainerExit(clock.now().replace(microsecond=0), KILLED)
@@ -107,7 +111,7 @@ class ProcessContainers:
         every = (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
         if any(c["name"] == status["name"] and c.get("command") for c in every):
             return ContainerExit(requested_at, KILLED)
-        return EMULATED.stop(pod, status, requested_at, deadline)
+        return self._emulated.stop(pod, status, requested_at, deadline)
 
     def kill(self, pod: Json, names: Sequence[str]) -> None:
         for name in names:
