@@ -77,6 +77,16 @@ def test_only_regular_containers_of_jobs_end(kube: Kube) -> None:
     assert kube.get("pod/alone")["status"]["phase"] == "Running"
 
 
+@pytest.mark.kube(own=True, clock="virtual", nodes=1, jobs_exit_after="10s")
+def test_pods_that_are_hooks_of_a_chart_end_too(kube: Kube) -> None:
+    spec = {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}
+    kube.apply(make_manifest(PODS, "chart-test", spec, annotations={"helm.sh/hook": "test"}))
+    kube.advance(seconds=9)
+    assert kube.get("pod/chart-test")["status"]["phase"] == "Running"
+    kube.advance(seconds=2)
+    assert kube.get("pod/chart-test")["status"]["phase"] == "Succeeded"
+
+
 @pytest.mark.kube(clock="virtual")
 def test_an_annotation_reaches_pods_that_run_already(kube: Kube) -> None:
     kube.add_node("worker")

@@ -39,6 +39,8 @@ JOBS_EXIT_AFTER = "kubedra.dev/jobs-exit-after"
 #: limited to one container or init container: `kubedra.dev/exit-after.NAME`.
 EXIT_AFTER = "kubedra.dev/exit-after"
 NEVER = "never"
+#: On a Pod: Helm waits for its end, for example `test`.
+HELM_HOOK = "helm.sh/hook"
 #: On a Pod: exit code of its containers; default 0.
 EXIT_CODE = "kubedra.dev/exit-code"
 #: On a Pod: seconds between the start of its containers and their readiness.

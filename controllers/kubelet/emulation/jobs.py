@@ -1,4 +1,4 @@
-"""The running time of emulated containers that belong to Jobs.
+"""The running time of emulated containers that belong to Jobs, or to pods that are hooks of a Helm chart.
 
 Without a limit such a container runs forever, and so does its Job. The first of these that is set applies: the
 annotation `kubedra.dev/exit-after` of the pod, `kubedra.dev/jobs-exit-after` of its namespace and of its node, and
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from apiserver.api.objects import Json
-from controllers.kubelet.emulation.annotations import JOBS_EXIT_AFTER, annotation, parse_running_time
+from controllers.kubelet.emulation.annotations import HELM_HOOK, JOBS_EXIT_AFTER, annotation, parse_running_time
 from controllers.options.options import Options
 from controllers.resourceclaims.pods import controller_of
 from controllers.runtime.informer import Informers
@@ -42,8 +42,8 @@ class JobDurations:
         self._namespaces.on(added, updated)
 
     def of(self, pod: Json, node: Json | None) -> timedelta | None:
-        """Return the running time of the pod's containers; None for a pod of no Job and for no limit."""
-        if not _belongs_to_job(pod):
+        """Return the running time of the pod's containers; None for no limit and for pods that are expected to run on."""
+        if not (_belongs_to_job(pod) or _is_hook(pod)):
             return None
         found = self._namespaces.get(pod["metadata"]["namespace"]) if self._namespaces is not None else None
         for obj in (found, node):
@@ -55,3 +55,8 @@ class JobDurations:
 def _belongs_to_job(pod: Json) -> bool:
     owner = controller_of(pod)
     return owner is not None and owner["kind"] == "Job" and owner["apiVersion"].startswith("batch/")
+
+
+def _is_hook(pod: Json) -> bool:
+    """Return whether Helm waits until this pod ends, as for the tests of a chart."""
+    return controller_of(pod) is None and bool(annotation(pod, HELM_HOOK))
