@@ -154,6 +154,25 @@ def test_the_go_project_passes(project: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.timeout(1000)
+@pytest.mark.skipif(GO is None, reason="Go is not installed")
+def test_the_envtest_project_passes(project: Path) -> None:
+    """It is compiled in a Go module that has controller-runtime among its packages, because none is installed here."""
+    module = os.environ.get("KUBEDRA_CONTROLLER_RUNTIME")
+    if not module:
+        pytest.skip("not installed: controller-runtime; set KUBEDRA_CONTROLLER_RUNTIME=DIR, a Go module that has it")
+    copied(project, "envtest-project")
+    sources = [str(project / name) for name in ("webhooks.go", "webhooks_test.go")]
+    settings = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOPROXY": "off"}
+    command = [str(GO), "test", "-vet=off", "-c", "-o", str(project / "tests"), *sources]
+    done = run_command(command, cwd=Path(module), env=environment(project, **settings), text=True, seconds=900)
+    assert done.returncode == 0, done.stderr
+    assets = run(project, "kubedra", "envtest-assets", "assets").stdout.strip()
+    done = run(project, "./tests", "-test.v", env={"KUBEBUILDER_ASSETS": assets})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("--- PASS") == 2
+
+
 @pytest.mark.skipif(shutil.which("javac") is None, reason="no Java development kit is installed")
 def test_the_java_project_passes_and_leaves_nothing(project: Path) -> None:
     copied(project, "java-project")

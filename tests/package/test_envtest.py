@@ -18,15 +18,19 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from apiserver.api.objects import Json
 from kubedra.command.envtest import assets
+from tests.conformance.webhook import Webhook
 from tests.support.patience import run_command, wait_until
 
 pytestmark = pytest.mark.integration
+
+WEBHOOKS = Path(__file__).parents[2] / "examples" / "envtest-project" / "manifests" / "webhooks.yaml"
 
 
 class Authority:
@@ -174,6 +178,34 @@ def test_envtest_finds_what_it_starts_and_its_users_are_who_their_certificates_s
     said = environment.errors.read_text()
     assert "kube-apiserver: without effect in kubedra: --allow-privileged, --etcd-servers" in said
     assert "Traceback" not in said
+
+
+def test_a_webhook_is_called_at_the_path_of_its_manifest_though_envtest_puts_two_slashes_before_it(
+    environment: Environment,
+) -> None:
+    """Envtest replaces the service of a manifest by https://ADDRESS/ and the path, which begins with a slash."""
+    webhook = Webhook()
+    try:
+        label = [{"op": "add", "path": "/metadata/labels", "value": {"team": "unknown"}}]
+        denial = {"allowed": False, "status": {"code": 403, "message": "needs an image with a version"}}
+        webhook.script({"/mutate-pods": [{"allowed": True, "patch": label}], "/validate-pods": [denial]})
+        with environment.user("admin", "system:masters") as admin:
+            for manifest in yaml.safe_load_all(WEBHOOKS.read_text()):
+                for each in manifest["webhooks"]:
+                    path = each["clientConfig"].pop("service")["path"]
+                    each["clientConfig"] = {"url": f"https://{webhook.address}/{path}", "caBundle": webhook.authority}
+                plural = f"{manifest['kind'].lower()}s"
+                posted = admin.post(f"/apis/admissionregistration.k8s.io/v1/{plural}", json=manifest)
+                assert posted.status_code == 201
+            pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+            answer = admin.post("/api/v1/namespaces/default/pods", json=pod)
+        assert answer.status_code == 403
+        assert answer.json()["message"].endswith("denied the request: needs an image with a version")
+        mutated, validated = webhook.calls()
+        assert [call["path"].partition("?")[0] for call in (mutated, validated)] == ["/mutate-pods", "/validate-pods"]
+        assert validated["body"]["request"]["object"]["metadata"]["labels"] == {"team": "unknown"}
+    finally:
+        webhook.close()
 
 
 def test_the_assets_may_be_put_where_setup_envtest_looks_for_installed_ones(tmp_path: Path) -> None:
