@@ -18,7 +18,7 @@ import pytest
 import pytest_timeout
 from hypothesis import HealthCheck, Phase, settings
 
-from tests.clients.install import installed_kubectls
+from tests.clients.install import installed
 from tests.support import forked, rewritten, virtual, watchdog
 from tests.support.postgres import Database
 
@@ -56,9 +56,10 @@ def pytest_configure(config: pytest.Config) -> None:
         rewritten.write(config, files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]])
 
 
-# Where the machine has no kubectl, tests that want one use an installed one.
-if shutil.which("kubectl") is None:
-    os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", ""), *(str(f.parent) for f in installed_kubectls())))
+# Where the machine has no kubectl or Helm, tests that want one use an installed one.
+for tool in ("kubectl", "helm"):
+    if shutil.which(tool) is None:
+        os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", ""), *(str(f.parent) for f in installed(tool))))
 
 
 @pytest.fixture(scope="session")

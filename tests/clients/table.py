@@ -115,7 +115,7 @@ def kubectls() -> Iterator[Path]:
         for file in sorted([*directory.glob("kubectl"), *directory.glob("kubectl.1.*")]):
             if os.access(file, os.X_OK):
                 found[file.resolve()] = None
-    yield from dict.fromkeys([*found, *install.installed_kubectls()])
+    yield from dict.fromkeys([*found, *install.installed("kubectl")])
 
 
 @cache

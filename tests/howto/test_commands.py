@@ -48,6 +48,7 @@ ELSEWHERE = {
 NEEDS = {
     "go-driver": ("kubectl", "dra-test-driver"),
     "real-kube-scheduler": ("kubectl", "kube-scheduler", "kube-controller-manager"),
+    "helm": ("kubectl", "helm"),
     "cel": (),
     "several-servers": (),
     "simulate": (),
