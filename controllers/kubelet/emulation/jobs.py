@@ -42,7 +42,7 @@ class JobDurations:
         self._namespaces.on(added, updated)
 
     def of(self, pod: Json, node: Json | None) -> timedelta | None:
-        """Return the running time of the pod's containers; None for no limit and for pods that are expected to run on."""
+        """Return the running time of the pod's containers; None for no limit and for pods that run on."""
         if not (_belongs_to_job(pod) or _is_hook(pod)):
             return None
         found = self._namespaces.get(pod["metadata"]["namespace"]) if self._namespaces is not None else None
