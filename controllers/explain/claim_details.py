@@ -67,6 +67,9 @@ class NodeFindings:
     pools: dict[str, str]
     devices: int
     free: int
+    """Devices that no claim uses, not even a share of them."""
+    shared: int
+    """Devices that claims use in shares. They may have capacity left."""
     tainted: int
     held: dict[str, int] = field(default_factory=dict)
     """Allocated devices per claim."""
@@ -88,7 +91,8 @@ class NodeFindings:
         lines += [f"{resource}: {amounts} requested" for resource, amounts in self.reserved.items()]
         lines += [f"pool {pool}: {status}" for pool, status in self.pools.items()]
         tainted = f", {self.tainted} tainted" if self.tainted else ""
-        lines.append(f"{plural(self.devices, 'device')}: {self.free} free{tainted}")
+        shared = f", {self.shared} shared" if self.shared else ""
+        lines.append(f"{plural(self.devices, 'device')}: {self.free} free{shared}{tainted}")
         lines += [f"  {count} allocated to claim {claim}" for claim, count in self.held.items()]
         lines += self.rules
         return lines + unread_lines(self.unread)
@@ -176,6 +180,7 @@ def _node(world: World, name: str) -> NodeFindings:
         pools={str(pool): pool.status + (f": {pool.reason}" if pool.reason else "") for pool in view.pools},
         devices=view.size,
         free=sum(not allocator.allocated.is_used(device.id) for device in view.devices),
+        shared=sum(device.id in allocator.allocated.shared for device in view.devices),
         tainted=sum(bool(device.taints) for device in view.devices),
         held=dict(held.most_common()),
         rules=rule_lines_of(world, [name]),
@@ -184,7 +189,7 @@ def _node(world: World, name: str) -> NodeFindings:
                 amount_text(resource, each) for each in (requested, info.allocatable.get(resource, 0))
             )
             for resource, requested in sorted(info.requested.items())
-            if requested
+            if requested and resource in info.allocatable  # the claim of a pod has those that the node lacks
         },
         unread=dict(world.unread),
     )

@@ -261,6 +261,18 @@ def test_a_node_lists_the_claims_that_hold_its_devices() -> None:
         explain(made, "node", "", "m")
 
 
+def test_a_node_tells_shared_devices_from_free_ones_and_omits_resources_that_claims_serve() -> None:
+    devices = [{"name": "gpu-0", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "80Gi"}}}, *gpus(1)]
+    devices[1]["name"] = "gpu-1"
+    using = claim("c", held=[("n", "gpu-0")])
+    using["status"]["allocation"]["devices"]["results"][0] |= {"shareID": "s", "consumedCapacity": {"memory": "10Gi"}}
+    running = pod("r", claims=(), nodeName="n")
+    running["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "1"
+    report = explain(world(node("n"), slice_("n", devices), using, running), "node", "", "n").as_json()["report"]
+    assert "2 devices: 1 free, 1 shared\n  1 allocated to claim ns/c" in report
+    assert "example.com/gpu" not in report
+
+
 def test_unreadable_collections_are_reported() -> None:
     made = world(node("n"), claim("wanted"))
     made.unread = {"pods": "pods is forbidden"}
