@@ -159,7 +159,8 @@ def _handler(webhook: Webhook) -> type[http.server.BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             asked = decode(raw, self.headers.get("Content-Type"))
-            status, content_type, body = webhook.answer(self.path, asked)
+            # `self.path` has one slash where the request has two at its beginning.
+            status, content_type, body = webhook.answer(self.requestline.split()[1], asked)
             try:
                 self.send_response(status)
                 self.send_header("Content-Type", content_type)
