@@ -168,7 +168,8 @@ def test_the_envtest_project_passes(project: Path) -> None:
     done = run_command(command, cwd=Path(module), env=environment(project, **settings), text=True, seconds=900)
     assert done.returncode == 0, done.stderr
     assets = run(project, "kubedra", "envtest-assets", "assets").stdout.strip()
-    done = run(project, "./tests", "-test.v", env={"KUBEBUILDER_ASSETS": assets})
+    patience = {"KUBEBUILDER_CONTROLPLANE_START_TIMEOUT": "90s", "KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT": "90s"}
+    done = run(project, "./tests", "-test.v", env={"KUBEBUILDER_ASSETS": assets, **patience})
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("--- PASS") == 2
 
