@@ -249,7 +249,10 @@ class Server:
         accounts = self._access.accounts
         issuer = Issuer(accounts.issuers[0], keys_address(self.settings), accounts.public_keys, accounts.max_age)
         pages, this = pages_of(self.settings), about_of(self.settings)
-        return Documents(self._discovery, version, health, self.metrics.text, self._openapi.answer, issuer, pages, this)
+        return Documents(
+            self._discovery, version, health, self.metrics.text, self._openapi.answer, issuer, pages, this,
+            accounts.issue_for_secret,
+        )  # fmt: skip
 
     def _audit(self, event: dict[str, Any]) -> None:
         sink = self._dependencies.audit_log
@@ -297,7 +300,7 @@ class Server:
         """Start the tasks that follow changes and keep objects up to date."""
         running: list[Coroutine[Any, Any, None]] = [
             self._apis.follow(), self._flows.follow(), self.built_in.authentication.follow(),
-            self.built_in.address_repair.follow(),
+            self.built_in.address_repair.follow(), self.built_in.tokens.follow(),
             Elections(self.registry).follow(), self._issued.follow(), self._access.follow_keys(),
             *(each.follow() for each in self._reloaded),
         ]  # fmt: skip

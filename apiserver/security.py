@@ -179,7 +179,8 @@ class Access:
 
     def families(self, host: str) -> list[Family]:
         """Return the metric families of authentication and authorization."""
-        found = [*self.authorizer.families(), self.authenticator.remaining, *self._keys.families()]
+        tokens = (*self._keys.families(), *self.accounts.of_secrets.families())
+        found = [*self.authorizer.families(), self.authenticator.remaining, *tokens]
         if self._settings.others.any and self._settings.features.enabled(_OF_KEYS):
             from apiserver.authentication.oidc.metrics import key_families
 

@@ -155,7 +155,10 @@ class Authenticator:
                 return token_file
         token = _bearer(request)
         if token:
-            user = (await self.identify(token, self.audiences)).user
+            found = await self.identify(token, self.audiences)
+            request.warnings = [*request.warnings, *found.warnings]
+            request.annotations = {**request.annotations, **found.annotations}
+            user = found.user
             user = ADMIN if user is None and self._tokens is None else user
         else:
             if _has_extra_space(request):
@@ -187,6 +190,7 @@ class Authenticator:
                 else AuthenticationResult(None, (), "invalid bearer token")
             )
         errors: list[str] = []
+        annotations: dict[str, str] = {}
         for identify_token in (
             self._identify_account,
             self._identify_bootstrap,
@@ -199,14 +203,15 @@ class Authenticator:
             if found.user is not None:
                 return found
             errors += [found.error] if found.error else []
+            annotations |= found.annotations
         text = f"[{', '.join(errors)}]" if len(errors) > 1 else "".join(errors)
-        return AuthenticationResult(None, (), text or "invalid bearer token")
+        return AuthenticationResult(None, (), text or "invalid bearer token", annotations=annotations)
 
     async def _identify_account(self, token: str, request_audiences: tuple[str, ...]) -> AuthenticationResult | None:
         try:
             return await self._accounts.identify(token, request_audiences)
         except TokenError as error:
-            return AuthenticationResult(None, (), str(error))
+            return AuthenticationResult(None, (), str(error), annotations=error.annotations)
 
     async def _identify_bootstrap(self, token: str, request_audiences: tuple[str, ...]) -> AuthenticationResult | None:
         user = self._bootstrap.identify(token) if self._bootstrap is not None else None

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from apiserver.api.helpers.pod_references import config_map_names, secret_names, volume_claim_names, volume_secrets
 from apiserver.api.objects import Json
 from apiserver.api.selectors.selectors import SelectorError, parse_fields
-from apiserver.authorization.references import config_map_names, secret_names, volume_claim_names, volume_secrets
 from apiserver.authorization.roles import Grant, Rights
 from apiserver.registry.definition.authority import Opinion, Question
 

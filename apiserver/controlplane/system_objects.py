@@ -20,6 +20,7 @@ from apiserver.authentication.authenticator import ADMIN
 from apiserver.controlplane.address_repair import AddressRepair
 from apiserver.controlplane.authentication_trust import AuthenticationInfo
 from apiserver.controlplane.flow_schemas import FlowSchemaStatus
+from apiserver.controlplane.token_tracking import TokenTracking
 from apiserver.registry.verbs.server_writes import create_own, delete_own, rewrite_own
 from apiserver.resources.flowcontrol.bootstrap import AUTO_UPDATE, LEVELS, SCHEMAS
 from apiserver.resources.scheduling.priorityclasses import SYSTEM_CLASSES
@@ -39,7 +40,6 @@ _KUBERNETES: Final = "kubernetes"
 _FLOW_GROUP: Final = "flowcontrol.apiserver.k8s.io"
 _FLOW_CONTROL: Final = {"prioritylevelconfigurations": LEVELS, "flowschemas": SCHEMAS}
 _FLOW_MANAGER: Final = "api-priority-and-fairness-config-producer-v1"
-_OLD_TOKENS: Final = "kube-apiserver-legacy-service-account-token-tracking"
 _RANGES: Final = ("networking.k8s.io", "servicecidrs")
 #: A reserved address (RFC 5737, RFC 3849): Endpoints may not name a loopback one.
 _NOBODY: Final = {4: "192.0.2.1", 6: "2001:db8::1"}
@@ -65,10 +65,6 @@ def _range_manager(condition: Json) -> Json:
     }
 
 
-def _config_map(name: str, data: dict[str, str]) -> Json:
-    return {"metadata": {"name": name, "namespace": "kube-system"}, "data": data}
-
-
 class BuiltIn:
     """The built-in objects of one server."""
 
@@ -82,6 +78,7 @@ class BuiltIn:
     ) -> None:
         self._registry, self._settings, self._network = registry, settings, network
         self.address_repair = AddressRepair(registry, host)
+        self.tokens = TokenTracking(registry)
         #: The authentication settings published for other servers.
         self.authentication = AuthenticationInfo(registry, settings.identity, certificates)
 
@@ -147,8 +144,12 @@ class BuiltIn:
 
         They hold the start of the tracking of legacy tokens, and the certificates and headers that authenticate users.
         """
-        day = self._registry.clock().date().isoformat()
-        await self._ensure("", "configmaps", _config_map(_OLD_TOKENS, {"since": day}))
+        try:
+            await self.tokens.ensure()
+        except StatusError as error:
+            if error.code >= 500:
+                raise
+            _LOG.warning("%s", error)
         await self.authentication.ensure()
 
     async def _range(self) -> None:

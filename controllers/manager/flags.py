@@ -130,6 +130,12 @@ def _add_components(group: argparse._ArgumentGroup) -> None:
         help="terminated pods to keep; the oldest are deleted first; 0 for no limit (default 12500)",
     )
     add(
+        "--legacy-service-account-token-clean-up-period",
+        default="8760h",
+        metavar="DURATION",
+        help="time until an unused generated Secret with a service account token is invalid (default 8760h)",
+    )
+    add(
         "--max-endpoints-per-slice",
         type=int,
         default=100,
@@ -232,6 +238,7 @@ def read(arguments: Sequence[str] | None) -> Flags:
             autoscaler=_autoscaler(args),
             max_endpoints_per_slice=args.max_endpoints_per_slice,
             terminated_pod_gc_threshold=args.terminated_pod_gc_threshold,
+            legacy_token_clean_up=_legacy_token_clean_up(args),
             concurrency=_concurrency(args),
             storage_class=args.storage_class,
             jobs_exit_after=read_jobs_exit_after(args),
@@ -269,6 +276,15 @@ def _check_nodes(args: argparse.Namespace, names: Sequence[str]) -> None:
         raise FlagError(f"--nodes {args.nodes}: cannot be negative")
     elif args.nodes and "node-agent" not in names:
         raise FlagError(f"--nodes {args.nodes}: needs node-agent, add it to --controllers")
+
+
+def _legacy_token_clean_up(args: argparse.Namespace) -> timedelta:
+    """Return the time after which unused Secrets with tokens are invalidated. Raise FlagError."""
+    flag = "--legacy-service-account-token-clean-up-period"
+    period = read_duration(flag, args.legacy_service_account_token_clean_up_period)
+    if period <= timedelta():
+        raise FlagError(f"{flag}: must be greater than 0")
+    return period
 
 
 def _concurrency(args: argparse.Namespace) -> dict[str, int]:

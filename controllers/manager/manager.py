@@ -32,6 +32,8 @@ COMPONENTS: Mapping[str, str] = MappingProxyType(
         "namespace-controller": "controllers.cleanup.namespaces",
         "garbage-collector-controller": "controllers.cleanup.garbage_collector",
         "serviceaccount-controller": "controllers.cluster.service_accounts",
+        "serviceaccount-token-controller": "controllers.cluster.secret_tokens",
+        "legacy-serviceaccount-token-cleaner-controller": "controllers.cluster.secret_token_cleaner",
         "root-ca-certificate-publisher-controller": "controllers.cluster.root_ca",
         "kube-apiserver-serving-clustertrustbundle-publisher-controller": "controllers.certificates.trustbundle",
         "certificatesigningrequest-approving-controller": "controllers.certificates.approving",

@@ -119,6 +119,9 @@ class Options:
     terminated_pod_gc_threshold: int = 12500
     """Terminated pods kept before the pod garbage collector deletes the oldest; 0 for no limit."""
 
+    legacy_token_clean_up: timedelta = timedelta(days=365)
+    """How long a generated Secret with a service account token may be unused."""
+
     max_endpoints_per_slice: int = 100
     node_lifecycle: NodeLifecycleOptions = NodeLifecycleOptions()
     autoscaler: AutoscalerOptions = AutoscalerOptions()

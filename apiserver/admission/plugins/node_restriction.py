@@ -14,9 +14,9 @@ from apiserver.admission.plugins.pod_certificates import pod_certificate_request
 from apiserver.admission.plugins.token_audiences import check_audiences
 from apiserver.api.errors import status
 from apiserver.api.errors.field_errors import go_quote
+from apiserver.api.helpers.pod_references import config_map_names, secret_names
 from apiserver.api.objects import Json
 from apiserver.authorization.nodes import node_of
-from apiserver.authorization.references import config_map_names, secret_names
 from apiserver.registry.definition.resource import Resource
 from apiserver.registry.store.admission import Attributes, Plugin, forbidden
 

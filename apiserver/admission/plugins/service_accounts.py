@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 from apiserver.api.errors.status import StatusError
+from apiserver.api.helpers.pod_references import secret_names
 from apiserver.api.objects import Json
-from apiserver.authorization.references import secret_names
 from apiserver.registry.definition.resource import Resource
 from apiserver.registry.store.admission import Attributes, Plugin, forbidden
 from apiserver.runtime.offload import on_loop

@@ -10,9 +10,8 @@ extra).
 from __future__ import annotations
 
 import binascii
-from base64 import b64decode
 from collections.abc import Awaitable, Callable, Collection
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import orjson
@@ -20,29 +19,19 @@ import orjson
 from apiserver.api.errors.status import not_found
 from apiserver.api.objects import Json
 from apiserver.authentication.oidc.signatures import decode_base64url
+from apiserver.authentication.tokens.secret_tokens import OF_SECRETS, Lookup, SecretTokens, TokenError
 from apiserver.authentication.tokens.service_account_keys import Keys
 from apiserver.registry.definition.authority import AuthenticationResult
 from apiserver.request.messages import User
 
 __all__ = ["ISSUER", "AccountTokens", "TokenError"]
 
-Lookup = Callable[[str, str, str, str], Json | None]
-
 #: The default issuer and the default audience.
 ISSUER: Final = "https://kubernetes.default.svc"
-#: The issuer of the tokens in secrets. Such tokens have no audience and do not expire.
-OF_SECRETS: Final = "kubernetes/serviceaccount"
-_OF_ACCOUNT: Final = "kubernetes.io/serviceaccount/"
-_INVALID: Final = "kubernetes.io/legacy-token-invalid-since"
-_LAST_USED: Final = "kubernetes.io/legacy-token-last-used"
 _PRIVATE: Final = "kubernetes.io"
 _EXTRA: Final = "authentication.kubernetes.io/"
 _LEEWAY: Final = 60
 _MOST: Final = 4096
-
-
-class TokenError(Exception):
-    """Error: a token of this server is invalid. The text may be returned to the client."""
 
 
 def _intersect(audiences: tuple[str, ...], meant_for: Collection[str]) -> tuple[str, ...]:
@@ -71,7 +60,9 @@ class AccountTokens:
         record_use: Callable[[str, str, str, str], Awaitable[None]] | None = None,
     ) -> None:
         self._lookup, self._clock, self.keys, self.issuers = lookup, clock, keys, issuers
-        self.audiences, self.record_use = audiences, record_use
+        self.audiences = audiences
+        #: The tokens of Secrets.
+        self.of_secrets = SecretTokens(lookup, clock, record_use)
         #: Claims of tokens with a verified signature.
         self._checked: dict[str, Json] = {}
         keys.subscribe(self._checked.clear)
@@ -87,6 +78,10 @@ class AccountTokens:
     async def issue(self, claims: Json) -> str:
         return await self.keys.token(orjson.dumps({"iss": self.issuers[0], **claims}))
 
+    async def issue_for_secret(self, namespace: str, name: str) -> str:
+        """Return the token of a Secret. Raise StatusError."""
+        return await self.issue(self.of_secrets.build_claims(namespace, name))
+
     async def identify(self, token: str, audiences: tuple[str, ...]) -> AuthenticationResult | None:
         """Return the owner of a token, or None if this server did not issue it. Raise TokenError."""
         claims = self._checked.get(token)
@@ -99,8 +94,12 @@ class AccountTokens:
             self._checked[token] = claims
         if claims["iss"] != OF_SECRETS:
             return self._bound(claims, audiences)
-        good_for = _intersect(audiences, self.audiences or self.issuers)
-        return AuthenticationResult(await self._user_of_secret(claims, token), good_for)
+        annotations = self.of_secrets.count_use(claims)
+        try:
+            good_for = _intersect(audiences, self.audiences or self.issuers)
+            return await self.of_secrets.check(claims, token, good_for)
+        except TokenError as error:
+            raise TokenError(str(error), {**annotations, **error.annotations}) from None
 
     def recall(self, token: str, audiences: tuple[str, ...]) -> User | None:
         """Return the owner of a valid token that was verified before, or None. It never waits; `identify` may."""
@@ -166,35 +165,6 @@ class AccountTokens:
                     extra[f"{_EXTRA}{kind}-uid"] = (reference["uid"],)
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
         return User(f"system:serviceaccount:{namespace}:{account['name']}", account["uid"], groups, extra)
-
-    async def _user_of_secret(self, claims: Json, token: str) -> User:
-        """Return the account of a token in a secret. Raise TokenError if the secret no longer has it."""
-        account = {part: claims.get(f"{_OF_ACCOUNT}service-account.{part}", "") for part in ("name", "uid")}
-        namespace = claims.get(f"{_OF_ACCOUNT}namespace", "")
-        secret = self._lookup("", "secrets", namespace, claims.get(f"{_OF_ACCOUNT}secret.name", ""))
-        if secret is None or secret["metadata"].get("deletionTimestamp"):
-            raise TokenError("Token has been invalidated")
-        if b64decode((secret.get("data") or {}).get("token", "")) != token.encode():
-            raise TokenError("Token does not match server's copy")
-        meta = secret["metadata"]
-        if (meta.get("labels") or {}).get(_INVALID):
-            await self._record_use(secret)
-            raise TokenError(
-                f"the token in secret {namespace}/{meta['name']} for service account {namespace}/{account['name']} has"
-                " been marked invalid. Use tokens from the TokenRequest API or manually created secret-based tokens, or"
-                f" remove the '{_INVALID}' label from the secret to temporarily allow use of this token"
-            )
-        found = self._user({_PRIVATE: {"namespace": namespace, "serviceaccount": account}, "jti": ""})
-        await self._record_use(secret)
-        return User(found.name, found.uid, found.groups)
-
-    async def _record_use(self, secret: Json) -> None:
-        """Write the date of the token's last use into its secret, so that unused tokens can be found."""
-        now, meta = self._clock(), secret["metadata"]
-        days = [f"{now + timedelta(days=number):%Y-%m-%d}" for number in (0, 1)]
-        if self.record_use is not None and (meta.get("labels") or {}).get(_LAST_USED) not in days:
-            namespace, name = meta["namespace"], meta["name"]
-            await self.record_use(namespace, name, _LAST_USED, days[0])
 
     def _check_bound(self, kind: str, namespace: str, reference: Json) -> None:
         found = self._lookup("", kind + "s", namespace, reference["name"])

@@ -74,7 +74,7 @@ class Event:
         self._write(
             self._known
             | {"stage": stage, "requestReceivedTimestamp": _micro(self._received), "stageTimestamp": _micro(now())}
-            | ({"annotations": dict(sorted(annotations.items()))} if annotations and stage != "RequestReceived" else {})
+            | ({"annotations": dict(sorted(annotations.items()))} if annotations else {})
         )
 
     def record_request(self) -> None:

@@ -12,6 +12,7 @@ from apiserver.api.errors.status import PlainError, method_not_allowed, unknown_
 from apiserver.http.documents.discovery import AGGREGATED, Discovery
 from apiserver.http.documents.health import HEALTH, Health
 from apiserver.http.documents.issuer import Issuer
+from apiserver.http.documents.secret_tokens import PATH, Sign, answer_secret_token
 from apiserver.http.documents.zpages import About, ZPages
 from apiserver.http.formats.encoding import encode
 from apiserver.http.formats.negotiation import (
@@ -37,15 +38,16 @@ def _names_version(parts: Sequence[str]) -> bool:
 class Documents:
     """Responses for all paths except resources.
 
-    `openapi` and `metrics` are called when needed; `pages` are the enabled ones of /statusz and /flagz.
+    `openapi`, `metrics` and `sign` are called when needed; `pages` are the enabled ones of /statusz and /flagz.
     """
 
     def __init__(
         self, discovery: Discovery, version: Mapping[str, str], health: Health, metrics: Callable[[], Awaitable[bytes]],
         openapi: Callable[[Request], Awaitable[Response | None]], issuer: Issuer, pages: Sequence[str], about: About,
+        sign: Sign,
     ) -> None:  # fmt: skip
         self._discovery, self._version, self._health = discovery, version, health
-        self._metrics, self._openapi, self._issuer = metrics, openapi, issuer
+        self._metrics, self._openapi, self._issuer, self._sign = metrics, openapi, issuer, sign
         self._zpages = ZPages(pages, about, self._paths)
         self._aggregated: dict[tuple[bool, str], tuple[bytes, str]] = {}
 
@@ -87,6 +89,8 @@ class Documents:
             if request.method != "GET":
                 raise method_not_allowed()
             return await self._issuer.answer(request, path)
+        if path == PATH:
+            return await answer_secret_token(request, self._sign)
         if path.startswith(tuple(f"{served}/" for served in self._issuer.paths)):
             raise unknown_resource()
         if path == "":

@@ -114,6 +114,7 @@ class Dispatch:
         if "timeout" in request.query:
             ctx.deadline = _deadline(request)
         ctx.warnings += request.warnings
+        ctx.annotations.update(request.annotations)
         request.warnings, request.annotations = ctx.warnings, ctx.annotations
         if endpoint.connect is not None:
             assert endpoint.subresource is not None, "only subresources connect"

@@ -5,6 +5,8 @@ They carry questions and decisions, tokens and their owners.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from apiserver.api.objects import Json
@@ -103,11 +105,16 @@ class Authority(Protocol):
 
 
 class AuthenticationResult(NamedTuple):
-    """The owner of a token, or no user. `audiences` are the requested ones for which it is valid."""
+    """The owner of a token, or no user. `audiences` are the requested ones for which it is valid.
+
+    `warnings` are for the response, `annotations` for the audit event.
+    """
 
     user: User | None
     audiences: tuple[str, ...] = ()
     error: str = ""
+    warnings: tuple[str, ...] = ()
+    annotations: Mapping[str, str] = MappingProxyType({})
 
 
 class Identity(Protocol):
