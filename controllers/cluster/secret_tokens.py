@@ -67,15 +67,15 @@ class Tokens(ComponentOfSeveral):
         self._accounts = informers.of(SERVICE_ACCOUNTS)
         self._secrets = informers.of(SECRETS, field_selector=OF_ACCOUNTS)
         self._signs = True
-        self._of_accounts = self._controller("accounts", self._reconcile_account, options)
-        self._of_secrets = self._controller("secrets", self._reconcile_secret, options)
+        self._of_accounts = self._build_controller("accounts", self._reconcile_account, options)
+        self._controller = self._build_controller("secrets", self._reconcile_secret, options)
         self._of_accounts.follow(self._accounts, _account_key)
-        self._of_secrets.follow(self._secrets, _secret_key)
+        self._controller.follow(self._secrets, _secret_key)
         for controller in self._controllers:
             controller.require(self._accounts)
             controller.require(self._secrets)
 
-    def _controller(self, what: str, reconcile: Callable[..., Awaitable[None]], options: Options) -> Controller:
+    def _build_controller(self, what: str, reconcile: Callable[..., Awaitable[None]], options: Options) -> Controller:
         """Return a controller that retries a failing key 10 times."""
 
         async def run(key: str) -> None:
