@@ -6,18 +6,41 @@ import base64
 import hashlib
 import ipaddress
 import socket
-from platform import python_version
-from typing import Final
+import sys
+from platform import machine, python_version
+from typing import Final, NamedTuple
 
 from apiserver.api.features.gates import RELEASES
 from apiserver.http.documents.zpages import About
 from apiserver.options.settings import Settings
 from apiserver.runtime.clock import now
 
-__all__ = ["about_of", "address_of", "keys_address", "own_release", "pages_of", "version_info"]
+__all__ = ["about_of", "address_of", "go_platform", "keys_address", "own_release", "pages_of", "version_info"]
 
 #: The pages for people, by feature gate.
 _GATES: Final = {"ComponentStatusz": "statusz", "ComponentFlagz": "flagz"}
+
+
+class _Build(NamedTuple):
+    """The facts that upstream's binaries of a release report."""
+
+    commit: str
+    date: str
+    go: str
+
+
+#: By emulated release: v1.33.2, v1.34.2, v1.35.2 and v1.36.2, as `kubectl version` of the released binaries prints them.
+_BUILDS: Final = {
+    (1, 33): _Build("a57b6f7709f6c2722b92f07b8b4c48210a51fc40", "2025-06-17T18:39:42Z", "go1.24.4"),
+    (1, 34): _Build("8cc511e399b929453cd98ae65b419c3cc227ec79", "2025-11-11T19:08:36Z", "go1.24.9"),
+    (1, 35): _Build("fdc9d74cbf2da6754ebf81d56f80ae2948cd6425", "2026-02-26T20:04:53Z", "go1.25.7"),
+    (1, 36): _Build("24e2b02af5543d7910c2bb074c7264df5a8f0467", "2026-06-11T18:12:06Z", "go1.26.4"),
+}
+#: Go's names of architectures, where they differ from the kernel's.
+_ARCHITECTURES: Final = {
+    "x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "i386": "386", "i686": "386", "armv6l": "arm",
+    "armv7l": "arm", "loongarch64": "loong64",
+}  # fmt: skip
 
 
 def own_release() -> str:
@@ -65,6 +88,7 @@ def pages_of(settings: Settings) -> tuple[str, ...]:
 def version_info(settings: Settings) -> dict[str, str]:
     """Return /version of the emulated release."""
     major, minor = settings.features.release
+    build = _BUILDS[major, minor]
     lowest = max((major, minor - 1), RELEASES[0])
     return {
         "major": str(major),
@@ -74,13 +98,19 @@ def version_info(settings: Settings) -> dict[str, str]:
         "minCompatibilityMajor": str(lowest[0]),
         "minCompatibilityMinor": str(lowest[1]),
         "gitVersion": f"v{major}.{minor}.2",
-        "gitCommit": "",
+        "gitCommit": build.commit,
         "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": "",
+        "buildDate": build.date,
+        "goVersion": build.go,
         "compiler": "gc",
-        "platform": "linux/amd64",
+        "platform": go_platform(sys.platform, machine()),
     }
+
+
+def go_platform(system: str, architecture: str) -> str:
+    """Return Go's name of a platform, such as linux/amd64."""
+    name = architecture.lower()
+    return f"{system}/{_ARCHITECTURES.get(name, name)}"
 
 
 def server_id(host: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from apiserver.api.features.gates import RELEASES
+from apiserver.controlplane.about import go_platform, version_info
 from apiserver.controlplane.dependencies import Dependencies
 from apiserver.options.settings import read
 from apiserver.storage.sqlite.size import bytes_of
@@ -86,9 +89,32 @@ def test_the_version_is_that_of_the_release_that_is_emulated(wire: Wire) -> None
     assert version["minor"] == "36"
     assert version["emulationMinor"] == "36"
     assert version["minCompatibilityMinor"] == "35"
-    assert version["gitVersion"].startswith("v1.36.")
+    facts = [version[key] for key in ("gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler")]
+    commit = "24e2b02af5543d7910c2bb074c7264df5a8f0467"
+    assert facts == ["v1.36.2", commit, "clean", "2026-06-11T18:12:06Z", "go1.26.4", "gc"]
     posted = wire.post("/version", {})
     assert (posted.status, posted.headers["content-type"]) == (405, "application/json")
+
+
+def test_every_release_has_the_facts_of_its_build(tmp_path: Path) -> None:
+    found = set()
+    for major, minor in RELEASES:
+        version = version_info(read([f"--emulated-version={major}.{minor}", f"--data-dir={tmp_path}"]))
+        assert version["gitVersion"] == f"v{major}.{minor}.2"
+        assert re.fullmatch("[0-9a-f]{40}", version["gitCommit"])
+        assert version["buildDate"].endswith("Z")
+        found.add((version["gitCommit"], version["buildDate"], version["goVersion"]))
+    assert len(found) == len(RELEASES)
+
+
+def test_the_platform_has_gos_name() -> None:
+    for system, architecture, name in (
+        ("linux", "x86_64", "linux/amd64"),
+        ("linux", "aarch64", "linux/arm64"),
+        ("darwin", "arm64", "darwin/arm64"),
+        ("linux", "ppc64le", "linux/ppc64le"),
+    ):
+        assert go_platform(system, architecture) == name
 
 
 @pytest.mark.parametrize("kind", ["livez", "readyz", "healthz"])
