@@ -29,7 +29,7 @@ class _Build(NamedTuple):
     go: str
 
 
-#: By emulated release: v1.33.2, v1.34.2, v1.35.2 and v1.36.2, as `kubectl version` of the released binaries prints them.
+#: By emulated release: v1.33.2, v1.34.2, v1.35.2 and v1.36.2, as the released binaries print them.
 _BUILDS: Final = {
     (1, 33): _Build("a57b6f7709f6c2722b92f07b8b4c48210a51fc40", "2025-06-17T18:39:42Z", "go1.24.4"),
     (1, 34): _Build("8cc511e399b929453cd98ae65b419c3cc227ec79", "2025-11-11T19:08:36Z", "go1.24.9"),
