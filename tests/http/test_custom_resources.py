@@ -323,3 +323,34 @@ async def test_a_definition_adds_nothing_to_a_version_that_the_server_has_itself
         assert "foos" not in [each["name"] for each in found]
         await client.delete(f"{DEFINITIONS}/foos.networking.k8s.io")
         await until(client, f"{DEFINITIONS}/foos.networking.k8s.io", is_gone)
+
+
+@pytest.mark.parametrize("removed", [True, False])
+async def test_a_manager_of_a_removed_version_refuses_applies_until_a_write_drops_all_managers(removed: bool) -> None:
+    spec = {"type": "object", "properties": {"spec": SPEC}}
+    v0, v1 = make_version("v0", spec, storage=False), make_version("v1", spec)
+    old = {**widget("a", count=1), "apiVersion": "example.com/v0"}
+    path, given = f"{WIDGETS}/a?fieldManager=m", widget("a", size="s")
+
+    def managers(answer: httpx.Response) -> list[str]:
+        return [entry["manager"] for entry in answer.json()["metadata"].get("managedFields") or ()]
+
+    async with open_server() as (_, client):
+        definition = f"{DEFINITIONS}/widgets.example.com"
+        await define(client, make_definition("widgets", "Widget", v0, v1))
+        await client.create(f"{WIDGETS.replace('v1', 'v0')}?fieldManager=old", old)
+        assert managers(await client.apply(path, given)) == ["m", "old"]
+        left = [v1] if removed else [{**v0, "served": False}, v1]
+        assert (await client.merge(definition, {"spec": {"versions": left}})).status_code == 200
+        await until(client, f"{WIDGETS.replace('v1', 'v0')}/a", lambda answer: answer.status_code == 404)
+        applied = await client.apply(path, widget("a", size="t"))
+        if not removed:
+            assert managers(applied) == ["m"]
+            return
+        assert (applied.status_code, applied.json()["message"]) == (
+            500,
+            "request to convert CR to an invalid group/version: example.com/v0",
+        )
+        assert managers(await client.get(f"{WIDGETS}/a")) == ["m", "old"]
+        assert managers(await client.merge(f"{WIDGETS}/a", {"spec": {"count": 2}})) == []
+        assert managers(await client.apply(path, given)) == ["m", "before-first-apply"]

@@ -43,6 +43,7 @@ KUBECTL: Final = "kubectl"
 _EXISTING: Final = "failed to create manager for existing fields"
 #: Prefix of errors while fields are given up.
 _PRUNE: Final = "prune fields"
+_UNDEFINED: Final = "request to convert CR to an invalid group/version"
 _CONVERT_MERGED: Final = f"{_PRUNE}: failed to convert merged object to last applied version"
 _ADD_BACK: Final = f"{_PRUNE}: failed add back owned items"
 _ADD_BACK_AT: Final = f"{_ADD_BACK}: failed to convert {{}} object at version"
@@ -173,7 +174,7 @@ class Apply:
             return managers
         if self.expected.projects_custom:
             what = f"(/; {_gvk(self.api_version, self.expected.kind)}) to proper version"
-            cause = f"request to convert CR to an invalid group/version: {self.api_version}"
+            cause = f"{_UNDEFINED}: {self.api_version}"
             raise StatusError(500, "", f"{_EXISTING}: failed to convert live object {what}: {cause}")
         try:
             gained, _ = compare(self.schema, {**self._form(self.api_version).empty(), **_type(live)}, live)
@@ -191,6 +192,9 @@ class Apply:
         wrong = check(self.schema, self.applied)
         if wrong:
             raise StatusError(500, "", f"failed to create typed patch object ({self._render()}): {wrong}")
+        for owned in managers.values():
+            if not self.ctx.resource.defines(owned.version):
+                raise StatusError(500, "", f"{_UNDEFINED}: {owned.version}")
         merged: Json = merge(self.schema, live, self.applied)
         last = managers.get(self.manager)
         fields = without(collect_applied(self.schema, self.applied), self.resets)

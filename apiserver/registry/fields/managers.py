@@ -140,13 +140,18 @@ class FieldTracker:
     """Field management of one resource.
 
     `forms` finds a version by its apiVersion. `resets` returns the fields that a write to the main resource ("") or to
-    a subresource cannot own.
+    a subresource cannot own. A manager of a version that is not `defined` leaves the object without managers.
     """
 
-    __slots__ = ("_forms", "_resets")
+    __slots__ = ("_defined", "_forms", "_resets")
 
-    def __init__(self, forms: Callable[[str], Form | None], resets: Callable[[str], tuple[str, ...]]) -> None:
-        self._forms = forms
+    def __init__(
+        self,
+        forms: Callable[[str], Form | None],
+        resets: Callable[[str], tuple[str, ...]],
+        defined: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        self._forms, self._defined = forms, defined
 
         def split_resets(subresource: str) -> tuple[frozenset[str], FieldSet]:
             paths = resets(subresource)
@@ -203,6 +208,8 @@ class FieldTracker:
                 changes[version] = self._change(old, new, version, writer)
             change = changes[version]
             if change is None:
+                if not self._defined(version):
+                    raise NamelessItem
                 del managers[key]
                 continue
             gained, lost = change

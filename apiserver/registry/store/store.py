@@ -245,7 +245,7 @@ class Store:
         self._prefix, self._namespaced = cache.prefix, resource.namespaced
         #: whether rules of the kind may have to wait for a webhook's decision.
         self.asks_authorizer = resource.strategy.asks_authorizer and registry.remote_authorizer
-        self.tracker = FieldTracker(forms.get, resource.strategy.reset_fields_of)
+        self.tracker = FieldTracker(forms.get, resource.strategy.reset_fields_of, resource.defines)
         #: Admission plugins by operation, version, subresource and scope; replaced by an empty dict when their
         #: configuration changes.
         self.cached_handlers: dict[tuple[Operation, str, str, bool], Handlers] = {}

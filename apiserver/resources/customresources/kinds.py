@@ -98,6 +98,7 @@ def resource_of(
         field_error_style="plain",
         storage_version=f"{spec['group']}/{storage}",
         custom=True,
+        defined_versions=frozenset(version["name"] for version in spec["versions"]),
         conversion=conversion,
         stored_mark=version_mark(storage) if storage != first else b"",
         to_current=_row_converter(coercions[storage], 0 if shared else since) if conversion is None else None,
