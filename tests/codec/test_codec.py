@@ -202,6 +202,24 @@ def test_base64_with_line_breaks_is_read() -> None:
     assert request(Secret, '{"data":{"a":"YWJj\\nZGVm"}}').obj["data"] == {"a": "YWJjZGVm"}
 
 
+@pytest.mark.parametrize(("value", "stored"), [("[]", ""), ("[1,255]", "Af8="), ("[null,0]", "AAA=")])
+def test_bytes_may_be_a_list_of_numbers(value: str, stored: str) -> None:
+    assert request(Secret, f'{{"data":{{"a":{value}}}}}').obj["data"] == {"a": stored}
+
+
+@pytest.mark.parametrize(
+    ("value", "got"),
+    [
+        ('["a"]', "string"), ("[256]", "number 256"), ("[-1]", "number -1"), ("[1.0]", "number 1.0"),
+        ("[[1]]", "array"), ("[{}]", "object"), ("[1,true,300]", "bool"),
+    ],
+)  # fmt: skip
+def test_the_first_wrong_byte_of_a_list_is_named(value: str, got: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        request(Secret, f'{{"data":{{"a":{value}}}}}')
+    assert caught.value.text == f"json: cannot unmarshal {got} into Go struct field Secret.data of type uint8"
+
+
 def test_unknown_and_repeated_fields_are_listed_in_the_order_of_the_text() -> None:
     text = '{"zzz":1,"metadata":{"name":"a","Name":"A","name":"b"},"spec":{"devices":{"requests":[{"name":"r","exactly":{"x":{"y":1},"count":1,"count":2}}]}}}'
     decoded = request(v1.ResourceClaim, text)

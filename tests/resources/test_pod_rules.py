@@ -38,6 +38,12 @@ def test_a_minimal_pod_gets_upstreams_defaults(judge: Judge) -> None:
     assert stored["metadata"]["generation"] == 1
 
 
+def test_only_the_class_of_a_status_that_a_new_pod_brings_stays(judge: Judge) -> None:
+    given = {**pod(), "status": {"phase": "Running", "qosClass": "Guaranteed", "reason": "Mine"}}
+    stored = judge.create_valid("pods", given)
+    assert stored["status"] == {"phase": "Pending", "qosClass": "Guaranteed"}
+
+
 @pytest.mark.parametrize(
     ("image", "policy"),
     [

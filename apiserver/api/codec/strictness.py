@@ -8,6 +8,7 @@ merged, numbers as numbers.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import orjson
@@ -219,10 +220,23 @@ class _Walk:
         return number if low <= number <= high else self.save(self.mismatch(f"number {text}", type.go, stack))
 
     def bytes(self, type: Scalar, node: Any, stack: tuple[str, ...]) -> Any:
+        if isinstance(node, list) and not isinstance(node, Pairs):
+            return b64encode(b"".join(self.byte(item, stack) for item in node)).decode()
         if _kind(node) != "string":
             return self.save(self.mismatch(_kind(node), type.go, stack))
         wrong = base64_error(node)
         return self.save(wrong) if wrong else "".join(node.split())
+
+    def byte(self, node: Any, stack: tuple[str, ...]) -> bytes:
+        """Read an element of bytes that are written as a list of numbers."""
+        kind = _kind(node)
+        if node is None:
+            return b"\0"
+        text = _source_text(node) if kind == "number" else ""
+        if text.isdecimal() and int(text) < 256:
+            return bytes((int(text),))
+        self.save(self.mismatch(f"number {text}" if text else kind, "uint8", stack))
+        return b""
 
     def parsed(self, type: Scalar, node: Any, stack: tuple[str, ...]) -> Any:
         """Parse a value of a type with its own parser. Its error ends the decoding immediately."""

@@ -29,7 +29,8 @@ class PodStrategy(Strategy):
 
     def prepare_for_create(self, ctx: Context, obj: Json) -> None:
         obj["metadata"]["generation"] = 1
-        obj["status"] = {"phase": "Pending", "qosClass": qos.compute(obj["spec"])}
+        given = (obj.get("status") or {}).get("qosClass")  # as upstream, a class that the client sends stays
+        obj["status"] = {"phase": "Pending", "qosClass": given or qos.compute(obj["spec"])}
         drop_disabled_in_pod(ctx, obj, None)
         spec = obj["spec"]
         if spec.get("schedulingGates"):
