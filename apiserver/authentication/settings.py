@@ -35,18 +35,25 @@ class AccountKeys:
 class IdentitySettings:
     """The settings of authentication.
 
-    `anonymous`: whether anonymous requests are allowed; None if it depends on the authorization modes.
+    `client_ca` is the flag's file of authorities, `signer_ca` that of the server's own signer. `anonymous`: whether
+    anonymous requests are allowed; None if it depends on the authorization modes.
     """
 
     client_ca: Path | None = None
+    signer_ca: Path | None = None
     proxy: ProxySettings | None = None
     anonymous: bool | None = None
     accounts: AccountKeys = AccountKeys()
 
     @property
+    def user_authorities(self) -> tuple[Path, ...]:
+        """The files of certificate authorities for users."""
+        return tuple(filter(None, (self.client_ca, self.signer_ca)))
+
+    @property
     def certificates(self) -> tuple[Path, ...]:
         """The files of certificate authorities for client certificates."""
-        return tuple(filter(None, (self.client_ca, self.proxy.ca if self.proxy else None)))
+        return (*self.user_authorities, *((self.proxy.ca,) if self.proxy else ()))
 
     @property
     def claims(self) -> tuple[str, ...]:

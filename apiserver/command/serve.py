@@ -24,7 +24,7 @@ from apiserver.runtime import gc_tuning as garbage
 from apiserver.runtime.lazy_imports import import_when_idle
 from apiserver.runtime.virtual_loop import VirtualLoop
 from apiserver.tls.listener import Https, HttpsError
-from apiserver.tls.self_signed import SIGNER, get_signer, load_or_create_certificate
+from apiserver.tls.self_signed import SIGNER, load_or_create_authority, load_or_create_certificate
 from kubedra.runtime.server_record import ServerRecord
 
 if TYPE_CHECKING:
@@ -42,16 +42,16 @@ _START_LIMIT = 60.0
 def certified(settings: Settings, names: Sequence[str]) -> tuple[Settings, Files]:
     """Return the settings and the server's certificate, None without https. Raise OSError if it cannot be created.
 
-    A signer among the components becomes the trusted client certificate authority, unless flags name another.
+    A signer among the components becomes a trusted client certificate authority, besides those of the flags.
     """
     files: Files = None
     if settings.tls_cert_file is not None and settings.tls_key_file is not None:
         files = settings.tls_cert_file, settings.tls_key_file
     elif settings.tls_own:
         files = load_or_create_certificate(settings.data_dir, settings.bind_address, rsa=settings.tls_options.rsa)
-    own = get_signer(settings.identity.client_ca, settings.data_dir)
-    if files and SIGNER in names and own is not None:
-        settings = replace(settings, identity=replace(settings.identity, client_ca=own()[0]))
+    if files and SIGNER in names:
+        own, _ = load_or_create_authority(settings.data_dir)
+        settings = replace(settings, identity=replace(settings.identity, signer_ca=own))
     return settings, files
 
 

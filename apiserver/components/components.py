@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from apiserver.controlplane.dependencies import RunningComponents
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import Settings
-from apiserver.tls.self_signed import get_signer
+from apiserver.tls.self_signed import load_or_create_authority
 from kubedra.runtime.exclusive import take_name
 from kubedra.runtime.failures import describe_failure
 
@@ -69,7 +70,7 @@ def _options(settings: Settings, files: Files, log_line: Callable[[str], object]
         # A seed makes runs repeatable on every machine.
         host=socket.gethostname() if settings.seed is None else "kubedra",
         seed=settings.seed,
-        signing=SigningOptions(own=get_signer(settings.identity.client_ca, settings.data_dir)),
+        signing=SigningOptions(own=partial(load_or_create_authority, settings.data_dir)),
         root_ca=files[0].read_text() if files else "",
         nodes=settings.nodes,
         devices=settings.devices,

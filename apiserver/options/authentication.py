@@ -66,7 +66,7 @@ def read_identity(args: argparse.Namespace, features: Features, *, tls: bool) ->
         flag = "--client-ca-file" if client_ca else "--requestheader-client-ca-file"
         raise ValueError(f"{flag} needs --tls or --tls-cert-file: clients send certificates only over https")
     anonymous = None if args.anonymous_auth is None else args.anonymous_auth == "true"
-    return IdentitySettings(client_ca, proxy, anonymous, _accounts(values, features))
+    return IdentitySettings(client_ca, None, proxy, anonymous, _accounts(values, features))
 
 
 def _proxy(values: dict[str, list[str]]) -> ProxySettings | None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import secrets
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -59,14 +57,6 @@ def load_or_create_authority(directory: Path) -> tuple[Path, Path]:
     else:
         _create_authority(certificate, key)
     return certificate, key
-
-
-def get_signer(client_ca: Path | None, data_dir: Path) -> Callable[[], tuple[Path, Path]] | None:
-    """Return a function that makes or finds the authority that signs CertificateSigningRequests.
-
-    Return None if `--client-ca-file` names another authority.
-    """
-    return partial(load_or_create_authority, data_dir) if client_ca in (None, data_dir / _AUTHORITY) else None
 
 
 def _create_authority(certificate_file: Path, key_file: Path) -> None:

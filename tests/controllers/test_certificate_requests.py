@@ -25,6 +25,7 @@ from controllers.options.command_line import FlagError
 from controllers.runtime.kinds import POD_CERTIFICATE_REQUESTS, SIGNING_REQUESTS
 from controllers.signing.authority import AuthorityError, Pair
 from controllers.signing.purposes import SIGNERS
+from tests.http.authorities import Authority
 from tests.support.objects import make_manifest
 from tests.support.patience import wait_until
 from tests.support.wire import Child, Wire
@@ -87,6 +88,10 @@ class Plane:
         plain = serialization.NoEncryption()
         key = KEY.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
         shown.write_bytes(certificate + key)
+        return self.find_user(shown)
+
+    def find_user(self, shown: Path) -> Json:
+        """Return the user that the server finds in the certificate of a file."""
         context = ssl.create_default_context(cadata=self.ca)
         context.load_cert_chain(shown)
         headers = {"Content-Type": "application/json"}
@@ -120,6 +125,23 @@ def test_an_approved_certificate_authenticates_its_subject(plane: Plane) -> None
     found = x509.load_pem_x509_certificate(certificate)
     life = found.not_valid_after_utc - found.not_valid_before_utc
     assert life == dt.timedelta(hours=1, minutes=5)
+
+
+def test_the_authorities_of_a_file_are_accepted_besides_the_signer(tmp_path: Path) -> None:
+    users = Authority(tmp_path, "users")
+    (tmp_path / "tokens.csv").write_text('secret,root,1,"system:masters"\n')
+    flags = (
+        "--tls",
+        f"--token-auth-file={tmp_path}/tokens.csv",
+        "--authorization-mode=RBAC",
+        "--controllers=csrsigning",
+    )
+    with Child(tmp_path / "data", *flags, f"--client-ca-file={users.file}") as child:
+        plane = Plane(tmp_path, child)
+        assert plane.admin.post(REQUESTS, request("jane", CLIENT, FOR_CLIENTS, make_csr("jane"))).status == 201
+        plane.decide("jane")
+        assert plane.authenticate(plane.signed("jane"))["username"] == "jane"
+        assert plane.find_user(users.client("alice"))["username"] == "alice"
 
 
 def test_a_request_that_its_signer_does_not_sign_fails_and_a_denied_one_is_left_alone(plane: Plane) -> None:

@@ -46,7 +46,7 @@ class ClientCertificates:
         """Load the authorities. Raise CertificateError."""
         self._with_uid = with_uid
         self._names = settings.proxy.names if settings.proxy else ()
-        self._of_clients, self._of_proxies = settings.client_ca is not None, settings.proxy is not None
+        self._of_clients, self._of_proxies = bool(settings.user_authorities), settings.proxy is not None
         self.clients: list[Certificate] = []
         self.proxies: list[Certificate] = []
         #: All authorities; replaced by a new list at every change.
@@ -54,22 +54,21 @@ class ClientCertificates:
         self.changed: list[Callable[[], object]] = []
         #: The files to watch.
         self.files: list[ReloadedFiles] = []
-        self._open("--client-ca-file", settings.client_ca, self._load_clients)
+        if settings.user_authorities:
+            self._open("--client-ca-file", settings.user_authorities, self._load_clients)
         if settings.proxy is not None:
-            self._open("--requestheader-client-ca-file", settings.proxy.ca, self._load_proxies)
+            self._open("--requestheader-client-ca-file", (settings.proxy.ca,), self._load_proxies)
 
-    def _open(self, flag: str, path: Path | None, load: Callable[[bytes], None]) -> None:
-        if path is None:
-            return
+    def _open(self, flag: str, paths: tuple[Path, ...], load: Callable[..., None]) -> None:
         try:
-            file = ReloadedFiles(flag, (path,), load)
+            file = ReloadedFiles(flag, paths, load)
             load(*file.texts)
         except (OSError, ValueError) as error:
-            raise CertificateError(f"{flag} {path}: {error}") from error
+            raise CertificateError(f"{flag} {paths[0]}: {error}") from error
         self.files.append(file)
 
-    def _load_clients(self, text: bytes) -> None:
-        self.clients = _read(text)
+    def _load_clients(self, *texts: bytes) -> None:
+        self.clients = [certificate for text in texts for certificate in _read(text)]
         self._notify()
 
     def _load_proxies(self, text: bytes) -> None:
