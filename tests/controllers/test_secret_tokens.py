@@ -24,7 +24,7 @@ from tests.support.virtual import passes
 pytestmark = pytest.mark.integration
 
 TOKENS, CLEANER = "serviceaccount-token-controller", "legacy-serviceaccount-token-cleaner-controller"
-ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a", "namespace": "ns"}}
+ACCOUNT: Json = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a", "namespace": "ns"}}
 NAME, UID = "kubernetes.io/service-account.name", "kubernetes.io/service-account.uid"
 LAST_USED, INVALID = "kubernetes.io/legacy-token-last-used", "kubernetes.io/legacy-token-invalid-since"
 TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
@@ -121,7 +121,7 @@ async def test_a_server_without_such_tokens_is_named_once(caplog: pytest.LogCapt
                 (404, (), b"404 page not found") if path.startswith("/openid/") else await forward(method, path, *rest)
             )
 
-        world.client.transport.request = refuse  # type: ignore[method-assign]
+        world.client.transport.request = refuse  # type: ignore[method-assign, assignment]
         await world.create(SECRETS, make_secret("one"), make_secret("two"))
         await passes(10)
         for found in await world.items(SECRETS):
@@ -143,13 +143,22 @@ def day(days: int) -> str:
 
 
 async def clean(
-    *, since: str | None = "", created: int = -30, listed: bool = True, pods: Sequence[Json] = (), **labels: str
+    *,
+    since: str | None = "",
+    created: int = -30,
+    listed: bool = True,
+    pods: Sequence[Json] = (),
+    labels: Json | None = None,
 ) -> RecordingClient:
     """Clean up once. The only Secret was created before so many days, and its account lists it or not."""
     client = RecordingClient()
     client.field_selectors["Secret"] = OF_ACCOUNTS
-    metadata = {"uid": "s-uid", "resourceVersion": "7", "creationTimestamp": at(created), "labels": labels}
-    account = {**ACCOUNT, "metadata": {**ACCOUNT["metadata"], "uid": "a-uid"}, "secrets": [{"name": "s"}] * listed}
+    metadata: Json = {"uid": "s-uid", "resourceVersion": "7", "creationTimestamp": at(created), "labels": labels or {}}
+    account: Json = {
+        **ACCOUNT,
+        "metadata": {**ACCOUNT["metadata"], "uid": "a-uid"},
+        "secrets": [{"name": "s"}] * listed,
+    }
     data = {} if since is None else {"since": since or day(-40)}
     tracking = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": TRACKING}, "data": data}
     build(cleaner, client, make_secret(**metadata), account, *pods, live=[tracking], legacy_token_clean_up=PERIOD)
@@ -160,13 +169,13 @@ async def test_an_unused_generated_secret_is_first_marked_as_invalid() -> None:
     client = await clean()
     assert client.bodies("patch") == [("s", {"metadata": {"uid": "s-uid", "labels": {INVALID: day(0)}}})]
     assert client.requeue_after == timedelta(days=1)
-    assert (await clean(**{INVALID: "yesterday"})).verbs == ["patch"], "no day"
-    assert (await clean(**{LAST_USED: day(-11)})).verbs == ["patch"]
+    assert (await clean(labels={INVALID: "yesterday"})).verbs == ["patch"], "no day"
+    assert (await clean(labels={LAST_USED: day(-11)})).verbs == ["patch"]
 
 
 async def test_an_invalid_secret_is_deleted_after_the_period() -> None:
-    assert (await clean(**{INVALID: day(-9)})).verbs == []
-    client = await clean(**{INVALID: day(-11)})
+    assert (await clean(labels={INVALID: day(-9)})).verbs == []
+    client = await clean(labels={INVALID: day(-11)})
     assert client.bodies("delete") == [("ns/s", {"resource_version": "7"})]
 
 
@@ -178,8 +187,8 @@ VOLUME = {"name": "v", "projected": {"sources": [{"secret": {"name": "s"}}]}}
     [
         {"listed": False},
         {"created": -9},
-        {LAST_USED: day(-9)},
-        {LAST_USED: "yesterday"},
+        {"labels": {LAST_USED: day(-9)}},
+        {"labels": {LAST_USED: "yesterday"}},
         {"pods": [make_pod("p", namespace="ns", volumes=[VOLUME])]},
         {"pods": [make_pod("p", namespace="ns", imagePullSecrets=[{"name": "s"}])]},
         {"since": day(-10)},

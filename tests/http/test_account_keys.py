@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from apiserver.api.objects import Json
+from apiserver.authentication.tokens.secret_tokens import OF_SECRETS
 from apiserver.authentication.tokens.service_account_keys import KeyFileError, SharedKey, encode, read_key_files
-from apiserver.authentication.tokens.service_account_tokens import OF_SECRETS
 from tests.support.server import Running, serve
 from tests.support.tokens import token_flag
 from tests.support.wire import Wire

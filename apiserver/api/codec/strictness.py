@@ -221,20 +221,20 @@ class _Walk:
 
     def bytes(self, type: Scalar, node: Any, stack: tuple[str, ...]) -> Any:
         if isinstance(node, list) and not isinstance(node, Pairs):
-            return b64encode(b"".join(self.byte(item, stack) for item in node)).decode()
+            return b64encode(b"".join(self.element(item, stack) for item in node)).decode()
         if _kind(node) != "string":
             return self.save(self.mismatch(_kind(node), type.go, stack))
         wrong = base64_error(node)
         return self.save(wrong) if wrong else "".join(node.split())
 
-    def byte(self, node: Any, stack: tuple[str, ...]) -> bytes:
+    def element(self, node: Any, stack: tuple[str, ...]) -> Any:
         """Read an element of bytes that are written as a list of numbers."""
         kind = _kind(node)
         if node is None:
             return b"\0"
         text = _source_text(node) if kind == "number" else ""
         if text.isdecimal() and int(text) < 256:
-            return bytes((int(text),))
+            return int(text).to_bytes()
         self.save(self.mismatch(f"number {text}" if text else kind, "uint8", stack))
         return b""
 
