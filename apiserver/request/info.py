@@ -87,7 +87,8 @@ def request_info(method: str, path: str, query: str = "") -> RequestInfo:
 
 
 def _parse(method: str, path: str, query: str) -> RequestInfo:
-    parts = path.split("/")
+    # As in Go's server, a path is decoded before it is split.
+    parts = (unquote(path) if "%" in path else path).split("/")
     count = len(parts)
     if count > 4 and parts[1] == "apis":
         at = 4
@@ -97,8 +98,6 @@ def _parse(method: str, path: str, query: str) -> RequestInfo:
         return RequestInfo(method.lower())
     if not parts[at] or not parts[2]:
         return RequestInfo(method.lower())
-    if "%" in path:
-        parts = [unquote(part) for part in parts]
     verb = _VERBS.get(method, "")  # other methods are no verbs of resources
     group, version = parts[2] if at == 4 else "", parts[at - 1]
     old_watch = parts[at] == "watch" and count > at + 1
@@ -115,7 +114,7 @@ def _parse(method: str, path: str, query: str) -> RequestInfo:
     namespace, resource, name, *below = found if len(found) > 2 else (*found, "")
     if not name:
         verb = _WITHOUT_NAME.get(verb, verb)
-        if not (old_watch or below or path[-1] == "/" or resource in _AMBIGUOUS):
+        if not (old_watch or below or path[-1] == "/" or "%" in path or resource in _AMBIGUOUS):
             _remember(path, (group, version, resource, namespace))
     if old_watch or (query and verb == "list" and _asks_to_watch(query)):
         verb = "watch"

@@ -180,10 +180,17 @@ def test_unknown_fields_warn_once_each(wire: Wire) -> None:
     assert (made.status, warnings) == (201, ['299 - "unknown field \\"one\\""', '299 - "unknown field \\"two\\""'])
 
 
-def test_an_encoded_slash_stays_inside_its_segment(wire: Wire) -> None:
-    answer = wire.get("/api/v1/namespaces/default/configmaps/a%2Fb")
-    assert answer.status in (400, 404)
-    assert "a/b" in answer.message
+def test_a_path_is_decoded_before_it_is_split(wire: Wire) -> None:
+    wire.create_config_map("a")
+    for path in ("/api/v1%2Fnamespaces/default%2fconfigmaps/a", "/%61pi/v1/namespaces/default/configmaps/%61"):
+        assert wire.get(path).json["metadata"]["name"] == "a"
+    assert wire.get("/api%2Fv1").json["kind"] == "APIResourceList"
+    below = wire.get("/api/v1/namespaces/default/configmaps/a%2Fb")
+    assert below.refusal == (404, "the server could not find the requested resource")
+    assert wire.get("/api/v1/namespaces/default/pods/p%2Flog").message == 'pods "p" not found'
+    assert wire.get("/api/v1/namespaces/default/configmaps/a%252Fb").message == 'configmaps "a%2Fb" not found'
+    assert wire.get("/%2D%2F%2D/info").status == 404
+    assert wire.get("%2F-%2Finfo").status in (200, 400)
 
 
 def test_a_container_that_does_not_run_has_no_log_and_the_error_has_the_reason(wire: Wire) -> None:

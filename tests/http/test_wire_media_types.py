@@ -82,6 +82,17 @@ def test_a_body_of_any_kind_but_deleteoptions_deletes_nothing(wire: Wire) -> Non
     refused = wire.delete(f"{MAPS}/kept", {"kind": "Pod", "apiVersion": "v1"})
     scheme = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
     assert refused.refusal == (400, f'no kind "Pod" is registered for version "v1" in scheme "{scheme}"')
+    for version, kind, package in (
+        ("v1", "Status", "v1"),
+        ("nope.io/v1", "CreateOptions", "v1"),
+        ("meta.k8s.io/v1", "ListOptions", "v1"),
+        ("", "Table", "v1"),
+        ("meta.k8s.io/v1beta1", "PartialObjectMetadataList", "v1beta1"),
+    ):
+        known = wire.delete(f"{MAPS}/kept", {"kind": kind, "apiVersion": version})
+        assert known.refusal == (400, f"converting ({package}.{kind}) to (v1.DeleteOptions): unknown conversion")
+    unknown = wire.delete(f"{MAPS}/kept", {"kind": "ListOptions", "apiVersion": "v1"})
+    assert unknown.refusal == (400, f'no kind "ListOptions" is registered for version "v1" in scheme "{scheme}"')
     assert wire.delete(f"{MAPS}/kept", {"kind": "DeleteOptions", "apiVersion": "nope.io/v1"}).status == 200
 
 

@@ -121,8 +121,8 @@ class Routes:
         info = request.info
         endpoint = self._endpoints.get((info.group, info.version, info.resource, info.subresource))
         if endpoint is None:
-            raise self._unknown(info)
-        verb = info.verb
+            raise self._unknown(request)
+        verb, before = info.verb, request.warnings
         if (verb, info.name != "", info.namespace != "") not in endpoint.usual or info.rest or request.method == "HEAD":
             self._check(endpoint, request)
         elif not (verb == "patch" or request.headers.get("accept", JSON) != JSON):
@@ -134,18 +134,16 @@ class Routes:
             try:
                 check_routed(verb, request.headers, text=text)
             except StatusError:
-                request.warnings = []  # no warning without a call of the endpoint
+                request.warnings = before  # no warning without a call of the endpoint
                 raise
         return endpoint
 
     def _check(self, endpoint: Endpoint, request: Request) -> None:
-        """Raise for a request that an endpoint does not serve; set its warning otherwise."""
+        """Raise for a request that an endpoint does not serve; add its warning otherwise."""
         info = request.info
         verb, name = info.verb, info.name
         if endpoint.custom:
             _check_custom(endpoint, request)
-            if endpoint.warning:
-                request.warnings = [endpoint.warning]
             return
         if endpoint.namespaced is not bool(info.namespace):
             _check_scope(endpoint, info)
@@ -156,25 +154,26 @@ class Routes:
             raise unknown_resource()
         elif (verb in _COLLECTION_VERBS) is bool(name) and verb != "watch":
             raise method_not_allowed()
-        warnings = [endpoint.warning] if endpoint.warning else []
         if verb == "watch" and verb not in endpoint.verbs and _is_old_watch(request):
             raise unknown_resource()  # such paths exist only for watchable resources
         if verb == "watch" and verb not in endpoint.verbs and "list" in endpoint.verbs:
-            request.warnings = warnings
+            _warn(endpoint, request)
             raise _unsupported(info)
         if (verb not in endpoint.verbs and not _asks_proxy(request, endpoint)) or (
             request.method == "HEAD" and endpoint.connect is None
         ):
             raise method_not_allowed()
-        if warnings:
-            request.warnings = warnings
+        _warn(endpoint, request)
 
-    def _unknown(self, info: RequestInfo) -> PlainError | StatusError:
-        """Return the error for a path without an endpoint."""
-        if all(group != info.group or endpoint.custom for (group, *_), endpoint in self._endpoints.items()):
-            resource = self._endpoints.get((info.group, info.version, info.resource, ""))
-            return PlainError(404, _NO_PAGE) if resource is None else not_found(info.resource, info.group, info.name)
+    def _unknown(self, request: Request) -> PlainError | StatusError:
+        """Return the error for a path without an endpoint; add the warning of a custom resource."""
+        info = request.info
         resource = self._endpoints.get((info.group, info.version, info.resource, ""))
+        if all(group != info.group or endpoint.custom for (group, *_), endpoint in self._endpoints.items()):
+            if resource is None or not _is_in_scope(resource, info):
+                return PlainError(404, _NO_PAGE)
+            _warn(resource, request)
+            return not_found(info.resource, info.group, info.name)
         if resource is not None:
             try:
                 _check_scope(resource, info)
@@ -197,14 +196,26 @@ def _asks_proxy(request: Request, endpoint: Endpoint) -> bool:
     return request.method == "OPTIONS" and subresource is not None and subresource.name == "proxy"
 
 
+def _warn(endpoint: Endpoint, request: Request) -> None:
+    """Add the endpoint's warning to those of the request, once."""
+    if endpoint.warning and endpoint.warning not in request.warnings:
+        request.warnings = [*request.warnings, endpoint.warning]
+
+
+def _is_in_scope(endpoint: Endpoint, info: RequestInfo) -> bool:
+    """Return whether a path has a namespace as a custom resource requires it."""
+    return endpoint.namespaced is bool(info.namespace) or (endpoint.namespaced and info.verb in ("list", "watch"))
+
+
 def _check_custom(endpoint: Endpoint, request: Request) -> None:
     """Raise the errors of upstream's handler of custom resources: wrong scope, verb, missing name.
 
     No router precedes it: superfluous names and path segments are ignored, and HEAD is GET. Raise 400, 404, 405, 415.
     """
     info = request.info
-    if endpoint.namespaced is not bool(info.namespace) and not (endpoint.namespaced and info.verb in ("list", "watch")):
+    if not _is_in_scope(endpoint, info):
         raise PlainError(404, _NO_PAGE)
+    _warn(endpoint, request)
     if info.verb not in endpoint.verbs:
         raise _unsupported(info)
     if not info.name and info.verb in ("update", "patch"):

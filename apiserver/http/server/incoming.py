@@ -7,7 +7,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes
 
 import httptools
 
@@ -65,8 +65,11 @@ def split(url: bytes) -> tuple[bytes, bytes]:
 
 
 def quote_raw_path(raw: bytes) -> str:
-    """Return a path as it was sent. A segment may hold an encoded slash, so `request_info` decodes them one by one."""
-    return quote(raw, safe="/%:@!$&'()*+,;=-._~")
+    """Return a path with escapes only where they are needed.
+
+    As in Go's server, which decodes a path before it splits it, an encoded slash separates segments.
+    """
+    return quote(unquote_to_bytes(raw), safe="/:@!$&'()*+,;=-._~")
 
 
 class RequestReader:

@@ -68,12 +68,25 @@ def options_of(request: Request) -> DeleteOptions:
 
 
 _META_SCHEME: Final = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
+#: The other kinds that upstream's decoder of options knows: in every version, and in versions of their own.
+_OF_ANY_VERSION: Final = frozenset(
+    {"APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "CreateOptions", "Status", "UpdateOptions"}
+)
+_SHARED: Final = frozenset({"PartialObjectMetadata", "PartialObjectMetadataList", "Table", "TableOptions"})
+_OF_VERSIONS: Final = {
+    "meta.k8s.io/v1": _SHARED | {"GetOptions", "ListOptions", "PatchOptions", "WatchEvent"},
+    "meta.k8s.io/v1beta1": _SHARED,
+}
 
 
 def _check_options_kind(version: str, kind: str) -> None:
     """Check that a body is a DeleteOptions of any version. Raise DecodeError."""
-    if version.count("/") > 1 or (kind and kind != "DeleteOptions"):
-        raise DecodeError(unregistered(kind, version or "meta.k8s.io/v1", _META_SCHEME))
+    version = version or "meta.k8s.io/v1"
+    if version.count("/") > 1 or kind not in ("", "DeleteOptions"):
+        if version.count("/") < 2 and (kind in _OF_ANY_VERSION or kind in _OF_VERSIONS.get(version, ())):
+            package = "v1beta1" if (version, kind) == ("meta.k8s.io/v1beta1", "PartialObjectMetadataList") else "v1"
+            raise DecodeError(f"converting ({package}.{kind}) to (v1.DeleteOptions): unknown conversion")
+        raise DecodeError(unregistered(kind, version, _META_SCHEME))
 
 
 # Stored objects
