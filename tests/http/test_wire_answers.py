@@ -20,6 +20,8 @@ from tests.support.wire import Child, Wire
 
 pytestmark = pytest.mark.integration
 
+MAPS = "/api/v1/namespaces/default/configmaps"
+
 FLAGS = ("--runtime-config=api/all=true",)
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
@@ -178,6 +180,35 @@ def test_unknown_fields_warn_once_each(wire: Wire) -> None:
     made = wire.post("/api/v1/namespaces/default/configmaps", {"metadata": {"name": "warned"}, "one": 1, "two": 2})
     warnings = [value for name, value in made.all_headers if name == "warning"]
     assert (made.status, warnings) == (201, ['299 - "unknown field \\"one\\""', '299 - "unknown field \\"two\\""'])
+
+
+def test_json_is_escaped_as_gos_encoder_does_in_every_form(wire: Wire) -> None:
+    text, escaped = "<a>&\u2028\u2029é", b"\\u003ca\\u003e\\u0026\\u2028\\u2029" + "é".encode()
+    wire.post(f"{MAPS}?fieldManager=m", {"metadata": {"name": "escaped", "annotations": {"a": text}}})
+    table = "application/json;as=Table;g=meta.k8s.io;v=v1"
+    metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+    for path, accept in (
+        (f"{MAPS}/escaped", "application/json"),
+        (MAPS, "application/json"),
+        (f"{MAPS}/escaped?pretty=1", "application/json"),
+        (f"{MAPS}?pretty=1", "application/json"),
+        (MAPS, table),
+        (f"{MAPS}/escaped", metadata),
+        (f"{MAPS}/%3Ca%3E%26%E2%80%A8%E2%80%A9%C3%A9", "application/json"),
+    ):
+        body = wire.get(path, Accept=accept).body
+        assert escaped in body
+        assert not {"<", ">", "&"} & set(body.decode())
+    with wire.watch(f"{MAPS}?watch=1&fieldSelector=metadata.name=escaped") as events:
+        assert escaped in events.line()
+
+
+def test_a_bookmark_begins_with_its_kind(wire: Wire) -> None:
+    query = "watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+    with wire.watch(f"{MAPS}?{query}&fieldSelector=metadata.name=none") as events:
+        assert events.line().startswith(
+            b'{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{'
+        )
 
 
 def test_a_path_is_decoded_before_it_is_split(wire: Wire) -> None:

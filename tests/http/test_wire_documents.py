@@ -117,9 +117,24 @@ def test_the_platform_has_gos_name() -> None:
         assert go_platform(system, architecture) == name
 
 
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/version", "no-cache, private"),
+        ("/openapi/v3/nothing", "no-cache, private"),
+        ("/openid/v1/jwks", "public, max-age=3600"),
+    ],
+)
+def test_every_answer_has_one_cache_control(wire: Wire, path: str, field: str) -> None:
+    answer = wire.get(path, Accept="application/jwk-set+json" if path.startswith("/openid") else "*/*")
+    assert [value for name, value in answer.all_headers if name == "cache-control"] == [field]
+
+
 @pytest.mark.parametrize("kind", ["livez", "readyz", "healthz"])
 def test_health_is_one_word_or_a_line_for_each_check(wire: Wire, kind: str) -> None:
-    assert (wire.get(f"/{kind}").text, wire.get(f"/{kind}/ping").text) == ("ok", "ok")
+    whole, ping = wire.get(f"/{kind}"), wire.get(f"/{kind}/ping")
+    assert (whole.text, ping.text) == ("ok", "ok")
+    assert (whole.headers.get("x-content-type-options"), "x-content-type-options" in ping.headers) == ("nosniff", False)
     lines = wire.get(f"/{kind}?verbose").text.splitlines()
     assert "[+]ping ok" in lines
     assert lines[-1] == f"{kind} check passed"

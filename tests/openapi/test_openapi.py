@@ -296,12 +296,30 @@ def test_an_old_hash_is_sent_on_to_the_present_document() -> None:
     assert get(service, header(answer, "Location")).status == 200
 
 
-@pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1"])
+@pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3/api/v1"])
 def test_a_client_that_has_the_document_gets_a_304(path: str) -> None:
     service = OpenApi(EVERYTHING, WRITTEN, RELEASE)
-    etag = header(get(service, path), "Etag")
+    answer = get(service, path)
+    etag, made = header(answer, "Etag"), header(answer, "Last-Modified")
     assert get(service, path, if_none_match=f'"x", {etag}').status == 304
     assert get(service, path, if_none_match='"x"').status == 200
+    assert get(service, path, if_modified_since=made).status == 304
+    assert get(service, path, if_modified_since=made, if_none_match='"x"').status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "varies", "names"),
+    [
+        ("/openapi/v2", ["Accept-Encoding", "Accept"], {"Accept-Ranges", "Etag", "Last-Modified", "Vary"}),
+        ("/openapi/v3/api/v1", ["Accept"], {"Accept-Ranges", "Etag", "Last-Modified", "Vary"}),
+        ("/openapi/v3", [], {"Accept-Ranges", "Last-Modified"}),
+    ],
+)
+def test_documents_have_upstreams_headers(path: str, varies: list[str], names: set[str]) -> None:
+    answer = get(OpenApi(EVERYTHING, WRITTEN, RELEASE), path)
+    assert {name for name, _ in answer.headers} == names
+    assert [value for name, value in answer.headers if name == "Vary"] == varies
+    assert header(answer, "Accept-Ranges") == "bytes"
 
 
 def test_unserved_resources_are_not_described() -> None:

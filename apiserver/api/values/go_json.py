@@ -22,6 +22,7 @@ __all__ = [
     "Pairs",
     "RawObject",
     "base64_error",
+    "escape_html",
     "go_kind",
     "parse_with_spans",
     "syntax_error",
@@ -35,6 +36,14 @@ _BLANKS: Final = re.compile(rb"[ \t\r\n]*")
 _NUMBER: Final = re.compile(rb"[0-9]*")
 #: A valid string.
 _STRING: Final = re.compile(rb'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*"')
+
+
+def escape_html(text: bytes) -> bytes:
+    """Escape `<`, `>`, `&`, U+2028 and U+2029 as Go's encoder does. Only strings of JSON contain them."""
+    text = text.replace(b"<", b"\\u003c").replace(b">", b"\\u003e").replace(b"&", b"\\u0026")
+    if text.find(b"\xe2\x80") >= 0:
+        text = text.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+    return text
 
 
 class Literal(str):

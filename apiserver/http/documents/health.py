@@ -64,7 +64,7 @@ class Health:
         problem = await check()
         if problem:
             return Response(500, f"internal server error: {problem}\n".encode(), _TEXT, _NO_SNIFF)
-        return Response(200, b"ok", _TEXT, _NO_SNIFF)
+        return Response(200, b"ok", _TEXT)
 
     async def _all(self, request: Request, kind: str, checks: Mapping[str, Check]) -> Response:
         excluded = request.params.get("exclude", [])

@@ -20,6 +20,7 @@ from apiserver.http.documents.openapi_documents import DIRECTORY, Document, Serv
 from apiserver.http.formats.negotiation import JSON, clauses
 from apiserver.registry.definition.resource import Resource, Version
 from apiserver.request.messages import Request, Response
+from apiserver.runtime.clock import now
 
 if TYPE_CHECKING:
     from apiserver.aggregation.servers import Server
@@ -27,6 +28,14 @@ if TYPE_CHECKING:
 __all__ = ["OpenApi"]
 
 
+Headers = tuple[tuple[str, str], ...]
+
+_VARY: Final = (("Vary", "Accept"),)
+#: Upstream compresses version 2 for clients that accept it.
+_VARY_V2: Final = (("Vary", "Accept-Encoding"), *_VARY)
+_RANGES: Final = (("Accept-Ranges", "bytes"),)
+#: Maximal number of documents whose time is known.
+_MOST: Final = 1000
 _PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _PROTOBUF_OLD: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
@@ -48,6 +57,8 @@ class OpenApi:
         by_name = {(resource.group, resource.plural): resource for resource in written}
         self._documents = ServedDocuments((), by_name, release, directory)
         self._remote: dict[str, str] = {}
+        #: The time of the first response with a document, by ETag.
+        self._made: dict[str, datetime] = {}
         self._building = asyncio.Lock()
         self.set_served(served)
 
@@ -78,8 +89,10 @@ class OpenApi:
         if path == "/openapi/v2":
             return await self._version_2(request)
         if path == "/openapi/v3":
-            body, etag = await self._v3_index()
-            return _answer(request, body, etag, "text/plain; charset=utf-8")
+            body, _ = await self._v3_index()
+            # As upstream: made anew for each request, and without ETag.
+            headers = (*_RANGES, ("Last-Modified", _http_date(now())))
+            return Response(200, body, "text/plain; charset=utf-8", headers)
         if path.startswith("/openapi/v3/"):
             return await self._version_3(request, path.removeprefix("/openapi/v3/"))
         return None
@@ -97,13 +110,13 @@ class OpenApi:
         for clause in clauses(request.headers.get("accept", "") or "*/*"):
             if clause.media in (JSON, "*/*", "application/*"):
                 body, etag = await self._document("v2.json")
-                return _answer(request, body, etag, JSON)
+                return self._answer(request, body, etag, JSON, _VARY_V2)
             if clause.media in (_PROTOBUF, _PROTOBUF_OLD):
                 # Both forms have one ETag: Vary distinguishes them.
                 body, _ = await self._document("v2.pb")
                 _, etag = await self._document("v2.json")
-                return _answer(request, body, etag, _PROTOBUF)
-        return Response(406, b"", "", _VARY)
+                return self._answer(request, body, etag, _PROTOBUF, _VARY_V2)
+        return Response(406, b"", "", _VARY_V2)
 
     async def _version_3(self, request: Request, name: str) -> Response:
         if name not in self._documents.names:
@@ -118,9 +131,25 @@ class OpenApi:
         if wanted and wanted != etag:
             return Response(301, b"", "", (*_VARY, ("Location", _url(name, etag))))
         if not wanted:
-            return _answer(request, body, etag, JSON)
-        expires = format_datetime(datetime.now(UTC) + timedelta(days=365), usegmt=True)
-        return _answer(request, body, etag, JSON, (("Cache-Control", "public, immutable"), ("Expires", expires)))
+            return self._answer(request, body, etag, JSON, _VARY)
+        expires = format_datetime(now() + timedelta(days=365), usegmt=True)
+        fresh = (("Cache-Control", "public, immutable"), ("Expires", expires))
+        return self._answer(request, body, etag, JSON, (*_VARY, *fresh))
+
+    def _answer(self, request: Request, body: bytes, etag: str, content_type: str, headers: Headers) -> Response:
+        """Return a document, or 304 if the client has it."""
+        if len(self._made) >= _MOST and etag not in self._made:
+            self._made.clear()
+        made = _http_date(self._made.setdefault(etag, now()))
+        headers = (("Etag", f'"{etag}"'), *headers)
+        if given := request.headers.get("if-none-match", ""):
+            matches = {tag.strip().removeprefix("W/") for tag in given.split(",")}
+            known = f'"{etag}"' in matches or "*" in matches
+        else:
+            known = request.headers.get("if-modified-since", "") == made
+        if known:
+            return Response(304, b"", "", headers)
+        return Response(200, body, content_type, (*_RANGES, ("Last-Modified", made), *headers))
 
     async def _v3_index(self) -> Document:
         """Return the list of version 3 documents, each with its hash for caching."""
@@ -152,14 +181,5 @@ def _url(name: str, etag: str) -> str:
     return f"/openapi/v3/{name}?hash={etag}"
 
 
-_VARY: Final = (("Vary", "Accept"),)
-
-
-def _answer(
-    request: Request, body: bytes, etag: str, content_type: str, headers: tuple[tuple[str, str], ...] = ()
-) -> Response:
-    headers = (("Etag", f'"{etag}"'), *_VARY, *headers)
-    matches = {tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")}
-    if f'"{etag}"' in matches or "*" in matches:
-        return Response(304, b"", "", headers)
-    return Response(200, body, content_type, headers)
+def _http_date(at: datetime) -> str:
+    return format_datetime(at.astimezone(UTC).replace(microsecond=0), usegmt=True)

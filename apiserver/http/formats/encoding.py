@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import orjson
 
 from apiserver.api.schema.language import Struct
+from apiserver.api.values.go_json import escape_html
 from apiserver.http.formats.negotiation import PROTOBUF, YAML, not_acceptable
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def encode(media: str, obj: Any, *, pretty: bool = False, schema: Struct | None 
         return made
     if media == YAML:
         return to_yaml(obj)
-    return orjson.dumps(obj, option=orjson.OPT_INDENT_2 if pretty else orjson.OPT_APPEND_NEWLINE)
+    return escape_html(orjson.dumps(obj, option=orjson.OPT_INDENT_2 if pretty else orjson.OPT_APPEND_NEWLINE))
 
 
 def to_yaml(obj: Any) -> bytes:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
+from apiserver.api.values.go_json import escape_html
 from apiserver.http.formats.encoding import encode, to_yaml
 from apiserver.http.formats.negotiation import YAML
 from apiserver.runtime.offload import iterate_in_slices
@@ -29,8 +30,8 @@ async def gather(
     if media == YAML:
         return await _yaml(whole, key, items, make)
     option = orjson.OPT_INDENT_2 if pretty else 0
-    parts = [orjson.dumps(make(item), option=option) async for item in iterate_in_slices(items)]
-    head = orjson.dumps(whole, option=option)
+    parts = [escape_html(orjson.dumps(make(item), option=option)) async for item in iterate_in_slices(items)]
+    head = escape_html(orjson.dumps(whole, option=option))
     if not pretty:
         parts[0] = b'%b,"%b":[%b' % (head[:-1], key.encode(), parts[0])
         parts[-1] += b"]}\n"

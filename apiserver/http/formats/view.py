@@ -12,6 +12,7 @@ import orjson
 from apiserver.api.codec.codec import decode
 from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import list_hidden_marks
+from apiserver.api.values.go_json import escape_html
 from apiserver.registry.body.convert import read, to_version
 from apiserver.registry.definition.resource import Resource, Version, same_form
 from apiserver.registry.store.results import Listing, WatchEvent
@@ -54,23 +55,22 @@ class View:
             meta["annotations"] = {"k8s.io/initial-events-end": "true"}
         empty = decode(self.version.schema, {}).obj
         return {
-            **empty,
             "kind": self.resource.kind,
             "apiVersion": self.api_version,
+            **empty,
             "metadata": {**empty.get("metadata", {}), **meta},
         }
 
     def tail(self, entry: Entry) -> bytes:
         """Return the bytes after the opening of the metadata: stored, or converted once."""
         if self.stored:
-            return entry.tail
+            return entry.escaped_tail
         made: bytes | None = entry.encodings.get(self._key)
         if made is None:
             obj = to_version(self.resource, self.version, read(entry))
             rest = {name: value for name, value in obj.items() if name not in _TYPED}
-            made = entry.encodings[self._key] = orjson.dumps({"metadata": rest.pop("metadata"), **rest})[
-                len(_OPENING) :
-            ]
+            text = orjson.dumps({"metadata": rest.pop("metadata"), **rest})
+            made = entry.encodings[self._key] = escape_html(text[len(_OPENING) :])
         return made
 
     def object(self, entry: Entry) -> bytes:
@@ -106,7 +106,7 @@ class View:
         if not listing.entries:
             return head + b"]}\n"
         parts = (
-            [entry.tail for entry in listing.entries]
+            [entry.escaped_tail for entry in listing.entries]
             if self.stored
             else [self.tail(entry) for entry in listing.entries]
         )

@@ -14,6 +14,7 @@ import orjson
 
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
+from apiserver.api.values.go_json import escape_html
 from apiserver.http.formats.batches import join_batch
 from apiserver.http.formats.negotiation import PROTOBUF, ResponseFormat, negotiate_stream
 from apiserver.http.formats.table import parse_include_object, table
@@ -172,4 +173,4 @@ class EventLines:
 
 
 def _line(kind: str, obj: Any) -> bytes:
-    return b'{"type":"%b","object":%b}\n' % (kind.encode(), orjson.dumps(obj))
+    return b'{"type":"%b","object":%b}\n' % (kind.encode(), escape_html(orjson.dumps(obj)))

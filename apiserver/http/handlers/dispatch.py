@@ -177,7 +177,7 @@ def _object_response(
 ) -> Response:
     """Build the response with one object. Raise 400 and 406."""
     if chosen is PLAIN and view.stored:
-        return Response(code, b"".join((view.opening, entry.tail, b"\n")))
+        return Response(code, view.line(entry))
     body = render_object(view, chosen, entry, now, parse_include_object(request, chosen))
     return Response(code, body, chosen.media)
 

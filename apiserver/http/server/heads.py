@@ -21,20 +21,24 @@ BODILESS: Final = (204, 304)
 _CONTROL: Final = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
 #: Bytes of a body from which on it is written separately instead of copied.
 _LONG: Final = 64 * 1024
+_CACHE_CONTROL: Final = "Cache-Control"
 _NO_CACHE: Final = b"cache-control: no-cache, private\r\n"
 
 
 @lru_cache(maxsize=512)
-def status_line(status: int, content_type: str) -> bytes:
-    """Return the status line and the common fields for a status and type; without a type only the status line."""
+def status_line(status: int, content_type: str, *, cacheable: bool = False) -> bytes:
+    """Return the status line and the common fields for a status and type.
+
+    A `cacheable` response has a Cache-Control field of its own. A response of a status below 200 has none.
+    """
     try:
         phrase = HTTPStatus(status).phrase
     except ValueError:
         phrase = ""
     line = f"HTTP/1.1 {status} {phrase}\r\n".encode()
-    if status in BODILESS or not content_type:
-        return line
-    return b"%bcontent-type: %b\r\n%b" % (line, content_type.encode("latin-1"), _NO_CACHE)
+    if status not in BODILESS and content_type:
+        line += b"content-type: %b\r\n" % content_type.encode("latin-1")
+    return line if cacheable or status < 200 else line + _NO_CACHE
 
 
 def fields(headers: Iterable[tuple[str, str]]) -> bytes:
@@ -79,9 +83,11 @@ def response_parts(answer: Response, marks: bytes, head: bool, close: bool) -> t
     fields, as bytes.
     """
     body = answer.body
-    first = status_line(answer.status, answer.content_type) + marks
-    if answer.headers:
-        first += fields(answer.headers)
+    headers = answer.headers
+    cacheable = bool(headers) and any(name == _CACHE_CONTROL for name, _ in headers)
+    first = status_line(answer.status, answer.content_type, cacheable=cacheable) + marks
+    if headers:
+        first += fields(headers)
     if close:
         first += CLOSE
     if answer.status in BODILESS:

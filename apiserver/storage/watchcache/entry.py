@@ -4,8 +4,8 @@ A stored value is the JSON of an object that begins with its metadata and omits 
 `{"metadata":{"name":"a",...},"spec":...}`. An entry inserts the revision once and keeps what follows the opening, its
 *tail*. A reader builds an object by prepending an opening, and a list by joining tails:
 
-    b'{"kind":"Pod","apiVersion":"v1","metadata":{' + entry.tail
-    b'{"metadata":{' + b',{"metadata":{'.join(entry.tail for entry in entries)
+    b'{"kind":"Pod","apiVersion":"v1","metadata":{' + entry.escaped_tail
+    b'{"metadata":{' + b',{"metadata":{'.join(entry.escaped_tail for entry in entries)
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
+from apiserver.api.values.go_json import escape_html
 from apiserver.storage.log.types import Record
 
 Decode = Callable[[bytes], Any]
@@ -29,7 +30,7 @@ class Entry:
     Not a dataclass: each write makes one, and a frozen dataclass takes five times as long to make.
     """
 
-    __slots__ = ("_decode", "_encodings", "_obj", "create_revision", "key", "primed", "revision", "tail")
+    __slots__ = ("_decode", "_encodings", "_escaped", "_obj", "create_revision", "key", "primed", "revision", "tail")
 
     def __init__(self, record: Record, decode: Decode) -> None:
         self.key = record.key
@@ -41,11 +42,20 @@ class Entry:
         comma = b"" if value[_SKIP : _SKIP + 1] == b"}" else b","
         #: The value after its opening, with the revision as first member of the metadata.
         self.tail = b'"resourceVersion":"%d"%b' % (record.revision, comma) + value[_SKIP:]
+        self._escaped: bytes | None = None
         self._decode = decode
         self._obj: Any = None
         #: The object from its writer, equal to the decoded bytes; None if there is none.
         self.primed: Any = None
         self._encodings: dict[Any, Any] | None = None
+
+    @property
+    def escaped_tail(self) -> bytes:
+        """The tail as responses contain it: with the escapes of Go's encoder."""
+        escaped = self._escaped
+        if escaped is None:
+            escaped = self._escaped = escape_html(self.tail)
+        return escaped
 
     @property
     def value(self) -> bytes:
