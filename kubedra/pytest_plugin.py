@@ -10,13 +10,14 @@
 - `@pytest.mark.kube(own=True, emulated_version="1.35", feature_gates={...})` starts a control plane for one test.
 - `@pytest.mark.kube(clock="virtual")` uses the session's control plane in virtual time (`kube.advance(minutes=5)`).
 
-The report of a failing test shows the objects and events. Every run of pytest in the environment imports this module,
-so it imports nothing heavy.
+The report of a failing test shows the objects and events. `--kube-log` adds the log of the control plane, and
+`--kube-keep` leaves the control plane of the first failing test running. Every run of pytest in the environment imports
+this module, so it imports nothing heavy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from kubedra.client.client import Client
     from kubedra.client.clock import Clock
+    from kubedra.client.faults import Fault
     from kubedra.driver import Driver
     from kubedra.plane.control_plane import ControlPlane
     from kubedra.plane.node_process import NodeProcess
@@ -44,6 +46,9 @@ _OWN_ONLY = frozenset(
 )  # fmt: skip
 
 
+_KEPT = pytest.StashKey[bool]()
+
+
 class Kube:
     """A test's handle of its control plane: `ControlPlane` and `Client` in one."""
 
@@ -52,6 +57,10 @@ class Kube:
         self._nodes: dict[str, NodeProcess] = {}
         self._client: Client | None = None
         self._clock: Clock | None = None
+        #: Size of the server's log when the test began, in bytes.
+        self._log_begin = plane.log_size()
+        #: Whether the control plane stays after the test.
+        self.kept = False
 
     @property
     def url(self) -> str:
@@ -95,6 +104,10 @@ class Kube:
     def requests(self, **options: Any) -> list[Json]:
         """Return the requests of this test so far, oldest first; see `Client.requests`."""
         return self.client().requests(**options)
+
+    def fault(self, **options: Any) -> Fault:
+        """See `Client.fault`."""
+        return self.client().fault(**options)
 
     def explain(self, target: str, **options: Any) -> Json:
         """See `Client.explain`."""
@@ -192,12 +205,21 @@ class Kube:
 
         return dump(self.client())
 
+    def log(self) -> str:
+        """Return the log of the control plane since the test began, and those of nodes with real drivers."""
+        parts = [self.plane.log(self._log_begin)]
+        parts += [f"node {name}:\n{node.log()}" for name, node in self._nodes.items()]
+        return "\n".join(part.rstrip("\n") for part in parts if part.strip()) or "nothing was logged"
+
     def close(self) -> None:
         """Stop the nodes and the client of the test; the fixture calls it."""
         for node in self._nodes.values():
             node.close()
         if self._client is not None:
             self._client.close()
+
+
+_KUBE = pytest.StashKey[Kube]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -209,30 +231,60 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("kubedra")
+    group.addoption(
+        "--kube-keep",
+        action="store_true",
+        help="leave the control plane of the first failing test running, and print its kubeconfig",
+    )
+    group.addoption(
+        "--kube-log", action="store_true", help="show the log of the control plane, at info level, if a test fails"
+    )
     parser.addini("kubedra_clock", "time of the session's control plane: real (default) or virtual", default="real")
 
 
-@pytest.fixture(scope="session")
-def _kube_servers() -> Iterator[Callable[[str], ControlPlane]]:
-    """Return a function that returns the session's control plane of a clock, started on first use."""
+class _Servers:
+    """The session's control planes by clock, started on first use."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._started: dict[str, ControlPlane] = {}
+
+    def get(self, clock: str) -> ControlPlane:
+        if clock not in self._started:
+            self._started[clock] = _plane(self._config, clock=clock).start()
+        return self._started[clock]
+
+    def drop(self, plane: ControlPlane) -> None:
+        """Hand a control plane over; the next test starts another one."""
+        self._started = {clock: each for clock, each in self._started.items() if each is not plane}
+
+    def stop(self) -> None:
+        for plane in self._started.values():
+            plane.stop()
+
+
+def _plane(config: pytest.Config, **options: Any) -> ControlPlane:
+    """Build a control plane that follows the command line of pytest."""
     from kubedra.plane.control_plane import ControlPlane
 
-    started: dict[str, ControlPlane] = {}
-
-    def server(clock: str) -> ControlPlane:
-        if clock not in started:
-            started[clock] = ControlPlane(clock=clock).start()
-        return started[clock]
-
-    yield server
-    for plane in started.values():
-        plane.stop()
+    if config.getoption("--kube-log"):
+        options["args"] = [*options.get("args", ()), "-v"]
+    return ControlPlane(**options, attached=not config.getoption("--kube-keep"))
 
 
 @pytest.fixture(scope="session")
-def kube_server(pytestconfig: pytest.Config, _kube_servers: Callable[[str], ControlPlane]) -> ControlPlane:
+def _kube_servers(pytestconfig: pytest.Config) -> Iterator[_Servers]:
+    """Yield the session's control planes."""
+    servers = _Servers(pytestconfig)
+    yield servers
+    servers.stop()
+
+
+@pytest.fixture(scope="session")
+def kube_server(pytestconfig: pytest.Config, _kube_servers: _Servers) -> ControlPlane:
     """Return the session's control plane: memory storage, all controllers, no nodes, the clock of `kubedra_clock`."""
-    return _kube_servers(pytestconfig.getini("kubedra_clock"))
+    return _kube_servers.get(pytestconfig.getini("kubedra_clock"))
 
 
 @pytest.fixture
@@ -242,22 +294,24 @@ def kube(request: pytest.FixtureRequest) -> Iterator[Kube]:
     own = options.pop("own")
     options.setdefault("clock", request.config.getini("kubedra_clock"))
     if own:
-        from kubedra.plane.control_plane import ControlPlane
-
-        with ControlPlane(**options) as plane:
-            yield from _yield_kube(plane)
-        return
-    plane = request.getfixturevalue("_kube_servers")(options["clock"])
-    plane.reset()
-    yield from _yield_kube(plane)
-
-
-def _yield_kube(plane: ControlPlane) -> Iterator[Kube]:
-    kube = Kube(plane)
+        plane = _plane(request.config, **options).start()
+        stop = plane.stop
+    else:
+        servers: _Servers = request.getfixturevalue("_kube_servers")
+        plane = servers.get(options["clock"])
+        plane.reset()
+        stop = lambda: None  # noqa: E731
+    kube = request.node.stash[_KUBE] = Kube(plane)
     try:
         yield kube
     finally:
         kube.close()
+        if kube.kept:
+            plane.detach()
+            if not own:
+                servers.drop(plane)
+        else:
+            stop()
 
 
 def _options(node: pytest.Item) -> dict[str, Any]:
@@ -278,10 +332,27 @@ def _options(node: pytest.Item) -> dict[str, Any]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    kube = getattr(item, "funcargs", {}).get("kube")
-    if report.when == "call" and report.failed and isinstance(kube, Kube):
-        try:
-            report.sections.append(("kubedra", kube.dump()))
-        except Exception as error:  # noqa: BLE001 - a server that failed must not break the report
-            report.sections.append(("kubedra", f"no dump: {error}\n{kube.plane.log()[-2000:]}"))
+    # Also if only a fixture of the test uses `kube`.
+    kube = item.stash.get(_KUBE, None)
+    if report.when == "teardown" or not report.failed or kube is None:
+        return report
+    try:
+        report.sections.append(("kubedra", kube.dump()))
+    except Exception as error:  # noqa: BLE001 - a server that failed must not break the report
+        report.sections.append(("kubedra", f"no dump: {error}\n{kube.plane.log()[-2000:]}"))
+    if item.config.getoption("--kube-log"):
+        report.sections.append(("kubedra log", kube.log()))
+    if item.config.getoption("--kube-keep") and not item.config.stash.get(_KEPT, False):
+        item.config.stash[_KEPT] = kube.kept = True
+        # An attribute of the report reaches the process that prints the summary also from a worker of xdist.
+        stop = f"kubedra down --data-dir {kube.plane.data_dir}"
+        vars(report)["kubedra_kept"] = f"export KUBECONFIG={kube.kubeconfig}  # stop it with: {stop}"
     return report
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print how to reach the control planes that were kept, and how to stop them."""
+    for report in (*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")):
+        if kept := getattr(report, "kubedra_kept", None):
+            terminalreporter.write_sep("-", f"kubedra: the control plane of {report.nodeid} is running")
+            terminalreporter.write_line(kept)

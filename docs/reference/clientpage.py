@@ -63,6 +63,15 @@ kube.scale("replicaset/set", 3)
     "logs": 'print(kube.logs("pod/web", container="c"))  # an emulated container logs what it would have done',
     "explain": 'assert kube.explain("pod/web")["verdict"] == "scheduled"\nprint(kube.explain("node/worker")["report"])',
     "requests": 'for request in kube.requests(verb="create", resource="pods/binding"):\n    print(request["userAgent"], request["code"], request["seconds"])',
+    "fault": """\
+with kube.fault(verb="list", resource="configmaps", status=503, count=1) as fault:
+    try:
+        kube.list("configmaps")
+    except Exception as error:
+        print(error)
+    kube.list("configmaps")
+assert [request["code"] for request in fault.requests()] == [503]
+""",
     "watch": 'for event in kube.client().watch("/api/v1/namespaces/default/pods", timeout=1, timeoutSeconds="1"):\n    print(event["type"], event["object"]["metadata"]["name"])',
     "request": 'kube.client().request("GET", "/version")["gitVersion"]',
     "path": 'assert kube.client().path("resource.k8s.io/v1", "DeviceClass", name="gpu").endswith("/deviceclasses/gpu")',

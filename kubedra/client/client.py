@@ -6,17 +6,20 @@ Kubernetes API server. They cover what a test needs; for more, any Kubernetes cl
 
 from __future__ import annotations
 
+import asyncio
 import json
 import ssl
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, assert_never
 
+from kubedra.client.faults import async_fault, blocking_fault
 from kubedra.client.methods import FIELD_MANAGER, Methods, Objects
 from kubedra.client.responses import ApiError, decode
-from kubedra.client.steps import Call, CloseWatch, NextEvent, OpenWatch, Step, as_async, as_blocking
+from kubedra.client.steps import Call, CloseWatch, NextEvent, OpenWatch, Pause, Step, as_async, as_blocking
 from kubedra.client.waiting import AtRestError, condition
 from kubedra.kubeconfig.credentials import CredentialHeaders, Credentials, Headers
 from kubedra.runtime.failures import IS_IT_RUNNING
@@ -170,6 +173,8 @@ class Client(_BaseClient["httpx.Client"]):
                     return watch.next()
                 case CloseWatch(watch):
                     return watch.close()
+                case Pause(seconds):
+                    return time.sleep(seconds)
                 case _:
                     assert_never(step)
         except Exception as error:
@@ -191,6 +196,7 @@ class Client(_BaseClient["httpx.Client"]):
     events = as_blocking(Methods.events)
     logs = as_blocking(Methods.logs)
     requests = as_blocking(Methods.requests)
+    fault = blocking_fault
     explain = as_blocking(Methods.explain)
     wait = as_blocking(Methods.wait)
     add_node = as_blocking(Methods.add_node)
@@ -243,6 +249,8 @@ class AsyncClient(_BaseClient["httpx.AsyncClient"]):
                     return await watch.next()
                 case CloseWatch(watch):
                     return await watch.close()
+                case Pause(seconds):
+                    return await asyncio.sleep(seconds)
                 case _:
                     assert_never(step)
         except Exception as error:
@@ -264,6 +272,7 @@ class AsyncClient(_BaseClient["httpx.AsyncClient"]):
     events = as_async(Methods.events)
     logs = as_async(Methods.logs)
     requests = as_async(Methods.requests)
+    fault = async_fault
     explain = as_async(Methods.explain)
     wait = as_async(Methods.wait)
     add_node = as_async(Methods.add_node)

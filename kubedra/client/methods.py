@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from kubedra.client.custom_types import is_definition, wait_until_served
 from kubedra.client.manifests import Document, Manifest, documents
 from kubedra.client.nodes import Captured, create_node
 from kubedra.client.paths import field_selector, group_path, join_path
@@ -253,6 +254,9 @@ class Methods:
         fields raise ApiError. With `strict=False` they are dropped, and the object is created or merge-patched instead,
         because server-side apply always rejects them. Errors name file, document and kind; the objects before are
         applied.
+
+        After a CustomResourceDefinition `apply` waits until its kinds are served, so that their objects can follow.
+        Raises TimeoutError if they are not served within 30 s (`$KUBEDRA_WAIT_TIMEOUT`).
         """
         params = {"fieldManager": field_manager} | ({"force": "true"} if force else {})
         applied: Objects = []
@@ -266,10 +270,20 @@ class Methods:
             raise ValueError(f"{document}: no metadata.name; apply needs one (`create` takes generateName)")
         try:
             path = yield from self.path(obj["apiVersion"], obj["kind"], meta.get("namespace"), meta["name"])
-            if not strict:
-                return (yield from self._merge(obj, path, params["fieldManager"]))
-            checked = {**params, "fieldValidation": "Strict"}
-            return (yield from self.request("PATCH", path, obj, content_type=_APPLY, params=checked))
+            while True:
+                if not strict:
+                    applied = yield from self._merge(obj, path, params["fieldManager"])
+                else:
+                    checked = {**params, "fieldValidation": "Strict"}
+                    applied = yield from self.request("PATCH", path, obj, content_type=_APPLY, params=checked)
+                if not is_definition(obj):
+                    return applied
+                served = yield from wait_until_served(self, path, applied)
+                if served is not None:
+                    self._versions, self._kinds = (), {}
+                    return served
+        except TimeoutError as error:
+            raise TimeoutError(f"{document}: {error}") from None
         except ApiError as error:
             raise ApiError(error.code, error.reason, f"{document}: {error.message}", error.status) from None
         except ValueError as error:

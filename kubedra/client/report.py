@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kubedra.client.client import Client
     from kubedra.runtime.objects import Json
 
 
+_DEFINITION = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 _KINDS = (
     ("v1", "Node"),
     ("v1", "Pod"),
@@ -16,30 +17,63 @@ _KINDS = (
     ("resource.k8s.io/v1", "ResourceClaimTemplate"),
     ("resource.k8s.io/v1", "ResourceSlice"),
     ("resource.k8s.io/v1", "DeviceClass"),
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "StatefulSet"),
+    ("apps/v1", "DaemonSet"),
+    ("apps/v1", "ReplicaSet"),
+    ("batch/v1", "Job"),
+    ("batch/v1", "CronJob"),
+    ("v1", "PersistentVolumeClaim"),
+    _DEFINITION,
 )
+#: Fields of a status that are shown with their value.
+_FIELDS = ("phase", "state", "replicas", "readyReplicas", "active", "succeeded", "failed")
+#: Maximum number of objects listed per kind.
+_OBJECTS_PER_KIND = 50
 #: Maximum number of pending pods to explain.
 _EXPLAINED_PODS = 3
 
 
 def dump(client: Client) -> str:
     """Return the report. Kinds that the server does not serve are omitted."""
-    from kubedra.client.responses import ApiError
-
     lines: list[str] = []
     for version, kind in _KINDS:
-        try:
-            items = client.request("GET", client.path(version, kind, "")).get("items") or []
-        except ApiError:
-            continue
-        lines += [f"{kind} {name(obj)}: {summary(obj)}" for obj in items]
-    events = client.request("GET", client.path("v1", "Event", "")).get("items") or []
-    for event in events:
+        items = _list(client, version, kind)
+        lines += _describe_objects(kind, items)
+        if (version, kind) == _DEFINITION:
+            for definition in items:
+                custom = _stored_kind(definition)
+                lines += _describe_objects(custom[1], _list(client, *custom))
+    for event in _list(client, "v1", "Event"):
         about = event["involvedObject"]
         lines.append(
             f"Event {event.get('type', '')} {event.get('reason', '')} {about.get('kind')}/{about.get('name')}:"
             f" {event.get('message', '')}"
         )
     return "\n".join([*lines, *_explain_pending(client)]) or "no objects"
+
+
+def _list(client: Client, version: str, kind: str) -> list[Json]:
+    from kubedra.client.responses import ApiError
+
+    try:
+        return client.request("GET", client.path(version, kind, "")).get("items") or []
+    except ApiError:
+        return []
+
+
+def _describe_objects(kind: str, items: list[Json]) -> list[str]:
+    lines = [f"{kind} {name(obj)}: {summary(obj)}" for obj in items[:_OBJECTS_PER_KIND]]
+    more = len(items) - len(lines)
+    return [*lines, f"{kind}: {more} more"] if more else lines
+
+
+def _stored_kind(definition: Json) -> tuple[str, str]:
+    """Return (apiVersion, kind) of the stored version of a definition, or of a served one."""
+    spec = definition["spec"]
+    served = [version for version in spec["versions"] if version.get("served")] or spec["versions"]
+    version = next((version for version in served if version.get("storage")), served[0])
+    return f"{spec['group']}/{version['name']}", spec["names"]["kind"]
 
 
 def _explain_pending(client: Client) -> list[str]:
@@ -63,18 +97,37 @@ def name(obj: Json) -> str:
 
 
 def summary(obj: Json) -> str:
-    """Return the fields of an object that show why a test is stuck, in one line."""
-    status, spec = obj.get("status") or {}, obj.get("spec") or {}
-    parts = [f"phase={status['phase']}"] if "phase" in status else []
+    """Return the fields of an object that show why a test is stuck, in one line.
+
+    Custom resources may have a status of any form.
+    """
+    status, spec = _mapping(obj.get("status")), _mapping(obj.get("spec"))
+    parts = [f"{field}={status[field]}" for field in _FIELDS if isinstance(status.get(field), str | int)]
     parts += [f"node={spec['nodeName']}"] if spec.get("nodeName") else []
-    parts += [_condition(condition) for condition in status.get("conditions") or ()]
-    results = (status.get("allocation") or {}).get("devices", {}).get("results") or ()
-    parts += [f"{r['request']}={r['driver']}/{r['pool']}/{r['device']}" for r in results]
-    parts += ["reservedFor=" + ",".join(r["name"] for r in status["reservedFor"])] if status.get("reservedFor") else []
+    parts += [describe_condition(condition) for condition in conditions_of(status)]
+    for result in _mappings(_mapping(_mapping(status.get("allocation")).get("devices")).get("results")):
+        parts.append(f"{result.get('request')}={result.get('driver')}/{result.get('pool')}/{result.get('device')}")
+    reserved = [str(consumer.get("name")) for consumer in _mappings(status.get("reservedFor"))]
+    parts += [f"reservedFor={','.join(reserved)}"] if reserved else []
     parts += [f"devices={len(spec['devices'])}"] if isinstance(spec.get("devices"), list) else []
     return " ".join(parts) or "-"
 
 
-def _condition(condition: Json) -> str:
-    reason = f" ({condition['message']})" if condition["status"] != "True" and condition.get("message") else ""
+def conditions_of(status: Json) -> list[Json]:
+    """Return the conditions of a status; those without type and status are omitted."""
+    return [found for found in _mappings(status.get("conditions")) if "type" in found and "status" in found]
+
+
+def describe_condition(condition: Json) -> str:
+    """Return a condition as `TYPE=STATUS`, with its message unless it is True."""
+    text = condition.get("message") or condition.get("reason")
+    reason = f" ({text})" if condition["status"] != "True" and text else ""
     return f"{condition['type']}={condition['status']}{reason}"
+
+
+def _mapping(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _mappings(value: Any) -> list[Json]:
+    return [found for found in value if isinstance(found, dict)] if isinstance(value, list) else []

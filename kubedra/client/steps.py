@@ -1,7 +1,7 @@
 """A client's methods written once, for blocking and for asynchronous clients.
 
-A method is a generator. It yields steps (`Call`, `OpenWatch`, `NextEvent`, `CloseWatch`), receives their results, and
-returns its own result. It does no I/O itself, so any client can run it:
+A method is a generator. It yields steps (`Call`, `OpenWatch`, `NextEvent`, `CloseWatch`, `Pause`), receives their
+results, and returns its own result. It does no I/O itself, so any client can run it:
 
     class Client:                                   class AsyncClient:
         get = as_blocking(Methods.get)                  get = as_async(Methods.get)
@@ -62,7 +62,14 @@ class CloseWatch:
     watch: Any
 
 
-Step = Call | OpenWatch | NextEvent | CloseWatch
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait for this many seconds of real time."""
+
+    seconds: float
+
+
+Step = Call | OpenWatch | NextEvent | CloseWatch | Pause
 Steps = Generator[Step, Any, R]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kubedra.client.clock import ClockMethods
+from kubedra.client.failures import describe_failure
 from kubedra.client.paths import field_selector
 from kubedra.client.responses import ApiError
 from kubedra.client.steps import Call, CloseWatch, NextEvent, OpenWatch, Steps
@@ -89,11 +90,9 @@ class Wait:
                 return self._last or {}
             if idle:
                 # The control plane was idle before this state was read, so no change is under way.
-                raise AtRestError(
-                    (yield from self._describe_failure(self._describe_idle(time.monotonic() - begin, idle)))
-                )
+                raise AtRestError((yield from self._describe_idle(time.monotonic() - begin, idle)))
             if time.monotonic() >= deadline:
-                raise TimeoutError((yield from self._describe_failure(self._describe_timeout(timeout))))
+                raise TimeoutError((yield from self._describe_timeout(timeout)))
             lasting = deadline - time.monotonic()
             if fail_fast and self._methods.reports_idleness:
                 lasting = min(lasting, _QUIET)
@@ -141,7 +140,7 @@ class Wait:
                 return self._last or {}
             now = yield from clock.now()
             if now >= end:
-                raise TimeoutError((yield from self._describe_failure(self._describe_timeout(timeout))))
+                raise TimeoutError((yield from self._describe_timeout(timeout)))
             yield from clock.step(end - now, pause=_REACTION)
 
     def _idle_reason(self, left: float) -> Steps[str]:
@@ -160,22 +159,18 @@ class Wait:
         timer = f"the next timer, of {due['component']}, fires in {due['seconds']:.0f} s" if due else "no timer is set"
         return f"none of its {len(state['components'])} components has queued work, and {timer}"
 
-    def _describe_timeout(self, timeout: float) -> str:
-        return f"{self._target} did not reach {self._condition()} within {timeout} s"
+    def _describe_timeout(self, timeout: float) -> Steps[str]:
+        head = f"{self._target} did not reach {self._condition()} within {timeout:g} s"
+        return describe_failure(head, "", self._last, (yield from self._list_warnings()))
 
-    def _describe_idle(self, seconds: float, reason: str) -> str:
-        return (
-            f"{self._target} will not reach {self._condition()}: the control plane is idle after {seconds:.1f} s"
-            f" ({reason}); pass fail_fast=False to wait until the timeout"
-        )
+    def _describe_idle(self, seconds: float, reason: str) -> Steps[str]:
+        head = f"{self._target} will not reach {self._condition()}"
+        idle = f"the control plane is idle after {seconds:.1f} s ({reason})"
+        end = f"{idle}; pass fail_fast=False to wait until the timeout"
+        return describe_failure(head, end, self._last, (yield from self._list_warnings()))
 
     def _condition(self) -> str:
         return self._until if isinstance(self._until, str) else getattr(self._until, "__name__", "the condition")
-
-    def _describe_failure(self, text: str) -> Steps[str]:
-        last = json.dumps(self._last.get("status", {}), indent=1) if self._last else "it does not exist"
-        warnings = yield from self._list_warnings()
-        return f"{text}; last state: {last}" + "".join(f"\n{warning}" for warning in warnings)
 
     def _list_warnings(self) -> Steps[list[str]]:
         """Return the latest warning events of the object."""

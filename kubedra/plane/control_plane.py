@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -49,8 +51,9 @@ class ControlPlane:
     nevertheless · `storage`: "memory", "sqlite" (a file in `data_dir`) or a database URL · `emulated_version`: "1.33"
     to "1.36" · `feature_gates`, `runtime_config`: a mapping, or the syntax of kube-apiserver's flags · `clock`:
     "virtual" or "virtual=TIME" for time that only `Clock.advance` moves · `seed`: makes UIDs, names and random choices
-    repeatable · `jobs_exit_after`: end the emulated containers of Jobs after this time ("1s") · `args`: further flags of
-    `kubedra serve` · `start_patience`: seconds without progress until a start fails.
+    repeatable · `jobs_exit_after`: end the emulated containers of Jobs after this time ("1s") · `args`: further flags
+    of `kubedra serve` · `attached`: False for a child process that may outlive this one (`detach`) · `start_patience`:
+    seconds without progress until a start fails.
 
     Durability is off unless `args` set it, because tests need no synced commits. `start` raises StartError with the
     server's message.
@@ -71,10 +74,11 @@ class ControlPlane:
         seed: int | None = None,
         jobs_exit_after: str = "",
         args: Sequence[str] = (),
+        attached: bool = True,
         start_patience: float = process.PATIENCE,
     ) -> None:
-        self._directory = None if data_dir else tempfile.TemporaryDirectory(prefix="kubedra-")
-        self.data_dir = Path(data_dir or self._directory.name)  # type: ignore[union-attr]
+        self.data_dir = Path(data_dir or tempfile.mkdtemp(prefix="kubedra-"))
+        self._cleanup = None if data_dir else weakref.finalize(self, shutil.rmtree, self.data_dir, ignore_errors=True)
         self._flags = [
             "--port=0",
             f"--storage={storage}",
@@ -82,8 +86,9 @@ class ControlPlane:
             f"--devices={devices}",
             "--durability=off",
             "--announce",
-            "--attached",
+            *(["--attached"] if attached else []),
         ]
+        self._attached = attached
         if controllers:
             self._flags += ["--controllers=*", "--storage-class=standard"]
         for flag, value in (
@@ -149,7 +154,8 @@ class ControlPlane:
         with os.fdopen(private.open_file(self.log_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 process.command("apiserver", *self._flags), env=process.environment(), cwd=self.data_dir,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+                stdin=subprocess.PIPE if self._attached else subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=log, text=True,
                 # Ctrl-C in the terminal must reach only the parent process. Closing the pipe ends the child.
                 start_new_session=True,
             )  # fmt: skip
@@ -180,9 +186,13 @@ class ControlPlane:
         """The log file of the server."""
         return self.data_dir / "server.log"
 
-    def log(self) -> str:
-        """Return the server's output so far."""
-        return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+    def log_size(self) -> int:
+        """Return the size of the server's output so far, in bytes."""
+        return self.log_file.stat().st_size if self.log_file.exists() else 0
+
+    def log(self, begin: int = 0) -> str:
+        """Return the server's output so far, without its first `begin` bytes."""
+        return self.log_file.read_bytes()[begin:].decode(errors="replace") if self.log_file.exists() else ""
 
     def reset(self) -> None:
         """Delete all objects except the built-in ones and the nodes that were created at start."""
@@ -211,8 +221,24 @@ class ControlPlane:
         self._close_pipes()
         process.CONTROL_PLANES.discard(self._process.pid)
         self._process = None
-        if self._directory:
-            self._directory.cleanup()
+        if self._cleanup is not None:
+            shutil.rmtree(self.data_dir, ignore_errors=True)
+
+    def detach(self) -> None:
+        """Leave the child process and its data running after this process; needs `attached=False`.
+
+        `kubedra down --data-dir DIR` stops it.
+        """
+        if self._attached:
+            raise RuntimeError("the control plane ends with this process: create it with attached=False")
+        child = self._process
+        if child is None:
+            raise RuntimeError("the control plane is not running")
+        child.returncode = 0  # without this, Popen would warn that it still runs
+        self._close_pipes()
+        if self._cleanup is not None:
+            self._cleanup.detach()
+        self._process = None
 
     def _close_pipes(self) -> None:
         assert self._process is not None

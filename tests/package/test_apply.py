@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from apiserver.api.objects import Json
 from kubedra.client.client import ApiError
 from kubedra.pytest_plugin import Kube
 from tests.support.objects import pod_manifest
@@ -65,3 +66,69 @@ def test_a_kind_that_is_not_served_is_named_with_its_place(kube: Kube, tmp_path:
 def test_a_document_without_a_name_is_named(kube: Kube) -> None:
     with pytest.raises(ValueError, match=r"^object 2 \(ConfigMap\): no metadata.name"):
         kube.apply([MAP, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "x-"}}])
+
+
+def a_definition(kind: str, *versions: str, plural: str = "") -> Json:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    plural = plural or f"{kind.lower()}s"
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Cluster",
+            "names": {"plural": plural, "kind": kind},
+            "versions": [
+                {"name": name, "served": True, "storage": name == "v1", "schema": {"openAPIV3Schema": schema}}
+                for name in versions
+            ],
+        },
+    }
+
+
+def a_widget(version: str = "v1", name: str = "w") -> Json:
+    return {"apiVersion": f"example.com/{version}", "kind": "Widget", "metadata": {"name": name}}
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("clock", [pytest.param(c, marks=pytest.mark.kube(clock=c)) for c in ("real", "virtual")])
+def test_an_object_may_follow_its_definition(kube: Kube, strict: bool, clock: str) -> None:
+    definition, widget = kube.apply([a_definition("Widget", "v1"), a_widget()], strict=strict)
+    assert {"Established", "NamesAccepted"} <= {c["type"] for c in definition["status"]["conditions"]}
+    assert widget["metadata"]["uid"]
+    assert kube.list("widgets") == [widget]
+
+
+def test_an_object_may_follow_a_new_version_of_its_definition(kube: Kube) -> None:
+    kube.apply([a_definition("Widget", "v1"), a_widget()])
+    kube.apply([a_definition("Widget", "v1", "v2"), a_widget("v2", "second")])
+    assert len(kube.list("widgets")) == 2
+
+
+def test_a_definition_that_is_being_deleted_is_applied_again(kube: Kube) -> None:
+    for _ in range(3):
+        kube.apply([a_definition("Widget", "v1"), a_widget()])
+        kube.delete("crd/widgets.example.com")
+    (definition,) = kube.apply(a_definition("Widget", "v1"))
+    assert "deletionTimestamp" not in definition["metadata"]
+    assert kube.list("widgets") == []
+
+
+def test_a_definition_without_free_names_is_returned(kube: Kube) -> None:
+    kube.apply(a_definition("Widget", "v1"))
+    (second,) = kube.apply(a_definition("Widget", "v1", plural="others"))
+    assert {c["type"]: c["status"] for c in second["status"]["conditions"]}["NamesAccepted"] == "False"
+
+
+def test_a_definition_that_is_never_served_is_an_error_with_its_place(
+    kube: Kube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBEDRA_WAIT_TIMEOUT", "0.1")
+    kube.apply(
+        [a_definition("Widget", "v1"), {**a_widget(), "metadata": {"name": "w", "finalizers": ["example.com/f"]}}]
+    )
+    kube.delete("crd/widgets.example.com")
+    with pytest.raises(TimeoutError, match=r"^CustomResourceDefinition widgets\.example\.com: its kind was not served"):
+        kube.apply(a_definition("Widget", "v1"))
+    kube.patch("widget/w", {"metadata": {"finalizers": None}})

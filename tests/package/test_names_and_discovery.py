@@ -110,10 +110,8 @@ def test_a_wait_names_an_object(kube: Kube) -> None:
 
 def test_a_type_that_came_after_discovery_is_found(kube: Kube) -> None:
     kube.apply(a_definition("widgets"))
-    kube.wait("crd/widgets.example.com", "condition=Established")
     assert kube.list("widgets") == []
     kube.apply(a_definition("gadgets"))
-    kube.wait("crd/gadgets.example.com", "condition=Established")
     assert kube.list("gadgets") == []
     assert kube.client().resolve("gadget") == ("example.com/v1", "Gadget")
 
@@ -128,7 +126,6 @@ def test_an_extension_server_that_is_down_hinders_no_search(kube: Kube) -> None:
         **service,
     }
     kube.apply(a_definition("widgets"))
-    kube.wait("crd/widgets.example.com", "condition=Established")
     name = {"name": "v1.down.example.com"}
     kube.apply([{"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": name, "spec": spec}])
     with kube.plane.client() as client:
@@ -139,7 +136,6 @@ def test_an_extension_server_that_is_down_hinders_no_search(kube: Kube) -> None:
 
 def test_a_group_that_went_after_discovery_hinders_no_search(kube: Kube) -> None:
     kube.apply(a_definition("widgets"))
-    kube.wait("crd/widgets.example.com", "condition=Established")
     client = kube.client()
     client.resolve("crd")
     kube.delete("crd/widgets.example.com")

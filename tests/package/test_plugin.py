@@ -1,11 +1,14 @@
 """The pytest plugin, as a project of its own meets it."""
 
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from kubedra import Client, ControlPlane, cli
 from kubedra.runtime import process
 from tests.support.patience import CLOCK, run_command
 
@@ -61,6 +64,104 @@ def test_fails(kube):
     assert "label node worker zone=moon (then it fits on worker)" in done.stdout
 
 
+def test_a_failing_test_lists_custom_resources_whatever_their_status(tmp_path: Path) -> None:
+    test = """
+import pytest
+
+SCHEMA = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+VERSIONS = [
+    {"name": name, "served": True, "storage": name == "v2", "schema": {"openAPIV3Schema": SCHEMA}}
+    for name in ("v1", "v2")
+]
+NAMES = {"plural": "racks", "kind": "Rack"}
+CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "racks.example.com"},
+    "spec": {"group": "example.com", "scope": "Namespaced", "names": NAMES, "versions": VERSIONS},
+}
+
+def rack(name, status):
+    return {"apiVersion": "example.com/v1", "kind": "Rack", "metadata": {"name": name}, "status": status}
+
+@pytest.fixture
+def racks(kube):
+    kube.apply([
+        CRD,
+        rack("good", {"phase": "Up", "conditions": [{"type": "Ready", "status": "False", "message": "no power"}]}),
+        rack("odd", {"conditions": {"a": 1}, "allocation": "none", "reservedFor": 3}),
+        rack("odder", "up"),
+    ])
+
+def test_fails(racks):
+    assert False
+"""
+    done = run_pytest(project(tmp_path, test), "-q")
+    assert done.returncode == 1
+    assert "Rack default/good: phase=Up Ready=False (no power)" in done.stdout
+    assert "Rack default/odd: -" in done.stdout
+    assert "Rack default/odder: -" in done.stdout
+    assert "CustomResourceDefinition racks.example.com: NamesAccepted=True Established=True" in done.stdout
+
+
+FAILS_TWICE = """
+import pytest
+
+@pytest.fixture
+def config(kube):
+    kube.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "left-over"}})
+
+@pytest.mark.parametrize("round", [1, 2])
+def test_it(config, kube, round):
+    print("server", kube.url)
+    assert False
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "1"])
+@pytest.mark.parametrize("marker", ["", "@pytest.mark.kube(own=True)\n"])
+def test_the_control_plane_of_the_first_failing_test_can_be_kept(tmp_path: Path, marker: str, workers: str) -> None:
+    test = FAILS_TWICE.replace("@pytest.mark.param", f"{marker}@pytest.mark.param")
+    done = run_pytest(project(tmp_path, test), "-q", "--kube-keep", "-n", workers)
+    assert done.returncode == 1
+    assert len(set(re.findall(r"server (http\S+)", done.stdout))) == 2, "the next test has another server"
+    ((kubeconfig, down),) = re.findall(r"export KUBECONFIG=(\S+)  # stop it with: kubedra (.+)", done.stdout)
+    assert "the control plane of test_it.py::test_it[1] is running" in done.stdout
+    with Client.from_kubeconfig(kubeconfig) as client:
+        assert client.get("configmap/left-over")
+    assert cli.main(down.split()) == 0
+    shutil.rmtree(Path(kubeconfig).parent)
+
+
+def test_without_the_option_no_control_plane_is_left(tmp_path: Path) -> None:
+    done = run_pytest(project(tmp_path, FAILS_TWICE), "-q")
+    (url,) = set(re.findall(r"server (http\S+)", done.stdout))
+    with Client(url) as client, pytest.raises(ConnectionError):
+        client.list("pods")
+
+
+def test_a_control_plane_that_ends_with_its_parent_cannot_be_detached(tmp_path: Path) -> None:
+    plane = ControlPlane(data_dir=tmp_path, controllers=False)
+    with plane, pytest.raises(RuntimeError, match="create it with attached=False"):
+        plane.detach()
+
+
+def test_the_log_of_a_failing_test_begins_with_the_test(tmp_path: Path) -> None:
+    test = """
+def test_passes(kube):
+    kube.add_node("first")
+
+def test_fails(kube):
+    kube.add_node("second", run=True)
+    assert False
+"""
+    done = run_pytest(project(tmp_path, test), "-q", "--kube-log")
+    report = done.stdout.partition("kubedra log")[2]
+    assert "node second:" in report, done.stdout
+    assert "first" not in report
+    assert "kubedra log" not in run_pytest(project(tmp_path, test), "-q").stdout
+
+
 @pytest.mark.parametrize(
     ("marker", "words"),
     [("emulated_version='1.35'", "needs own=True"), ("own=True, emulated='1.35'", "has no option emulated")],
@@ -84,8 +185,6 @@ def test_importing_the_plugin_brings_nothing_heavy() -> None:
 
 
 def test_a_stopped_control_plane_leaves_no_process(tmp_path: Path) -> None:
-    from kubedra import ControlPlane
-
     plane = ControlPlane(data_dir=tmp_path).start()
     pid, begin = plane.pid, CLOCK.seconds
     plane.stop()

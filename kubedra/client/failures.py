@@ -1,0 +1,69 @@
+"""The text of a failed wait: the reason first, then why the wait ended, then at most ten lines of the last status."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kubedra.client.report import conditions_of, describe_condition
+from kubedra.runtime.objects import Json
+
+#: Maximum lines of a status.
+_LINES = 10
+#: Maximum length of a line of a status.
+_WIDTH = 160
+
+
+def describe_failure(head: str, end: str, last: Json | None, warnings: Sequence[str]) -> str:
+    """Return the text of the error.
+
+    `head` names object and condition, `end` is why the wait ended, `last` is the last state of the object (None if it
+    does not exist), and `warnings` are the texts of its latest warning events, oldest first.
+    """
+    reason, *others = [*dict.fromkeys(reversed(warnings))] or [_find_reason(last)]
+    lines = [f"{head}: {reason}" if reason else head, *others, *([end] if end else [])]
+    return "\n".join([*lines, *describe_status(last)])
+
+
+def _find_reason(last: Json | None) -> str:
+    """Return the reason in an object's state, or ""."""
+    if last is None:
+        return "it does not exist"
+    status = last.get("status")
+    if not isinstance(status, dict):
+        return ""
+    for container in _containers(status):
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason"):
+            text = f": {waiting['message']}" if waiting.get("message") else ""
+            return f"container {container.get('name')} waits: {waiting['reason']}{text}"
+    bad = [describe_condition(condition) for condition in conditions_of(status) if condition["status"] != "True"]
+    return next((text for text in bad if text.endswith(")")), "")
+
+
+def _containers(status: Json) -> Iterator[Json]:
+    for part in ("initContainerStatuses", "containerStatuses"):
+        found = status.get(part)
+        yield from (each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
+
+
+def describe_status(last: Json | None) -> list[str]:
+    """Return a status in at most ten lines: scalars, then conditions, then the other fields in short form."""
+    status = (last or {}).get("status")
+    if not isinstance(status, dict) or not status:
+        return [] if last is None else ["last status: none"]
+    scalars = [key for key, value in status.items() if not isinstance(value, dict | list)]
+    lines = [", ".join(f"{key}: {status[key]}" for key in scalars)] if scalars else []
+    lines += [f"condition {describe_condition(condition)}" for condition in conditions_of(status)]
+    lines += [
+        f"{key}: {json.dumps(value)}" for key, value in status.items() if key not in scalars and key != "conditions"
+    ]
+    if (more := len(lines) - _LINES) > 0:
+        lines = [*lines[: _LINES - 1], f"… and {more + 1} more lines"]
+    return ["last status:", *(f"  {_shorten(line)}" for line in lines)]
+
+
+def _shorten(line: Any) -> str:
+    text = " ".join(str(line).split())
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
