@@ -1,7 +1,8 @@
 """The garbage collector: deletes objects whose owners are gone, and carries out orphaning and foreground deletion.
 
 A graph by uid stores the dependents of each object. The events of every served kind update it. Discovery is polled for
-new and removed kinds. An owner missing in the graph is read from the server before anything is deleted. Keys are uids.
+new and removed kinds, sooner after a change of their definitions. An owner missing in the graph is read from the server
+before anything is deleted. Keys are uids.
 Facts: upstream's pkg/controller/garbagecollector.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
@@ -21,15 +23,21 @@ from apiserver.runtime.metrics import Counter, Family
 from controllers.options.options import Options
 from controllers.runtime.client import Client, is_reason
 from controllers.runtime.controller import Controller, ControllerComponent
-from controllers.runtime.discovery import served_kinds
+from controllers.runtime.discovery import ServedKinds
 from controllers.runtime.events import CoreEventRecorder
 from controllers.runtime.informer import Informer, Informers
 from controllers.runtime.kinds import Kind
 from controllers.runtime.transport import TransportError
 
 NAME = "garbage-collector-controller"
-#: Poll interval of discovery (upstream: 30 s).
-RESYNC = timedelta(seconds=5)
+#: Poll interval of discovery, as upstream's.
+RESYNC = timedelta(seconds=30)
+#: Interval until the next poll after a change: a server may list new kinds later than their definition.
+_AFTER_CHANGE = timedelta(seconds=5)
+#: The kinds whose objects add and remove kinds.
+_DEFINITIONS = frozenset(
+    {("apiextensions.k8s.io", "customresourcedefinitions"), ("apiregistration.k8s.io", "apiservices")}
+)
 #: Maximum wait for unreadable kinds at the start: they must not block the collection of all others.
 PATIENCE = timedelta(seconds=30)
 log = logging.getLogger(__name__)
@@ -64,6 +72,9 @@ class GarbageCollector(ControllerComponent):
     def __init__(self, client: Client, informers: Informers, options: Options) -> None:
         self._client = client.for_controller("generic-garbage-collector")
         self._informers = informers
+        self._served = ServedKinds(self._client, verbs=("list", "watch", "delete"))
+        #: Whether definitions have changed since the last poll of discovery.
+        self._definitions_changed = asyncio.Event()
         self._graph: dict[str, Node] = {}
         self._kinds: dict[tuple[str, str], Kind] = {}
         #: Uids of objects with an owner of an unserved kind, by that kind.
@@ -93,21 +104,28 @@ class GarbageCollector(ControllerComponent):
         await self._controller.run()
 
     async def _list_served_kinds(self) -> list[Kind]:
-        kinds = await served_kinds(self._client, verbs=("list", "watch", "delete"))
+        kinds = await self._served.read()
         return [kind for kind in kinds if (kind.group, kind.plural) not in _IGNORED]
 
     async def _follow_discovery(self) -> None:
         """Start to watch new kinds, and stop to watch removed ones."""
-        lasting = set(self._kinds.values())
+        lasting, changed, known = set(self._kinds.values()), False, list[Kind]()
         while True:
-            with clock.timers(clock.Timer.UPKEEP):
-                await asyncio.sleep(RESYNC.total_seconds())
+            with clock.timers(clock.Timer.UPKEEP), suppress(TimeoutError):
+                async with asyncio.timeout((_AFTER_CHANGE if changed else RESYNC).total_seconds()):
+                    await self._definitions_changed.wait()
+            changed = self._definitions_changed.is_set()
+            self._definitions_changed.clear()
             try:
-                served = set(await self._list_served_kinds())
+                listed = await self._served.read()
             except (StatusError, TransportError) as error:
                 self._discovery_errors.inc()
                 log.info("%s: cannot read the served kinds: %s", NAME, error)
                 continue
+            if listed is known:
+                continue
+            known = listed
+            served = {kind for kind in listed if (kind.group, kind.plural) not in _IGNORED}
             for kind in set(self._kinds.values()) - served - lasting:
                 self._unfollow(kind)
             for kind in served - set(self._kinds.values()):
@@ -123,6 +141,12 @@ class GarbageCollector(ControllerComponent):
             lambda old, obj: self._update_node(kind, obj, old),
             self._remove_node,
         )
+        if (kind.group, kind.plural) in _DEFINITIONS:
+
+            def changed(*_: Json) -> None:
+                self._definitions_changed.set()
+
+            informer.on(changed, changed, changed)
         return informer
 
     def _unfollow(self, kind: Kind) -> None:

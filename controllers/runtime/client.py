@@ -113,6 +113,20 @@ class Client:
 
         `accept` has the media types for the answer, by default JSON.
         """
+        answer = await self.request_bytes(method, path, query, body, media_type, accept=accept)
+        return orjson.loads(answer) if parse and answer else {}
+
+    async def request_bytes(
+        self,
+        method: str,
+        path: str,
+        query: str = "",
+        body: Any = None,
+        media_type: str = "application/json",
+        *,
+        accept: str = "",
+    ) -> bytes:
+        """Send any request and return the body of the answer; see `request`."""
         data = b"" if body is None else body if isinstance(body, bytes) else orjson.dumps(body)
         headers = self._typed[media_type] if body is not None else self._headers
         if accept:
@@ -120,7 +134,7 @@ class Client:
         for attempt in range(_RETRIES + 1):
             status, answered, answer = await self.transport.request(method, path, query, headers, data)
             if status < 400:
-                return orjson.loads(answer) if parse and answer else {}
+                return answer
             delay = _retry_after(status, answered) if attempt < _RETRIES else None
             if delay is None:
                 raise _as_error(status, answered, answer)

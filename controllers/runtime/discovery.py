@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+import orjson
+
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from controllers.runtime.client import Client
@@ -14,11 +16,32 @@ from controllers.runtime.kinds import Kind
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
 
+class ServedKinds:
+    """The kinds that support all of `verbs`, for callers that read them often: only changed documents are parsed."""
+
+    def __init__(self, client: Client, verbs: Iterable[str] = ()) -> None:
+        self._client, self._needed = client, frozenset(verbs)
+        self._documents: tuple[bytes, bytes] | None = None
+        self._kinds: list[Kind] = []
+
+    async def read(self) -> list[Kind]:
+        """Return the kinds, the core group's first, without subresources; the same list while nothing changes."""
+        core = await self._client.request_bytes("GET", "/api", accept=_AGGREGATED)
+        groups = await self._client.request_bytes("GET", "/apis", accept=_AGGREGATED)
+        if (core, groups) != self._documents:
+            kinds = await _parse(self._client, orjson.loads(core), orjson.loads(groups), self._needed)
+            # The legacy documents do not list the kinds.
+            aggregated = b"APIGroupDiscoveryList" in groups[:200]
+            self._documents, self._kinds = (core, groups) if aggregated else None, kinds
+        return self._kinds
+
+
 async def served_kinds(client: Client, verbs: Iterable[str] = ()) -> list[Kind]:
     """Return the kinds that support all of `verbs`, the core group's first, without subresources."""
-    needed = set(verbs)
-    core = await client.request("GET", "/api", accept=_AGGREGATED)
-    groups = await client.request("GET", "/apis", accept=_AGGREGATED)
+    return await ServedKinds(client, verbs).read()
+
+
+async def _parse(client: Client, core: Json, groups: Json, needed: frozenset[str]) -> list[Kind]:
     if core.get("kind") == groups.get("kind") == "APIGroupDiscoveryList":
         resources = [*_parse_aggregated(core), *_parse_aggregated(groups)]
     else:
