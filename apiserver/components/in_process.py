@@ -62,7 +62,9 @@ class InProcess:
 
         The objects of the events belong to the server and must not be changed.
         """
-        answer = await self._answer(Request("GET", path, query, headers, b"", self._user))
+        request = Request("GET", path, query, headers, b"", self._user)
+        request.inside = True
+        answer = await self._answer(request)
         if not isinstance(answer, Stream):
             return answer.status, answer.headers, _yield_body(answer.body)
         answer.inside = True

@@ -74,6 +74,7 @@ class Request:
         "headers",
         "impersonator",
         "info",
+        "inside",
         "marks",
         "method",
         "path",
@@ -90,6 +91,8 @@ class Request:
         self.method, self.path, self.query, self.headers = method, path, query, headers
         self.body, self.user = body, user
         self.info = _NOT_PARSED
+        #: whether the client is in this process and reads the objects of a watch
+        self.inside = False
         #: the impersonating user, if any
         self.impersonator: User | None = None
         #: the verb of constrained impersonation that allowed it

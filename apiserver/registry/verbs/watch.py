@@ -13,6 +13,7 @@ Watchers that see the same event of a change share one WatchEvent and its encode
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final
@@ -47,22 +48,29 @@ def watch(store: Store, ctx: Context, request: Request) -> AsyncIterator[list[Wa
     event, or when it is closed. With ctx.name it watches one object.
     """
     options = list_options(request.params, watch=True, watch_list=ctx.features.enabled("WatchList"))
-    return open_watch(store, ctx, options, (server_loop.get() or asyncio.get_running_loop()).time)
+    clock = (server_loop.get() or asyncio.get_running_loop()).time
+    # The connection of a client in this process cannot break. Its only bookmark is the one at the end of the watch,
+    # since the bookmarks of some sixty informers were most of the work of an idle server.
+    return open_watch(store, ctx, options, clock, bookmark_seconds=math.inf if request.inside else BOOKMARK_SECONDS)
 
 
 def open_watch(
-    store: Store, ctx: Context, options: ListOptions, clock: Callable[[], float]
+    store: Store,
+    ctx: Context,
+    options: ListOptions,
+    clock: Callable[[], float],
+    bookmark_seconds: float = BOOKMARK_SECONDS,
 ) -> AsyncIterator[list[WatchEvent]]:
     """Validate the selection of a watch, then return its batches of events.
 
-    `clock` is the event loop's time.
+    `clock` is the event loop's time. Bookmarks come every `bookmark_seconds`; with infinity only at the time-out.
     Raises StatusError before it returns.
     """
     selection = selection_of(store, ctx, options)
     since = parse_version(options.resource_version)
     least = store.registry.watch_seconds
     seconds = float(options.timeout or 0) or least * (1 + random.random())  # noqa: S311 - spreads reconnects
-    return _events(store, ctx.version, selection, options, since, seconds, clock)
+    return _events(store, ctx.version, selection, options, since, seconds, clock, bookmark_seconds)
 
 
 async def _events(
@@ -73,6 +81,7 @@ async def _events(
     since: int,
     seconds: float,
     clock: Callable[[], float],
+    bookmark_seconds: float,
 ) -> AsyncIterator[list[WatchEvent]]:
     cache, alarm, conversion = store.cache, _Alarm(), store.resource.conversion
     deadline = clock() + seconds
@@ -93,14 +102,16 @@ async def _events(
             await _reach_back(cache, since, deadline, clock)
         cursor = cache.cursor(since)
         sees = _view(selection, cache.prefix)
-        bookmark_at = clock() + BOOKMARK_SECONDS if options.allow_bookmarks else deadline
+        bookmark_at = clock() + bookmark_seconds if options.allow_bookmarks else deadline
         while True:
             now = clock()
             if now >= deadline:
+                if options.allow_bookmarks and bookmark_seconds == math.inf:
+                    yield [WatchEvent("BOOKMARK", revision=cursor.revision)]
                 return
             if now >= bookmark_at:
                 yield [WatchEvent("BOOKMARK", revision=cursor.revision)]
-                bookmark_at = now + BOOKMARK_SECONDS
+                bookmark_at = now + bookmark_seconds
                 alarm.cancel()
             alarm.set(min(deadline, bookmark_at) - now, cursor)
             if not await cursor.wait():

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from apiserver.api.objects import Json
 from apiserver.runtime import clock
@@ -36,6 +36,14 @@ _TYPE = {"apiVersion": RESOURCE_SLICES.api_version, "kind": RESOURCE_SLICES.kind
 TaintPlace = tuple[str, str, str, str]
 
 
+class _Inputs(NamedTuple):
+    """What the slices of a node depend on: its name and annotations, and the versions of its slices."""
+
+    name: str
+    annotations: Mapping[str, str]
+    slices: list[tuple[str, str]]
+
+
 class EmulatedSlices:
     """The publisher of all emulated nodes. It calls `changed` with the name of a node with changed slices."""
 
@@ -47,15 +55,27 @@ class EmulatedSlices:
         #: The published taints by node uid and driver.
         self._tainted: dict[tuple[str, str], set[TaintPlace]] = {}
         self._logged: dict[str, str] = {}
+        #: The annotations and slices of each node, by uid, for which there was nothing to write.
+        self._complete: dict[str, _Inputs] = {}
         slices.on(self._slice_changed, lambda _, new: self._slice_changed(new), self._slice_changed)
 
     async def reconcile(self, node: Json) -> None:
         """Publish the pools defined by the node's annotations."""
+        meta = node["metadata"]
+        present = self._of_node.get(meta["name"])
+        inputs = _Inputs(meta["name"], meta.get("annotations") or {}, [_version_of(item) for item in present])
+        if self._complete.get(meta["uid"]) == inputs:
+            return
+        self._complete.pop(meta["uid"], None)
+        if await self._publish_all(node, present):
+            self._complete[meta["uid"]] = inputs
+
+    async def _publish_all(self, node: Json, present: list[Json]) -> bool:
+        """Publish the pools of all drivers. Return whether there was nothing to write."""
         pools, classes = self._desired(node)
         if not pools:
-            return
-        meta, faults = node["metadata"], device_faults(node)
-        present = self._of_node.get(meta["name"])
+            return True
+        complete, meta, faults = True, node["metadata"], device_faults(node)
         for driver, pool in pools.items():
             existing = [item for item in present if item["spec"]["driver"] == driver]
             if not all(_OURS.match(item["metadata"]["name"]) for item in existing):
@@ -64,10 +84,12 @@ class EmulatedSlices:
                 for item in classes:
                     await self._create_class(item)
             wanted = faults.apply(driver, pool)
-            await self._publish(driver, meta, self._add_foreign_taints(driver, meta, wanted, existing), existing)
+            tainted = self._add_foreign_taints(driver, meta, wanted, existing)
+            complete &= await self._publish(driver, meta, tainted, existing)
+        return complete
 
-    async def _publish(self, driver: str, meta: Json, pool: Pool, existing: list[Json]) -> None:
-        """Write the changed slices of a driver.
+    async def _publish(self, driver: str, meta: Json, pool: Pool, existing: list[Json]) -> bool:
+        """Write the changed slices of a driver. Return whether there was nothing to write.
 
         Does nothing while the informer lacks a slice of the last write: it would be created twice.
         """
@@ -75,7 +97,7 @@ class EmulatedSlices:
         since, names = self._unseen.pop(key, (now, set()))
         if now - since < _SEEN_WITHIN and not all(name in self._slices.objects for name in names):
             self._unseen[key] = (since, names)
-            return
+            return False
         todo = plan(driver, Owner(meta["name"], meta["uid"]), meta["name"], pool, existing)
         try:
             for item in todo.deletes:
@@ -86,11 +108,12 @@ class EmulatedSlices:
             # The watch event of the concurrent change will trigger another pass.
             if not is_reason(error, "NotFound", "Conflict"):
                 raise
-            return
+            return False
         made: set[str] = set()
         for item in todo.creates:
             self._unseen[key] = (now, made)
             made.add((await self._client.create(RESOURCE_SLICES, {**item, **_TYPE}))["metadata"]["name"])
+        return not (todo.deletes or todo.updates or todo.creates)
 
     def _add_foreign_taints(self, driver: str, meta: Json, pool: Pool, existing: list[Json]) -> Pool:
         """Add the taints that users set on published devices to the pool."""
@@ -146,6 +169,7 @@ class EmulatedSlices:
         """Drop the state of a deleted node; the garbage collector deletes its slices."""
         uid = node["metadata"]["uid"]
         self._logged.pop(uid, None)
+        self._complete.pop(uid, None)
         self._unseen = {key: unseen for key, unseen in self._unseen.items() if key[0] != uid}
         self._tainted = {key: taints for key, taints in self._tainted.items() if key[0] != uid}
 
@@ -159,6 +183,10 @@ def _taints(specs: Iterable[Mapping[str, Any]]) -> Iterator[tuple[TaintPlace, Js
         for device in spec.get("devices") or ():
             for taint in device.get("taints") or ():
                 yield (device["name"], taint["key"], taint.get("value", ""), taint["effect"]), taint
+
+
+def _version_of(item: Json) -> tuple[str, str]:
+    return item["metadata"]["uid"], item["metadata"]["resourceVersion"]
 
 
 def _node_of(item: Json) -> Iterator[str]:
