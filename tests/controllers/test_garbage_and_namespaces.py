@@ -176,3 +176,19 @@ async def test_an_object_with_an_owner_of_an_unserved_kind_stays_until_the_kind_
         assert "child" not in [
             each["metadata"]["name"] for each in (await world.client.list(CONFIG_MAPS, "ns"))["items"]
         ]
+
+
+async def test_objects_of_a_new_kind_are_collected_before_the_next_regular_poll_of_discovery() -> None:
+    names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    orphan = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "0"}
+    async with World("garbage-collector-controller") as world:
+        await passes(3600)
+        await world.client.create(DEFINITIONS, {"metadata": {"name": "widgets.example.com"}, "spec": spec})
+        await passes(0.1)
+        widgets = Kind("example.com", "v1", "widgets", "Widget")
+        meta = {"name": "w", "namespace": "ns", "ownerReferences": [orphan]}
+        await world.client.create(widgets, {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": meta})
+        await passes(6)
+        assert (await world.client.list(widgets, "ns"))["items"] == []

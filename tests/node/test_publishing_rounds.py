@@ -12,6 +12,7 @@ from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from controllers.kubelet.emulation.publishing import EmulatedSlices
 from controllers.runtime.kinds import RESOURCE_SLICES, key_of
+from kubedra.profiles.pools import plan
 from tests.support.objects import make_annotations
 from tests.support.recording import RecordingClient, make_informers
 
@@ -161,3 +162,25 @@ async def test_the_classes_of_a_profile_are_created_with_its_devices() -> None:
             assert [kind for _, kind, _ in there.client.writes][:1] == ["DeviceClass"]
             there.observe()
             assert await there.reconcile(profiled) == []
+
+
+async def test_complete_slices_are_planned_again_only_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans: list[str] = []
+
+    def count(driver: str, *rest: Any) -> Any:
+        plans.append(driver)
+        return plan(driver, *rest)
+
+    monkeypatch.setattr("controllers.kubelet.emulation.publishing.plan", count)
+    made = Node()
+    await made.reconcile(node())
+    made.observe()
+    for _ in range(3):
+        assert await made.reconcile(node()) == []
+    assert len(plans) == 2, "the second pass finds nothing to write"
+    (published,) = made.informers.of(RESOURCE_SLICES).objects.values()
+    changed = {**published, "metadata": {**published["metadata"], "resourceVersion": "2"}}
+    made.observe({**changed, "spec": {**published["spec"], "devices": []}})
+    assert await made.reconcile(node()) == ["update"]
+    assert await made.reconcile(node("3")) != []
+    made.part.remove(node())

@@ -202,3 +202,18 @@ def test_a_clock_that_there_is_not_is_named(clock: str, said: str) -> None:
 @pytest.mark.kube(own=True, clock="virtual=2030-05-06T07:08:09Z", controllers=False)
 def test_virtual_time_begins_when_it_is_told_to(kube: Kube) -> None:
     assert kube.get("namespace/default")["metadata"]["creationTimestamp"] == "2030-05-06T07:08:09Z"
+
+
+@virtual
+def test_an_idle_hour_takes_little_work(kube: Kube) -> None:
+    """About 480 watches of informers end in an hour, and 720 checks of nodes and 720 of the history are due."""
+    hour = kube.advance(hours=1)
+    assert hour["fired"] < 2700
+    kube.add_node("worker", devices=8)
+    kube.advance(minutes=1)
+    hour = kube.advance(hours=1)
+    assert hour["fired"] < 2700 + 500, "a node renews its lease 360 times, and writes 12 heartbeats"
+    sent = kube.requests(verb="get", resource="")
+    polls = [request for request in sent if request["uri"] == "/apis"]
+    begun, ended = (datetime.fromisoformat(polls[at]["time"]) for at in (0, -1))
+    assert (ended - begun) / (len(polls) - 1) > timedelta(seconds=25)

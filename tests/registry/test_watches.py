@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 
 import pytest
@@ -158,6 +159,18 @@ async def test_bookmarks_come_when_nothing_else_does(world: World, monkeypatch: 
     await world.create("leases", {"metadata": {"name": "l"}})
     revisions = {(await watch.next()).revision for _ in range(2)}
     assert world.registry.log.revision in revisions
+
+
+async def test_without_periodic_bookmarks_the_last_event_is_one(world: World) -> None:
+    """A client in the server's process continues from it: the history before may be gone by then."""
+    store = world.store("configmaps")
+    ctx, since = store.context(user=ADMIN, version="v1", verb="watch"), str(world.registry.log.revision)
+    await world.create("leases", {"metadata": {"name": "l"}})
+    for bookmarks, found in ((True, [("BOOKMARK", world.registry.log.revision)]), (False, [])):
+        times = iter((100.0, 100.0, 129.99, 130.0))
+        options = ListOptions(watch=True, resource_version=since, timeout=30, allow_bookmarks=bookmarks)
+        events = open_watch(store, ctx, options, lambda times=times: next(times), math.inf)  # type: ignore[misc]
+        assert [(event.type, event.revision) async for batch in events for event in batch] == found
 
 
 async def test_a_watch_ends_in_time(world: World) -> None:
