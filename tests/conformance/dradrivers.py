@@ -134,7 +134,8 @@ class Drivers:
         await self._say(name, HealthReport(health))
 
     async def end_health(self, name: str, code: str, message: str) -> None:
-        await self._say(name, GRPCError(_CODES[code], message))
+        """End the newest stream with a code; without one as a driver does that returns."""
+        await self._say(name, GRPCError(_CODES[code], message) if code not in ("", "OK") else None)
 
     async def _say(self, name: str, what: Any) -> None:
         async with asyncio.timeout(_PATIENCE):
@@ -197,6 +198,8 @@ class Drivers:
             try:
                 while True:
                     item = await queue.get()
+                    if item is None:
+                        return
                     if isinstance(item, Exception):
                         raise item
                     await stream.send_message(item)

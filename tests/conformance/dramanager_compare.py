@@ -52,9 +52,9 @@ def _common(key: str, value: Any, want: Json) -> Any:
             value = "unreadable"
     value = _plain(value)
     if key == "checkpoint" and isinstance(value, dict):
-        infos = sorted(
-            value.get("ClaimInfoStateList") or (), key=lambda info: (info.get("Namespace"), info["ClaimName"])
-        )
+        infos = value.get("ClaimInfoStateList") or []
+        if isinstance(infos, list):
+            infos = sorted(infos, key=_text)
         return {**value, "ClaimInfoStateList": infos}
     if key in ("calls", "podUpdates", "sliceDeletions") or (key == "cdiDevices" and want.get("cdiOrder")):
         return sorted(value or (), key=_call_order if key == "calls" else json.dumps)
@@ -96,6 +96,34 @@ def once(outcome: Json) -> Json:
     if outcome.get("cdiDevices"):
         found["cdiDevices"] = sorted(set(outcome["cdiDevices"]))[-1:]
     return found
+
+
+def unmarked_hazard(case: Json) -> str | None:
+    """Return the hazard that a case records without naming it; None if there is none.
+
+    A call that names a claim twice is the first. A call that releases a claim of other pods is the second. The calls of
+    steps that overlap belong to several pods.
+    """
+    holders: dict[str, set[str]] = {}
+    overlaps = any("async" in step for step in case["steps"])
+    for step, outcome in zip(case["steps"], case["expected"], strict=True):
+        pod = (case["pods"] or {}).get(step.get("pod"), {}).get("metadata", {}).get("uid")
+        for call in outcome.get("calls") or ():
+            uids = [claim["uid"] for claim in call.get("claims") or ()]
+            if len(set(uids)) < len(uids):
+                return "same-claim-twice"
+            released = (
+                uids
+                if call["method"] == "NodeUnprepareResources" and step["step"] == "unprepare" and not overlaps
+                else ()
+            )
+            if any(holders.get(uid, set()) - {pod} for uid in released):
+                return "foreign-unprepare"
+        infos = outcome.get("checkpoint")
+        listed = infos.get("ClaimInfoStateList") if isinstance(infos, dict) else None
+        if isinstance(listed, list):
+            holders = {i["ClaimUID"]: set(i.get("PodUIDs") or ()) for i in listed if isinstance(i, dict)}
+    return None
 
 
 async def outcome_of(work: Awaitable[Json | None]) -> Json:

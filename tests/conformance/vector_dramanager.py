@@ -27,12 +27,17 @@ from controllers.runtime.client import Client
 from controllers.runtime.kinds import RESOURCE_CLAIMS
 from tests.conformance.draapi import Api
 from tests.conformance.dradrivers import Drivers
-from tests.conformance.dramanager_compare import container_of, first_difference, once, outcome_of, shown_metrics
+from tests.conformance.dramanager_compare import (
+    container_of,
+    first_difference,
+    once,
+    outcome_of,
+    shown_metrics,
+    unmarked_hazard,
+)
 from tests.conformance.vectors import Case, Skipped
 from tests.support.virtual import run_closed
 
-#: Cases that do the harm of a hazard without being marked (docs/data/fidelity/differences.md).
-_UNMARKED = {"prepare/recreated-claim-second-of-two": "foreign-unprepare"}
 #: Seconds within which a step's outcome has to show.
 _PATIENCE = 3.0
 _NEVER = 3600.0
@@ -56,7 +61,7 @@ class Scenario:
     """A case that is being played."""
 
     def __init__(self, case: Case, root: Path) -> None:
-        case = {**case, "hazard": case.get("hazard") or _UNMARKED.get(case["name"])}
+        case = {**case, "hazard": case.get("hazard") or unmarked_hazard(case)}
         self.case, self.places = case, {f"<{name}>": root / name for name in ("plugins", "registry", "state")}
         for place in ("<plugins>", "<registry>"):
             self.places[place].mkdir()
@@ -304,7 +309,7 @@ class Scenario:
         await asyncio.sleep(0.05)
 
     async def do_healthEnd(self, step: Json) -> None:
-        await self.drivers.end_health(step["plugin"], step["code"], step["message"])
+        await self.drivers.end_health(step["plugin"], step.get("code") or "", step.get("message") or "")
 
     async def do_setClaim(self, step: Json) -> None:
         self.api.set_claim(step["claim"])
@@ -338,7 +343,7 @@ class Scenario:
 
     async def do_recreateSocket(self, step: Json) -> None:
         await self.drivers.remove_socket(step["plugin"])
-        await self.drivers.add_socket(step["plugin"], step["registration"])
+        await self.drivers.add_socket(step["plugin"], step.get("registration"))
 
     async def do_connections(self, step: Json) -> Json:
         return {"connections": self.drivers.connections(step["plugin"])}

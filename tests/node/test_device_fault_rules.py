@@ -152,8 +152,8 @@ TYPES = "json: cannot unmarshal {} into Go {}"
     [
         (b"", "unexpected end of JSON input"),
         (b"[]", TYPES.format("array", "value of type state.Checkpoint")),
-        (wrapped(1, 0), TYPES.format("number", "struct field Data of type string")),
-        (wrapped(True, 0), TYPES.format("bool", "struct field Data of type string")),
+        (wrapped(1, 0), TYPES.format("number", "struct field Checkpoint.Data of type string")),
+        (wrapped(True, 0), TYPES.format("bool", "struct field Checkpoint.Data of type string")),
         (wrapped("{}", "x"), TYPES.format("string", "struct field Checkpoint.Checksum of type uint32")),
         (wrapped("{}", True), TYPES.format("bool", "struct field Checkpoint.Checksum of type uint32")),
         (wrapped("{}", -1), TYPES.format("number -1", "struct field Checkpoint.Checksum of type uint32")),
@@ -167,20 +167,63 @@ def test_an_invalid_file_is_rejected(content: bytes, text: str) -> None:
         open_document(content)
 
 
+def of_device(device: Any, *, devices: bool = False) -> Json:
+    """Return an entry with one device, or with this value in place of the list of devices."""
+    return {"DriverState": {"d": {"Devices": device if devices else [device]}}}
+
+
 @pytest.mark.parametrize(
-    ("entry", "text"),
+    ("entry", "kind", "place"),
     [
-        ([], TYPES.format("array", "value of type state.ClaimInfoState")),
-        ({"ClaimUID": 1}, TYPES.format("number", "struct field claimuid of type string")),
-        ({"PodUIDs": ["x"]}, TYPES.format("array", "value of type sets.Set[string]")),
-        ({"DriverState": "x"}, TYPES.format("string", "value of type state.DriverState")),
-        ({"DriverState": {"d": {"Devices": {}}}}, TYPES.format("object", "struct field Devices")),
-        ({"DriverState": {"d": {"Devices": [1]}}}, TYPES.format("number", "value of type state.Device")),
+        ([], "array", "CheckpointData.ClaimInfoStateList of type state.ClaimInfoState"),
+        ({"ClaimUID": 1}, "number", "ClaimInfoState.ClaimInfoStateList.ClaimUID of type types.UID"),
+        ({"claimname": True, "Namespace": 1}, "bool", "ClaimInfoState.ClaimInfoStateList.ClaimName of type string"),
+        ({"PodUIDs": ["x"]}, "array", "ClaimInfoState.ClaimInfoStateList.PodUIDs of type sets.Set[string]"),
+        ({"PodUIDs": {"x": 1}}, "number", "ClaimInfoState.ClaimInfoStateList.PodUIDs of type sets.Empty"),
+        ({"DriverState": "x"}, "string", ("ClaimInfoState.ClaimInfoStateList.DriverState of type"
+         " map[string]state.DriverState")),
+        ({"DriverState": {"d": []}}, "array", ("ClaimInfoState.ClaimInfoStateList.DriverState of type"
+         " state.DriverState")),
+        (of_device({}, devices=True), "object", ("DriverState.ClaimInfoStateList.DriverState.Devices of type"
+         " []state.Device")),
+        (of_device(1), "number", "DriverState.ClaimInfoStateList.DriverState.Devices of type state.Device"),
+        (of_device({"ShareID": 5}), "number", ("Device.ClaimInfoStateList.DriverState.Devices.ShareID of type"
+         " types.UID")),
+        (of_device({"RequestNames": "x"}), "string", ("Device.ClaimInfoStateList.DriverState.Devices.RequestNames of"
+         " type []string")),
+        (of_device({"CDIDeviceIDs": [1]}), "number", ("Device.ClaimInfoStateList.DriverState.Devices.CDIDeviceIDs of"
+         " type string")),
     ],
-)
-def test_an_invalid_entry_is_rejected(entry: Any, text: str) -> None:
+)  # fmt: skip
+def test_an_invalid_entry_is_rejected(entry: Any, kind: str, place: str) -> None:
+    text = f"json: cannot unmarshal {kind} into Go struct field {place}"
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         claims_of(json.dumps({"ClaimInfoStateList": [entry]}))
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("[]", TYPES.format("array", "value of type state.CheckpointData")),
+        ('{"kind":5}', TYPES.format("number", "struct field CheckpointData.TypeMeta.kind of type string")),
+        ('{"ClaimInfoStateList":{}}', TYPES.format("object", "struct field CheckpointData.ClaimInfoStateList of type"
+         " state.ClaimInfoStateList")),
+        ("{}x", "invalid character 'x' after top-level value"),
+        ('{"a":tru}', "invalid character '}' in literal true (expecting 'e')"),
+    ],
+)  # fmt: skip
+def test_data_of_another_shape_is_rejected(data: str, text: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        claims_of(data)
+
+
+def test_null_is_an_unset_value_everywhere_in_the_data() -> None:
+    device = {"ShareID": None, "RequestNames": [None], "PoolName": "p"}
+    entries = [None, {"PodUIDs": {"x": None}, "DriverState": {"d": None, "e": {"Devices": [None, device]}}}]
+    empty, claim = claims_of(json.dumps({"ClaimInfoStateList": entries}))
+    assert empty == ClaimInfo("", "", "", set(), None)
+    devices = (PreparedDevice("", ""), PreparedDevice("p", "", ("",)))
+    assert claim == ClaimInfo("", "", "", {"x"}, {"d": (), "e": devices})
 
 
 def test_an_error_of_the_file_system_names_the_file(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
+from controllers.kubelet.dra.drivers import DriverCallError
 from controllers.kubelet.dra.manager import DraError
 from controllers.kubelet.dra.metrics import DraMetrics
 from controllers.kubelet.grpc.host import HostOptions, PluginHost
@@ -134,6 +135,22 @@ async def test_a_driver_that_dies_in_a_call_fails_it_and_is_called_again_when_it
         driver.start()
         await node.connected()
         await node.host.claims.prepare(pod("p", "c"))
+
+
+async def test_a_driver_that_deregisters_in_a_call_cancels_it_and_later_calls_to_it(root: Path) -> None:
+    async with connected(root) as (node, driver):
+        plugin = node.host.plugins.get(DRIVER)
+        driver.script(block=True)
+        preparing = asyncio.create_task(node.host.claims.prepare(pod("p", "c")))
+        await become(lambda: driver.calls("prepare"), "asked")
+        await node.host.plugins.deregister(DRIVER, plugin.endpoint)
+        canceled = "rpc error: code = Canceled desc = grpc: the client connection is closing"
+        with pytest.raises(DraError, match=f"NodePrepareResources: {canceled}$"):
+            await preparing
+        with pytest.raises(DriverCallError, match=f"^{canceled}$"):
+            await plugin.unprepare([])
+        assert len(driver.calls("prepare", "unprepare")) == 1, "a closed connection is not opened again"
+        driver.script()
 
 
 async def test_a_late_answer_is_not_waited_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,19 +13,61 @@ import json
 import os
 import tempfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from controllers.kubelet.dra.cache import ClaimInfo
 from controllers.kubelet.dra.drivers import PreparedDevice
+from controllers.kubelet.dra.go_types import STRING, GoType, decode
 
 FILE_NAME: Final = "dra_manager_state"
 _KIND: Final = "DRACheckpoint"
 _API_VERSION: Final = "checkpoint.dra.kubelet.k8s.io/v1"
 #: Characters escaped by Go's encoder only.
 _ESCAPES: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+
+_UID: Final = GoType("types.UID", "string")
+_STRINGS: Final = GoType("[]string", "slice", STRING)
+_DEVICE: Final = GoType(
+    "state.Device",
+    "struct",
+    fields={
+        "PoolName": STRING,
+        "DeviceName": STRING,
+        "ShareID": _UID,
+        "RequestNames": _STRINGS,
+        "CDIDeviceIDs": _STRINGS,
+    },
+)
+_DRIVER_STATE: Final = GoType(
+    "state.DriverState", "struct", fields={"Devices": GoType("[]state.Device", "slice", _DEVICE)}
+)
+_CLAIM: Final = GoType(
+    "state.ClaimInfoState",
+    "struct",
+    fields={
+        "ClaimUID": _UID,
+        "ClaimName": STRING,
+        "Namespace": STRING,
+        "PodUIDs": GoType("sets.Set[string]", "map", GoType("sets.Empty", "struct")),
+        "DriverState": GoType("map[string]state.DriverState", "map", _DRIVER_STATE),
+    },
+)
+_DATA: Final = GoType(
+    "state.CheckpointData",
+    "struct",
+    fields={
+        "kind": STRING,
+        "apiVersion": STRING,
+        "ClaimInfoStateList": GoType("state.ClaimInfoStateList", "slice", _CLAIM),
+    },
+    embedded={"kind": "TypeMeta", "apiVersion": "TypeMeta"},
+)
+_CHECKPOINT: Final = GoType(
+    "state.Checkpoint", "struct", fields={"Data": STRING, "Checksum": GoType("uint32", "uint32")}
+)
 
 
 class CheckpointError(Exception):
@@ -119,28 +161,19 @@ def document(infos: Iterable[ClaimInfo] | None) -> bytes:
 
 
 def open_document(content: bytes) -> str:
-    """Return the inner document of a file. Raise ValueError for invalid JSON or a wrong checksum."""
-    outer = _object(_parse(content.decode("utf-8", "replace")), "state.Checkpoint")
+    """Return the inner document of a file. Raise ValueError for invalid JSON, a wrong type or a wrong checksum."""
+    outer: dict[str, Any] = decode(content, _CHECKPOINT) or {}
     empty = _go_json({"kind": _KIND, "apiVersion": _API_VERSION, "ClaimInfoStateList": None})
-    data = outer.get("data")
-    data = empty if data is None else data
-    checksum = outer.get("checksum")
-    checksum = zlib.crc32(empty.encode()) if checksum is None else checksum
-    if not isinstance(data, str):
-        raise ValueError(f"json: cannot unmarshal {_json_kind(data)} into Go struct field Data of type string")
-    if isinstance(checksum, bool) or not isinstance(checksum, int) or not 0 <= checksum < 2**32:
-        kind = _json_kind(checksum)
-        kind = f"number {checksum}" if kind == "number" else kind
-        raise ValueError(f"json: cannot unmarshal {kind} into Go struct field Checkpoint.Checksum of type uint32")
-    if zlib.crc32(data.encode()) != checksum:
+    data: str = outer.get("Data", empty)
+    if zlib.crc32(data.encode()) != outer.get("Checksum", zlib.crc32(empty.encode())):
         raise ValueError("checkpoint is corrupted")
     return data
 
 
 def claims_of(data: str) -> list[ClaimInfo]:
     """Parse the claims of an inner document. Raise ValueError."""
-    entries = _object(_parse(data), "state.CheckpointData").get("claiminfostatelist")
-    return [_info(_object(entry, "state.ClaimInfoState")) for entry in _list(entries, "ClaimInfoStateList")]
+    found: dict[str, Any] = decode(data.encode(), _DATA) or {}
+    return [_info(entry or {}) for entry in found.get("ClaimInfoStateList") or ()]
 
 
 def _entry(info: ClaimInfo) -> dict[str, Any]:
@@ -167,70 +200,22 @@ def _device_entry(device: PreparedDevice) -> dict[str, Any]:
 
 
 def _info(entry: dict[str, Any]) -> ClaimInfo:
-    states = entry.get("driverstate")
-    drivers = None
-    if states is not None:
-        if not isinstance(states, dict):
-            raise ValueError(f"json: cannot unmarshal {_json_kind(states)} into Go value of type state.DriverState")
-        drivers = {name: _devices(_object(state, "state.DriverState")) for name, state in states.items()}
-    pods = entry.get("poduids") or {}
-    if not isinstance(pods, dict):
-        raise ValueError(f"json: cannot unmarshal {_json_kind(pods)} into Go value of type sets.Set[string]")
-    return ClaimInfo(_text(entry, "claimuid"), _text(entry, "claimname"), _text(entry, "namespace"), set(pods), drivers)
+    states = entry.get("DriverState")
+    drivers = None if states is None else {name: tuple(_devices(state or {})) for name, state in states.items()}
+    pods = set(entry.get("PodUIDs") or ())
+    return ClaimInfo(
+        entry.get("ClaimUID", ""), entry.get("ClaimName", ""), entry.get("Namespace", ""), pods, drivers
+    )  # fmt: skip
 
 
-def _devices(state: dict[str, Any]) -> tuple[PreparedDevice, ...]:
-    found = []
-    for item in _list(state.get("devices"), "Devices"):
-        device = _object(item, "state.Device")
-        requests, cdi_ids = _list(device.get("requestnames"), "RequestNames"), _list(device.get("cdideviceids"), "CDI")
-        share = device.get("shareid")
-        found.append(
-            PreparedDevice(_text(device, "poolname"), _text(device, "devicename"), (*requests,), (*cdi_ids,), share)
+def _devices(state: dict[str, Any]) -> Iterator[PreparedDevice]:
+    for item in state.get("Devices") or ():
+        device = item or {}
+        requests, cdi_ids = (
+            tuple(text or "" for text in device.get(name) or ()) for name in ("RequestNames", "CDIDeviceIDs")
         )
-    return tuple(found)
-
-
-def _parse(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        if error.pos >= len(text):
-            raise ValueError("unexpected end of JSON input") from None
-        place = "looking for beginning of value" if "Expecting value" in error.msg else "in JSON"
-        raise ValueError(f"invalid character {text[error.pos]!r} {place}") from None
-
-
-def _object(value: Any, kind: str) -> dict[str, Any]:
-    """Return a JSON object with lower-case names, as Go matches them; null becomes empty."""
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ValueError(f"json: cannot unmarshal {_json_kind(value)} into Go value of type {kind}")
-    return {name.lower(): item for name, item in value.items()}
-
-
-def _list(value: Any, field: str) -> list[Any]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise ValueError(f"json: cannot unmarshal {_json_kind(value)} into Go struct field {field}")
-    return value
-
-
-def _text(entry: dict[str, Any], field: str) -> str:
-    value = entry.get(field)
-    if value is not None and not isinstance(value, str):
-        raise ValueError(f"json: cannot unmarshal {_json_kind(value)} into Go struct field {field} of type string")
-    return value or ""
-
-
-def _json_kind(value: Any) -> str:
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, str):
-        return "string"
-    return "object" if isinstance(value, dict) else "array" if isinstance(value, list) else "number"
+        pool, name = device.get("PoolName", ""), device.get("DeviceName", "")
+        yield PreparedDevice(pool, name, requests, cdi_ids, device.get("ShareID"))
 
 
 def _go_json(value: Any) -> str:

@@ -19,6 +19,8 @@ from controllers.kubelet.dra.drivers import DriverCallError
 from kubedra.driver.codec import MessageCodec, code_name
 from kubedra.driver.wire import WireError
 
+#: grpc-go's error for calls that run when their connection is closed, and for later ones.
+_CLOSED = "grpc: the client connection is closing"
 #: grpc-go's error for a successful call without a response.
 _NO_ANSWER = "cardinality violation: received no response message from non-server-streaming RPC"
 #: Back-off of reconnects: first delay in seconds, factor, longest delay in seconds.
@@ -42,6 +44,7 @@ class Connection:
 
     def __init__(self, path: str, changed: Callable[[bool], None] = lambda connected: None) -> None:
         self.path, self.connected, self._changed = path, False, changed
+        self._closed = False
         self._live: set[H2Protocol] = set()
         self._lost = asyncio.Event()
         self._channel = _MonitoredChannel(path, self._track)
@@ -52,6 +55,8 @@ class Connection:
         self._maintaining = asyncio.create_task(self._maintain(), name=f"connection {self.path}")
 
     async def close(self) -> None:
+        """Close permanently. Running and later calls end as Canceled."""
+        self._closed = True
         self._changed = lambda connected: None
         if self._maintaining is not None:
             self._maintaining.cancel()
@@ -61,6 +66,8 @@ class Connection:
 
     async def call(self, method: str, request: Message, answer: type[Answer], seconds: float) -> Answer:
         """Make one call with a timeout in seconds. Raise DriverCallError."""
+        if self._closed:
+            raise DriverCallError("Canceled", _CLOSED)
         unary = UnaryUnaryMethod(self._channel, method, type(request), answer)
         try:
             # The timeout is enforced here. The driver gets one second more, because grpclib truncates to whole seconds.
@@ -88,6 +95,8 @@ class Connection:
             raise self._failure(error) from error
 
     def _failure(self, error: Exception) -> DriverCallError:
+        if self._closed:
+            return DriverCallError("Canceled", _CLOSED)
         if isinstance(error, GRPCError):
             return DriverCallError(code_name(error.status), error.message or "")
         if isinstance(error, OSError):
