@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from apiserver.controlplane.dependencies import RunningComponents
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import Settings
+from apiserver.registry.catalog.served import select_served
+from apiserver.resources import CATALOG
 from apiserver.tls.self_signed import load_or_create_authority
 from kubedra.runtime.exclusive import take_name
 from kubedra.runtime.failures import describe_failure
@@ -51,11 +53,22 @@ def build_factory(settings: Settings, files: Files, names: Sequence[str], log_li
         if plugins is not None and not take_name(f"plugin-dir {plugins.resolve()}"):
             raise SettingsError(f"--plugin-dir {plugins}: another kubelet uses it")
         try:
-            return Manager(Client(transport, release=options.emulated_version), options, names)
+            client = Client(transport, release=options.emulated_version, device_version=_device_version(settings))
+            return Manager(client, options, names)
         except CheckpointError as error:
             raise SettingsError(f"--plugin-dir {settings.plugin_dir}: {error}") from error
 
     return make
+
+
+def _device_version(settings: Settings) -> str:
+    """Return the served version of resource.k8s.io for components; "" for the one of the release."""
+    from controllers.runtime.emulation import pick_device_version
+    from controllers.runtime.kinds import RESOURCE_CLAIMS
+
+    served = select_served(CATALOG, settings.features, settings.runtime_config)
+    versions = tuple(version.name for resource, version in served if resource.kind == RESOURCE_CLAIMS.kind)
+    return pick_device_version(settings.features.release, versions)
 
 
 def _options(settings: Settings, files: Files, log_line: Callable[[str], object]) -> Options:

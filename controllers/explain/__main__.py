@@ -9,13 +9,12 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from apiserver.api.errors.status import StatusError
-from apiserver.api.features.gates import RELEASES
 from apiserver.api.objects import Json
 from controllers.explain.claim_details import NotThereError, explain
 from controllers.explain.findings import columns
@@ -28,6 +27,7 @@ from controllers.options.command_line import (
     read_gates,
     read_release,
 )
+from controllers.options.follow import follow_server
 from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.http import HttpTransport
@@ -71,11 +71,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def options_of(args: argparse.Namespace, version: tuple[int, int]) -> Options:
-    """Return the scheduler options of the flags. Raise FlagError, ValueError or OSError."""
+def options_of(args: argparse.Namespace, version: tuple[int, int], gates: Mapping[str, bool] | None = None) -> Options:
+    """Return the scheduler options of the flags. Raise FlagError, ValueError or OSError.
+
+    `gates` precede those of the flags, which they include.
+    """
     from controllers.scheduler.cycle.profiles import load
 
-    options = Options(emulated_version=version, gates=read_gates(args.feature_gates), seed=0)
+    options = Options(emulated_version=version, gates=gates or read_gates(args.feature_gates), seed=0)
     if args.config is not None:
         options = replace(options, scheduler=load(args.config, options.features.enabled))
     return options
@@ -91,18 +94,13 @@ async def read_world(args: argparse.Namespace, more_kinds: Iterable[Kind] = (), 
     """
     transport = HttpTransport(read_cluster(args))
     try:
-        version = read_release(args.emulated_version) if args.emulated_version else await _version(Client(transport))
-        client = Client(transport, release=version)
-        return await World.read(client, options_of(args, version), more_kinds, namespace=namespace)
+        given, explicit = read_release(args.emulated_version), bool(args.emulated_version)
+        options = Options(emulated_version=given, gates=read_gates(args.feature_gates))
+        client, options = await follow_server(Client(transport), options, is_release_set=explicit)
+        options = options_of(args, client.release, options.gates)
+        return await World.read(client, options, more_kinds, namespace=namespace)
     finally:
         await transport.close()
-
-
-async def _version(client: Client) -> tuple[int, int]:
-    """Return the server's release, clamped to the supported ones."""
-    version = await client.request("GET", "/version")
-    digits = "".join(letter for letter in version["minor"] if letter.isdigit())
-    return min(max((int(version["major"]), int(digits)), RELEASES[0]), RELEASES[-1])
 
 
 async def _explain(args: argparse.Namespace, kind: str) -> Json:

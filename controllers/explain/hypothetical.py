@@ -12,6 +12,7 @@ from apiserver.api.objects import Json
 from apiserver.api.schema.defaulting import fill_defaults
 from apiserver.api.schema.language import Struct
 from apiserver.runtime.clock import now
+from controllers.runtime.device_form import reader
 from kubedra.client.manifests import Document, Manifest, documents
 
 __all__ = ["UNLIMITED", "Hypothetical", "ManifestError", "bare_node", "numbered_copy"]
@@ -199,17 +200,6 @@ def bare_node(name: str, allocatable: Json) -> Json:
 
 
 def _convert(obj: Json) -> Json:
-    """Convert an object of resource.k8s.io/v1beta1 or v1beta2 to v1, in place."""
-    obj["apiVersion"] = "resource.k8s.io/v1"
-    spec = obj.get("spec") or {}
-    for number, device in enumerate(spec.get("devices") or ()) if obj["kind"] == "ResourceSlice" else ():
-        if "basic" in device:
-            spec["devices"][number] = {"name": device["name"], **device["basic"]}
-    claim: Json = (spec.get("spec") or {}) if obj["kind"] == "ResourceClaimTemplate" else spec
-    devices = claim.get("devices") if obj["kind"].startswith("ResourceClaim") else None
-    requests: list[Json] = (devices or {}).get("requests") or []
-    for number, request in enumerate(requests):
-        if "exactly" not in request and "firstAvailable" not in request:
-            exactly = {key: value for key, value in request.items() if key != "name"}
-            requests[number] = {"name": request["name"], "exactly": exactly}
-    return obj
+    """Convert an object of resource.k8s.io/v1beta1 or v1beta2 to v1."""
+    convert = reader(obj["kind"], obj["apiVersion"].rpartition("/")[2])
+    return {**(convert(obj) if convert else obj), "apiVersion": "resource.k8s.io/v1"}

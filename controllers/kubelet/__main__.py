@@ -24,6 +24,7 @@ from controllers.options.command_line import (
     Flags,
     OneLineParser,
     add_cluster,
+    add_emulation,
     add_jobs_exit_after,
     read_address,
     read_cluster,
@@ -90,10 +91,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="IP:PORT",
         help="serve /healthz, /livez, /readyz and /metrics on this address (default: none)",
     )
-    flags.add_argument("--feature-gates", default="", metavar="NAME=true,…", help="feature gates, as kubelet's")
-    flags.add_argument(
-        "--emulated-version", default="1.36", metavar="X.Y", help="Kubernetes release to emulate (default 1.36)"
-    )
+    add_emulation(flags)
     flags.add_argument(
         "--attached", action="store_true", help="stop when standard input closes, that is, with the parent process"
     )
@@ -128,6 +126,7 @@ def read(arguments: Sequence[str] | None) -> Flags:
         election=None,
         health=read_address(args.healthz_bind_address),
         verbosity=args.verbose,
+        is_release_set=bool(args.emulated_version),
     )
 
 

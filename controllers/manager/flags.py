@@ -17,6 +17,7 @@ from controllers.options.command_line import (
     Flags,
     OneLineParser,
     add_cluster,
+    add_emulation,
     add_jobs_exit_after,
     read_address,
     read_cluster,
@@ -93,8 +94,7 @@ def _add_components(group: argparse._ArgumentGroup) -> None:
         metavar="LIST",
         help="comma-separated: '*' for all (default), NAME to enable, -NAME to disable",
     )
-    add("--feature-gates", default="", metavar="NAME=true,…", help="feature gates of all components")
-    add("--emulated-version", default="1.36", metavar="X.Y", help="Kubernetes release to emulate (default 1.36)")
+    add_emulation(group)
     add(
         "--nodes",
         type=int,
@@ -262,6 +262,8 @@ def read(arguments: Sequence[str] | None) -> Flags:
             election=read_election(args, names, host, process.election),
             health=read_address(args.healthz_bind_address),
             verbosity=args.verbose,
+            is_release_set=bool(args.emulated_version),
+            scheduler_config=args.config,
         )
     except (UnknownComponentError, KubeconfigError, ValueError, OSError) as error:
         raise FlagError(source_of(" ".join(str(error).split()))) from error

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
+from apiserver.api.errors.status import StatusError
 from apiserver.runtime.metrics import text
 from controllers.manager.manager import Manager
 from controllers.options.options import Options
@@ -18,6 +20,10 @@ log = logging.getLogger("controllers")
 _PAUSE = timedelta(milliseconds=200)
 
 
+#: Returns the client and the options to work with. Raises StatusError and TransportError.
+Resolve = Callable[[Client, Options], Awaitable[tuple[Client, Options]]]
+
+
 class CredentialsError(Exception):
     """The server rejects the credentials; the message is one line."""
 
@@ -25,7 +31,8 @@ class CredentialsError(Exception):
 class Instance:
     """The components of one process.
 
-    `server` names the server in messages. `renewing` is a separate client for the lease, if any.
+    `server` names the server in messages. `renewing` is a separate client for the lease, if any. `resolve` returns the
+    client and the options to work with, once the server is reachable.
     """
 
     def __init__(
@@ -36,9 +43,10 @@ class Instance:
         election: Election | None,
         server: str,
         renewing: Client | None = None,
+        resolve: Resolve | None = None,
     ) -> None:
         self._client, self._options, self._names, self._server = client, options, names, server
-        self._election = election
+        self._election, self._resolve = election, resolve
         self._events = CoreEventRecorder(client.with_user_agent("leader-election"), "kubedra")
         self.elector = (
             LeaderElector(renewing or client, election, observed=self._on_leader_change) if election else None
@@ -80,8 +88,9 @@ class Instance:
             await self._work()
 
     async def _work(self) -> None:
+        client, options = await self._settings()
         self._state = "listing collections"
-        self.manager = Manager(self._client, self._options, self._names)
+        self.manager = Manager(client, options, self._names)
         running = asyncio.ensure_future(self.manager.run())
         try:
             synced = asyncio.ensure_future(self.manager.wait_ready())
@@ -93,6 +102,18 @@ class Instance:
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+
+    async def _settings(self) -> tuple[Client, Options]:
+        """Return the client and the options to work with. Wait while the server is not reachable."""
+        while self._resolve is not None:
+            try:
+                return await self._resolve(self._client, self._options)
+            except (TransportError, StatusError) as error:
+                if isinstance(error, StatusError) and error.code < 500 and error.code != 429:
+                    raise CredentialsError(f"{self._server} refuses /version: {error.message}") from error
+            await asyncio.sleep(_PAUSE.total_seconds())
+            await self._wait_reachable()
+        return self._client, self._options
 
     def _on_leader_change(self, holder: str) -> None:
         assert self._election is not None

@@ -12,10 +12,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from controllers.manager.flags import read
 from controllers.manager.instance import CredentialsError, Instance
 from controllers.options.command_line import FlagError, Flags
+from controllers.options.follow import follow_server
+from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.election import LeaseLostError
 from controllers.runtime.health import answering
@@ -26,15 +29,17 @@ from kubedra.kubeconfig.reader import KubeconfigError
 
 async def serve(flags: Flags) -> None:
     """Run until SIGINT or SIGTERM. A second signal exits immediately."""
-    release = flags.options.emulated_version
-    unlimited = Client(HttpTransport(flags.cluster), release=release)
-    client = (
-        Client(RateLimitedTransport(unlimited.transport, *flags.rate_limit), release=release)
-        if flags.rate_limit
-        else unlimited
-    )
+    unlimited = Client(HttpTransport(flags.cluster))
+    client = Client(RateLimitedTransport(unlimited.transport, *flags.rate_limit)) if flags.rate_limit else unlimited
+
+    async def resolve(client: Client, options: Options) -> tuple[Client, Options]:
+        connected, found = await follow_server(client, options, is_release_set=flags.is_release_set)
+        return connected, _with_scheduler(found, flags)
+
     # The rate limit must not delay lease renewals.
-    instance = Instance(client, flags.options, flags.names, flags.election, flags.cluster.server, renewing=unlimited)
+    instance = Instance(
+        client, flags.options, flags.names, flags.election, flags.cluster.server, renewing=unlimited, resolve=resolve
+    )
 
     async def run() -> None:
         async with contextlib.AsyncExitStack() as stack:
@@ -65,6 +70,19 @@ async def serve(flags: Flags) -> None:
             raise
     finally:
         await client.close()
+
+
+def _with_scheduler(options: Options, flags: Flags) -> Options:
+    """Load the scheduler's configuration with the resolved feature gates. Raise FlagError."""
+    path = flags.scheduler_config
+    if path is None:
+        return options
+    from controllers.scheduler.cycle.profiles import load
+
+    try:
+        return replace(options, scheduler=load(path, options.features.enabled))
+    except (ValueError, OSError) as error:
+        raise FlagError(f"--config: {error}") from error
 
 
 def run(read_flags: Callable[[], Flags], prog: str, fatal: type[Exception] = LeaseLostError) -> int:

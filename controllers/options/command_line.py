@@ -35,6 +35,11 @@ class Flags:
 
     health: tuple[str, int] | None
     verbosity: int
+    is_release_set: bool = False
+    """False to take release and feature gates from the server."""
+
+    scheduler_config: Path | None = None
+    """Loaded again when the feature gates of the server are known."""
 
 
 class OneLineParser(Parser):
@@ -74,6 +79,16 @@ def read_cluster(args: argparse.Namespace) -> Cluster:
     return found
 
 
+def add_emulation(group: argparse._ActionsContainer) -> None:
+    """Add the flags for the release and the feature gates, by default those of the server."""
+    group.add_argument(
+        "--feature-gates", default="", metavar="NAME=true,…", help="feature gates (default: those of the server)"
+    )
+    group.add_argument(
+        "--emulated-version", default="", metavar="X.Y", help="Kubernetes release to emulate (default: the server's)"
+    )
+
+
 def read_gates(text: str) -> dict[str, bool]:
     """Parse `NAME=true,…`. Raise FlagError."""
     enabled: dict[str, bool] = {}
@@ -86,7 +101,7 @@ def read_gates(text: str) -> dict[str, bool]:
 
 
 def read_release(text: str) -> tuple[int, int]:
-    """Parse a release such as `1.36`. Raise FlagError."""
+    """Parse a release such as `1.36`; "" is the newest. Raise FlagError."""
     try:
         return parse_release(text)
     except ReleaseError as error:

@@ -8,7 +8,7 @@ answer is 429 or 5xx with Retry-After.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, urlencode
@@ -17,6 +17,7 @@ import orjson
 
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
+from controllers.runtime.device_form import reader, writer
 from controllers.runtime.kinds import NEWEST, PODS, Kind, at_release
 from controllers.runtime.transport import Headers, Transport
 
@@ -55,6 +56,8 @@ class Client:
     """A client of one server. As upstream, the server derives the field manager from the user agent.
 
     Callers use kinds of the newest release; `release` is the server's and decides the version in each path.
+    `device_version` is the version of resource.k8s.io to use if it is not that of the release; objects of v1beta1 are
+    converted.
     """
 
     def __init__(
@@ -63,8 +66,9 @@ class Client:
         user_agent: str = USER_AGENT,
         *,
         release: tuple[int, int] = NEWEST,
+        device_version: str = "",
     ) -> None:
-        self.transport, self.release = transport, release
+        self.transport, self.release, self.device_version = transport, release, device_version
         self.user_agent = user_agent
         self._headers = {"accept": "application/json", "user-agent": user_agent}
         self._typed = {
@@ -73,7 +77,7 @@ class Client:
 
     def with_user_agent(self, user_agent: str) -> Client:
         """Return a client with another user agent on the same transport."""
-        return Client(self.transport, user_agent, release=self.release)
+        return Client(self.transport, user_agent, release=self.release, device_version=self.device_version)
 
     def for_controller(self, name: str) -> Client:
         """Return a client for one of kube-controller-manager's controllers, with a user agent of upstream's form.
@@ -85,15 +89,27 @@ class Client:
 
     def at(self, kind: Kind) -> Kind:
         """Return the kind in the version that the server serves."""
-        return kind if self.release == NEWEST else at_release(kind, self.release)
+        if self.release == NEWEST and not self.device_version:
+            return kind
+        return at_release(kind, self.release, self.device_version)
 
     def _path(self, kind: Kind, namespace: str = "", name: str = "", subresource: str = "") -> str:
         return self.at(kind).path(namespace, quote(name, safe=":"), subresource)
 
     def _body(self, kind: Kind, obj: Json) -> Json:
-        """Return the object with the apiVersion that the server serves."""
-        version = self.at(kind).api_version
-        return obj if obj.get("apiVersion", version) == version else {**obj, "apiVersion": version}
+        """Return the object in the version that the server serves."""
+        at = self.at(kind)
+        convert = writer(kind.kind, at.version) if self.device_version else None
+        obj = obj if convert is None else convert(obj)
+        return obj if obj.get("apiVersion", at.api_version) == at.api_version else {**obj, "apiVersion": at.api_version}
+
+    def _reader(self, kind: Kind) -> Callable[[Json], Json] | None:
+        """Return the conversion of the server's objects to the form of v1; None if they have it."""
+        return reader(kind.kind, self.at(kind).version) if self.device_version else None
+
+    def _read(self, kind: Kind, obj: Json) -> Json:
+        convert = self._reader(kind)
+        return obj if convert is None or "metadata" not in obj else convert(obj)
 
     async def close(self) -> None:
         await self.transport.close()
@@ -143,7 +159,7 @@ class Client:
 
     async def get(self, kind: Kind, name: str, namespace: str = "", *, resource_version: str = "") -> Json:
         query = f"resourceVersion={resource_version}" if resource_version else ""
-        return await self.request("GET", self._path(kind, namespace, name), query)
+        return self._read(kind, await self.request("GET", self._path(kind, namespace, name), query))
 
     async def list(
         self,
@@ -164,19 +180,21 @@ class Client:
             resourceVersion=resource_version,
             **{"continue": continue_token},
         )
-        return await self.request("GET", self._path(kind, namespace), query)
+        found = await self.request("GET", self._path(kind, namespace), query)
+        convert = self._reader(kind)
+        return found if convert is None else {**found, "items": [convert(item) for item in found.get("items") or ()]}
 
     async def create(self, kind: Kind, obj: Json, *, field_manager: str = "", parse: bool = True) -> Json:
         """Create the object in its own namespace. `parse` as for `request`."""
         path = self._path(kind, obj["metadata"].get("namespace", ""))
         query = _query(fieldManager=field_manager) if field_manager else ""
-        return await self.request("POST", path, query, self._body(kind, obj), parse=parse)
+        return self._read(kind, await self.request("POST", path, query, self._body(kind, obj), parse=parse))
 
     async def update(self, kind: Kind, obj: Json, subresource: str = "") -> Json:
         """Replace the object (PUT). Raise Conflict if its metadata.resourceVersion is set and outdated."""
         metadata = obj["metadata"]
         path = self._path(kind, metadata.get("namespace", ""), metadata["name"], subresource)
-        return await self.request("PUT", path, "", self._body(kind, obj))
+        return self._read(kind, await self.request("PUT", path, "", self._body(kind, obj)))
 
     async def update_status(self, kind: Kind, obj: Json) -> Json:
         return await self.update(kind, obj, "status")
@@ -194,10 +212,13 @@ class Client:
         force: bool = False,
         parse: bool = True,
     ) -> Json:
-        """Patch an object. `apply` needs a field manager; `force` overrides conflicts. `parse` as for `request`."""
+        """Patch an object. `apply` needs a field manager; `force` overrides conflicts. `parse` as for `request`.
+
+        The body is sent as it is, so patches of device kinds change only metadata and status.
+        """
         query = _query(fieldManager=field_manager, force="true" if force else "") if field_manager or force else ""
         path = self._path(kind, namespace, name, subresource)
-        return await self.request("PATCH", path, query, body, _PATCH_TYPES[type], parse=parse)
+        return self._read(kind, await self.request("PATCH", path, query, body, _PATCH_TYPES[type], parse=parse))
 
     async def delete(
         self,
@@ -271,7 +292,7 @@ class Client:
             timeoutSeconds=str(int(duration.total_seconds())) if duration else "",
             watch="true",
         )
-        path = self._path(kind, namespace)
+        path, convert = self._path(kind, namespace), self._reader(kind)
         # A server in this process passes its own objects, so that nothing is encoded and parsed.
         near = getattr(self.transport, "watch", None)
         status, answered, chunks = await (
@@ -287,12 +308,12 @@ class Client:
             rest = b""
             async for chunk in chunks:
                 if isinstance(chunk, list):
-                    yield _events(chunk)
+                    yield _converted(_events(chunk), convert)
                     continue
                 lines = (rest + chunk if rest else chunk).split(b"\n")
                 rest = lines.pop()
                 for batch in _batches(lines):
-                    yield batch
+                    yield _converted(batch, convert)
         finally:
             await _close(chunks)
 
@@ -305,6 +326,11 @@ def _batches(lines: list[bytes]) -> Iterable[Batch]:
     for start in range(0, len(lines), _BATCH):
         if batch := [_event(line) for line in lines[start : start + _BATCH] if line]:
             yield batch
+
+
+def _converted(batch: Batch, convert: Callable[[Json], Json] | None) -> Batch:
+    """Return the events with converted objects. A bookmark has no spec, so it stays as it is."""
+    return batch if convert is None else [WatchEvent(event.type, convert(event.object)) for event in batch]
 
 
 def _event(line: bytes) -> WatchEvent:

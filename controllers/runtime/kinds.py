@@ -109,23 +109,24 @@ VALIDATING_ADMISSION_POLICIES = Kind(
 DEVICE_TAINT_RULES = Kind("resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", namespaced=False)
 
 
+DEVICES_GROUP = "resource.k8s.io"
 #: The newest release; the constants have its versions.
 NEWEST = (1, 36)
 
 
 @lru_cache(maxsize=1024)
-def at_release(kind: Kind, release: tuple[int, int]) -> Kind:
+def at_release(kind: Kind, release: tuple[int, int], device_version: str = "") -> Kind:
     """Return the kind in the version that a release serves.
 
-    resource.k8s.io has v1 from 1.34 on, and v1beta2 with the same fields before. DeviceTaintRules are in v1beta2 from
-    1.36 on, and in v1alpha3 before.
+    resource.k8s.io has v1 from 1.34 on, and v1beta2 with the same fields before; `device_version` overrides that.
+    DeviceTaintRules are in v1beta2 from 1.36 on, and in v1alpha3 before.
     """
     if kind == RESOURCE_POOL_STATUS_REQUESTS:
         return kind
     if kind == DEVICE_TAINT_RULES:
         return kind if release >= (1, 36) else replace(kind, version="v1alpha3")
-    if kind.group == "resource.k8s.io" and release < (1, 34):
-        return replace(kind, version="v1beta2")
+    if kind.group == DEVICES_GROUP and (device_version or release < (1, 34)):
+        return replace(kind, version=device_version or "v1beta2")
     return kind
 
 

@@ -15,8 +15,8 @@ from kubedra.client.responses import ApiError
 from kubedra.profiles.pools import Owner, Pool, PoolError, check, dropped_gates, plan
 from kubedra.runtime.objects import Json
 
-#: Versions of resource.k8s.io with the same form of slices, newest first.
-_VERSIONS = ("v1", "v1beta2")
+#: Versions of resource.k8s.io, newest first. In the last, a device has its properties under `basic`.
+_VERSIONS = ("v1", "v1beta2", "v1beta1")
 #: The first and the longest delay of a retry, in seconds.
 _FIRST, _LONGEST = 0.05, 30.0
 
@@ -91,8 +91,31 @@ class Publisher:
                     raise
                 continue
             self._path = path
-            return items
+            return list(map(self._from_server, items))
         raise RuntimeError(f"the server serves resource.k8s.io in none of {', '.join(_VERSIONS)}")
+
+    def _from_server(self, item: Json) -> Json:
+        """Return a slice of the server in the form of v1."""
+        devices = item.get("spec", {}).get("devices")
+        if not devices or not self._is_flat:
+            return item
+        plain = [{"name": device["name"], **device.get("basic", {})} for device in devices]
+        return {**item, "spec": {**item["spec"], "devices": plain}}
+
+    def _to_server(self, item: Json) -> Json:
+        """Return a slice in the form that the server serves."""
+        devices = item["spec"].get("devices")
+        if not devices or not self._is_flat:
+            return item
+        basic = [
+            {"name": device["name"], "basic": {name: value for name, value in device.items() if name != "name"}}
+            for device in devices
+        ]
+        return {**item, "spec": {**item["spec"], "devices": basic}}
+
+    @property
+    def _is_flat(self) -> bool:
+        return "/v1beta1/" in self._path
 
     def _delete(self, item: Json) -> None:
         meta = item["metadata"]
@@ -110,7 +133,7 @@ class Publisher:
         body = {**item, "apiVersion": f"resource.k8s.io/{version}", "kind": "ResourceSlice"}
         path = f"{self._path}/{item['metadata']['name']}" if method == "PUT" else self._path
         try:
-            stored = self._client.request(method, path, body)
+            stored = self._from_server(self._client.request(method, path, self._to_server(body)))
         except ApiError as error:
             raise RuntimeError(f"{verb} resource slice: {error}") from error
         self.statistics[f"{verb}s"] += 1

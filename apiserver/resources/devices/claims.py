@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden, internal
 from apiserver.api.errors.status import qualified
+from apiserver.api.helpers import flat_devices as flat
 from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.schema.equality import semantic_equal
@@ -22,7 +23,6 @@ from apiserver.api.values.names import dns_subdomain
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Resource, Subresource
 from apiserver.resources.common.status import StatusStrategy
-from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.claimvalidation import (
     SPEC,
     STATUS_CHECKS,

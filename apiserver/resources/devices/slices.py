@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError
+from apiserver.api.helpers import flat_devices as flat
 from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.schema.equality import semantic_equal
@@ -13,7 +14,6 @@ from apiserver.api.values.times import has_truncated
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.resource import Resource
 from apiserver.registry.definition.strategy import Strategy
-from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.columns import SLICE_COLUMNS
 from apiserver.resources.devices.slicevalidation import validate_slice_spec
 from apiserver.resources.devices.versions import versions_of

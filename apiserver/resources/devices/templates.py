@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.api.errors.field_errors import FieldError, Path, forbidden
+from apiserver.api.helpers import flat_devices as flat
 from apiserver.api.objects import Json
 from apiserver.api.schema.dropping import drop_disabled
 from apiserver.api.types.meta import ObjectMeta
@@ -16,7 +17,6 @@ from apiserver.registry.definition.strategy import Strategy
 from apiserver.resources.common.columns import name_and_age
 from apiserver.resources.common.template_metadata import validate_labels_and_annotations
 from apiserver.resources.devices import claimvalidation
-from apiserver.resources.devices import v1beta1 as flat
 from apiserver.resources.devices.claims import admin_access_of_requests
 from apiserver.resources.devices.versions import versions_of
 
