@@ -60,6 +60,7 @@ from apiserver.http.kubelet.sockets import KUBELETS, Kubelets
 from apiserver.http.server.frontend import FrontEnd
 from apiserver.http.server.relay import AsgiApp
 from apiserver.http.server.webpages import WebPages
+from apiserver.http.sinks.driver_calls import DriverCalls
 from apiserver.http.sinks.metrics import Metrics
 from apiserver.http.sinks.ring import Ring
 from apiserver.options.settings import Settings
@@ -136,7 +137,7 @@ class Server:
         # Requests, from the chain of handlers to the front end.
         self._routes = Routes()
         self.metrics = self._build_metrics()
-        self.requests = Ring()
+        self.requests, self._driver_calls = Ring(), DriverCalls()
         self._discovery = Discovery(self.catalog.served(), settings.features.release, address_of(settings))
         self._openapi = OpenApi(self.catalog.served(), list_known(CATALOG, Features()), settings.features.release)
         self._documents = self._build_documents()
@@ -327,6 +328,7 @@ class Server:
         if self._faults is not None:
             self._faults.clear()
         self.requests.clear()
+        self._driver_calls.clear()
         await self.built_in.ensure()
         await self._apis.ensure()
         if self._lease is not None:
@@ -403,6 +405,8 @@ class Server:
                 explain=lambda: self._components.explain,
                 requests=self.requests,
                 faults=self._faults,
+                driver_calls=self._driver_calls,
+                own_driver_calls=self._components.driver_calls,
             )
         )
 

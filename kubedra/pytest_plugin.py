@@ -109,6 +109,10 @@ class Kube:
         """See `Client.fault`."""
         return self.client().fault(**options)
 
+    def driver_calls(self, **options: Any) -> list[Json]:
+        """Return the calls of real drivers in this test, oldest first; see `Client.driver_calls`."""
+        return self.client().driver_calls(**options)
+
     def explain(self, target: str, **options: Any) -> Json:
         """See `Client.explain`."""
         return self.client().explain(target, **options)

@@ -127,6 +127,10 @@ class ChildProcessComponents:
         found: dict[str, Any] = await self._call("explain", kind, namespace, name)
         return found
 
+    async def driver_calls(self) -> list[dict[str, Any]]:
+        calls: list[dict[str, Any]] = await self._call("driver_calls")
+        return calls
+
     async def get_pending_work(self) -> PendingWork:
         found: PendingWork = await self._call("get_pending_work")
         return found

@@ -49,6 +49,10 @@ class RunningComponents(Protocol):
         """Explain the state of a pod, claim or node. Raise LookupError for a missing object."""
         ...
 
+    async def driver_calls(self) -> Sequence[dict[str, Any]]:
+        """Return the latest calls between kubelets and real drivers, oldest first."""
+        ...
+
     async def get_pending_work(self) -> PendingWork:
         """Return the pending work."""
         ...
@@ -87,6 +91,9 @@ class Components:
     @property
     def explain(self) -> Explain | None:
         return self.running.explain if self.running is not None else None
+
+    async def driver_calls(self) -> Sequence[dict[str, Any]]:
+        return await self.running.driver_calls() if self.running is not None else ()
 
     async def restart(self) -> None:
         if self.running is not None:

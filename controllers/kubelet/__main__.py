@@ -33,8 +33,10 @@ from controllers.options.command_line import (
     read_jobs_exit_after,
     read_release,
 )
+from controllers.options.crash_points import CrashPoints
 from controllers.options.options import Options, PluginDirs, Processes
 from kubedra.command.arguments import program
+from kubedra.runtime.crash_points import POINTS
 from kubedra.runtime.exclusive import take_name
 
 _EPILOG = """\
@@ -93,6 +95,13 @@ def parser() -> argparse.ArgumentParser:
     )
     add_emulation(flags)
     flags.add_argument(
+        "--kill-at",
+        default="",
+        choices=POINTS,
+        metavar="POINT",
+        help=f"kill this process at a point of claim handling, for tests of drivers: {', '.join(POINTS)}",
+    )
+    flags.add_argument(
         "--attached", action="store_true", help="stop when standard input closes, that is, with the parent process"
     )
     flags.add_argument("-v", "--verbose", action="count", default=0, help="log more; -vv logs everything")
@@ -106,7 +115,7 @@ def read(arguments: Sequence[str] | None) -> Flags:
     if frequency <= timedelta():
         raise FlagError(f"--sync-frequency {args.sync_frequency}: must be positive")
     plugins = args.plugin_dir.absolute()
-    reached = read_cluster(args)
+    reached, points = read_cluster(args), CrashPoints(args.kill_at)
     options = Options(
         host=args.name,
         node=args.name,
@@ -114,11 +123,12 @@ def read(arguments: Sequence[str] | None) -> Flags:
         run=_processes(args, plugins, reached.server) if args.run else None,
         jobs_exit_after=read_jobs_exit_after(args),
         sync_frequency=frequency,
+        crash_points=points,
         gates=read_gates(args.feature_gates),
         emulated_version=read_release(args.emulated_version),
     )
     if args.attached:
-        threading.Thread(target=_stop_with_stdin, daemon=True).start()
+        threading.Thread(target=_follow_stdin, args=(points,), daemon=True).start()
     return Flags(
         cluster=reached,
         options=options,
@@ -146,11 +156,16 @@ def _processes(args: argparse.Namespace, plugins: Path, server: str) -> Processe
     return Processes(directory=plugins / "run", announcements=known / "kubelets", cdi=cdi)
 
 
-def _stop_with_stdin() -> None:
-    """Stop this process when its parent closes the pipe."""
+def _follow_stdin(points: CrashPoints) -> None:
+    """Arm the crash points that the parent process writes. Stop this process when the parent closes the pipe.
+
+    Each armed point is confirmed with a line on standard error.
+    """
     with contextlib.suppress(OSError):
-        while os.read(0, 4096):
-            pass
+        for line in sys.stdin:
+            points.armed = line.strip()
+            sys.stderr.write(f"killed at {points.armed}\n")
+            sys.stderr.flush()
     os.kill(os.getpid(), signal.SIGTERM)
 
 

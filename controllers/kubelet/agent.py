@@ -35,6 +35,7 @@ from controllers.kubelet.kubelet import TERMINAL, Host, Kubelet, Timings, WithHe
 from controllers.kubelet.pods.certificates import GATE as CERTIFICATES_GATE
 from controllers.kubelet.pods.certificates import PodCertificates
 from controllers.kubelet.pods.containers import EmulatedContainers
+from controllers.options.crash_points import CrashPoints
 from controllers.options.options import Options
 from controllers.resourceclaims.pods import claim_names, is_reserved_for_pod
 from controllers.runtime.client import Client, is_reason
@@ -110,6 +111,11 @@ class NodeAgent(ControllerComponent):
         plugins = self._plugins.metrics if self._plugins is not None else ()
         return (*self._controller.metrics, *self._dra_metrics.families, *plugins)
 
+    @property
+    def driver_calls(self) -> Sequence[Json]:
+        """The latest calls of real drivers, oldest first."""
+        return [call.as_json() for call in self._plugins.calls.calls] if self._plugins is not None else ()
+
     async def run(self) -> None:
         await self._provision()
         async with asyncio.TaskGroup() as group:
@@ -125,7 +131,12 @@ class NodeAgent(ControllerComponent):
                     await self._run_server.close()
 
     async def restart(self) -> None:
-        """Create the configured nodes again after the store was emptied. Return when they are Ready."""
+        """Create the configured nodes again after the store was emptied. Return when they are Ready.
+
+        Also delete the record of calls.
+        """
+        if self._plugins is not None:
+            self._plugins.calls.calls.clear()
         self._readiness.clear()
         await self._provision()
         await self.wait_nodes()
@@ -332,6 +343,8 @@ class NodeAgent(ControllerComponent):
             enabled("ResourceHealthStatus"),
             enabled("ResourceHealthStatusMessage"),
             reconcile=self._options.sync_frequency,
+            crash_points=self._options.crash_points or CrashPoints(),
+            report_calls=bool(self._options.node),
         )
 
         def pods() -> list[Json] | None:

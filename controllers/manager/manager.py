@@ -188,6 +188,10 @@ class Manager:
                 return found
         return 0, []
 
+    async def driver_calls(self) -> list[dict[str, Any]]:
+        """Return the latest calls between this process's kubelet and its real drivers, oldest first."""
+        return [call for component in self.components for call in getattr(component, "driver_calls", ())]
+
     async def wait_ready(self) -> None:
         """Wait until every served collection has been listed."""
         await self.informers.wait_answered()

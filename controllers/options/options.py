@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apiserver.api.features.gates import Features
+from controllers.options.crash_points import CrashPoints
 from controllers.options.names import CONCURRENT
 from controllers.signing.options import SigningOptions
 
@@ -91,6 +92,7 @@ class Options:
         run: If set, containers with a command run as processes.
         jobs_exit_after: Running time of emulated containers of Jobs; None for no limit.
         sync_frequency: How often a kubelet retries blocked pods.
+        crash_points: Kills the kubelet of `node` at a point of claim handling.
     """
 
     nodes: int = 0
@@ -103,6 +105,7 @@ class Options:
     run: Processes | None = None
     jobs_exit_after: timedelta | None = None
     sync_frequency: timedelta = timedelta(seconds=60)
+    crash_points: CrashPoints | None = None
     root_ca: str = ""
     """CA certificates of the API server in PEM; "" without TLS."""
 

@@ -65,7 +65,7 @@ async def read_gates(client: Client) -> Mapping[str, bool]:
         _, _, body = await _get_metrics(client)
     except StatusError as error:
         log.warning(
-            "the feature gates of the server are unknown (%s): defaults of %d.%d apply unless --feature-gates sets them",
+            "the feature gates of the server are unknown (%s): the defaults of %d.%d apply; set --feature-gates",
             error.message, *client.release,
         )  # fmt: skip
         return {}

@@ -195,6 +195,7 @@ class Client(_BaseClient["httpx.Client"]):
     delete = as_blocking(Methods.delete)
     events = as_blocking(Methods.events)
     logs = as_blocking(Methods.logs)
+    driver_calls = as_blocking(Methods.driver_calls)
     requests = as_blocking(Methods.requests)
     fault = blocking_fault
     explain = as_blocking(Methods.explain)
@@ -271,6 +272,7 @@ class AsyncClient(_BaseClient["httpx.AsyncClient"]):
     delete = as_async(Methods.delete)
     events = as_async(Methods.events)
     logs = as_async(Methods.logs)
+    driver_calls = as_async(Methods.driver_calls)
     requests = as_async(Methods.requests)
     fault = async_fault
     explain = as_async(Methods.explain)

@@ -210,6 +210,21 @@ class Methods:
         where = (name,) if kind == "Node" else (namespace or self.namespace, name)
         return (yield from self.request("GET", join_path("-", "explain", known[kind], *where), timeout=_EXPLAINING))
 
+    def driver_calls(
+        self, *, node: str = "", driver: str = "", method: str = "", claim: str = "", limit: int = 1000
+    ) -> Steps[Objects]:
+        """Return the calls between kubelets and real drivers since the start or the last reset, oldest first.
+
+        Each has `id`, `node`, `driver`, `method`, `claims`, `answer`, `code` ("" while it runs), `error` and `seconds`.
+        Arguments are filters: `method` is a gRPC method ("NodePrepareResources"), `claim` "NAMESPACE/NAME". The
+        server keeps the latest 1000 calls.
+        """
+        filters = {"node": node, "driver": driver, "method": method, "claim": claim, "limit": str(limit)}
+        params = {key: value for key, value in filters.items() if value}
+        answer = yield from self.request("GET", "/-/drivers/calls", params=params)
+        calls: Objects = answer["value"]
+        return calls[::-1]
+
     def requests(
         self,
         *,

@@ -1,7 +1,8 @@
-"""The report of a failing test: one line per object, then the events, then explanations of pending pods."""
+"""The report of a failing test: objects, events and driver calls, one per line, then explanations of pending pods."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ _FIELDS = ("phase", "state", "replicas", "readyReplicas", "active", "succeeded",
 _OBJECTS_PER_KIND = 50
 #: Maximum number of pending pods to explain.
 _EXPLAINED_PODS = 3
+#: Maximum number of driver calls, the latest, and of characters of an answer.
+_CALLS, _LONGEST = 20, 300
 
 
 def dump(client: Client) -> str:
@@ -50,7 +53,28 @@ def dump(client: Client) -> str:
             f"Event {event.get('type', '')} {event.get('reason', '')} {about.get('kind')}/{about.get('name')}:"
             f" {event.get('message', '')}"
         )
-    return "\n".join([*lines, *_explain_pending(client)]) or "no objects"
+    return "\n".join([*lines, *_driver_calls(client), *_explain_pending(client)]) or "no objects"
+
+
+def _driver_calls(client: Client) -> list[str]:
+    """Return the latest calls of real drivers; empty if the server has no `/-/drivers/calls`."""
+    from kubedra.client.responses import ApiError
+
+    try:
+        return [f"Driver call {call_text(call)}" for call in client.driver_calls(limit=_CALLS)]
+    except ApiError:
+        return []
+
+
+def call_text(call: Json) -> str:
+    """Return a call of a driver in one line, shortened if its answer is long."""
+    claims = ",".join(f"{claim['namespace']}/{claim['name']}" for claim in call["claims"])
+    head = " ".join(filter(None, (call["time"], call["node"], call["driver"], call["method"], claims)))
+    if not call["code"]:
+        return f"{head}: still running"
+    outcome = call["error"] or json.dumps(call["answer"], separators=(",", ":"))
+    outcome = outcome if len(outcome) <= _LONGEST else f"{outcome[:_LONGEST]}…"
+    return f"{head}: {call['code']} after {call['seconds']:.3f} s: {outcome}"
 
 
 def _list(client: Client, version: str, kind: str) -> list[Json]:

@@ -12,11 +12,14 @@ import json
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kubedra.client.waiting import default_timeout
 from kubedra.runtime import process
+from kubedra.runtime.crash_points import POINTS, CrashPoint
 
 if TYPE_CHECKING:
     from kubedra.driver import Driver
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
 
 #: Seconds until a stopping node is killed.
 STOP_TIMEOUT = 10.0
+#: Default seconds of `wait_killed`.
+KILL_TIMEOUT = 30.0
+#: Seconds between two looks at a process.
+_POLL = 0.01
 
 
 class NodeProcess:
@@ -97,9 +104,37 @@ class NodeProcess:
         """Stop the kubelet as Ctrl-C stops `kubedra node run`. Drivers, pods and claims stay as they are."""
         self._end(signal.SIGTERM)
 
-    def kill(self) -> None:
-        """Kill the kubelet without a shutdown, as a crash would."""
+    def kill(self, *, at: CrashPoint | None = None) -> None:
+        """Kill the kubelet without a shutdown, as a crash would.
+
+        With `at` it continues until it reaches that point of claim handling: `before-prepare` (the pod is in the
+        checkpoint), `prepared` (the driver has answered), `before-checkpoint`, `checkpointed` (the devices are in the
+        checkpoint), `before-unprepare`, `unprepared`, `released` (the claim has left the checkpoint). `wait_killed`
+        returns then.
+        """
+        if at is None:
+            self._end(signal.SIGKILL)
+            return
+        if at not in POINTS:
+            raise ValueError(f"node {self.name}: unknown point {at}; use one of: {', '.join(POINTS)}")
+        if self._process is None or self._process.stdin is None or not self.running:
+            raise RuntimeError(f"node {self.name} is not running")
+        confirmations = self.log().count(f"killed at {at}\n")
+        self._process.stdin.write(f"{at}\n".encode())
+        self._process.stdin.flush()
+        self._poll(lambda: self.log().count(f"killed at {at}\n") > confirmations, "does not accept a crash point")
+
+    def wait_killed(self, timeout: float = KILL_TIMEOUT) -> None:
+        """Wait until the kubelet has reached the point of `kill(at=…)`. Raise TimeoutError after `timeout` seconds."""
+        self._poll(lambda: not self.running, "did not reach the point of kill(at=…)", timeout)
         self._end(signal.SIGKILL)
+
+    def _poll(self, is_done: Callable[[], bool], problem: str, timeout: float = STOP_TIMEOUT) -> None:
+        deadline = time.monotonic() + default_timeout(timeout)
+        while not is_done():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"node {self.name} {problem} within {timeout:g} s")
+            time.sleep(_POLL)
 
     def restart(self) -> None:
         """Kill the kubelet and start it again."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from apiserver.http.admin.idle import IdleStatus
+from apiserver.http.sinks.driver_calls import DriverCalls
 from apiserver.http.sinks.ring import Ring
 from apiserver.registry.definition.dropped_fields import Loss
 from apiserver.request.messages import Request
@@ -28,6 +29,8 @@ class Operations:
     explain     explains pods, claims and nodes (kind, namespace, name); None if no components run here
     requests    the latest requests
     faults      the faults to inject
+    driver_calls      the calls of drivers that kubelets in other processes reported
+    own_driver_calls  those of the kubelets in this server
     """
 
     version: str
@@ -39,3 +42,5 @@ class Operations:
     explain: Callable[[], Callable[[str, str, str], Awaitable[dict[str, Any]]] | None]
     requests: Ring
     faults: Faults
+    driver_calls: DriverCalls
+    own_driver_calls: Callable[[], Awaitable[Sequence[dict[str, Any]]]]

@@ -62,10 +62,11 @@ class DraManager:
         checkpoint: Checkpoint,
         features: DraFeatures,
         metrics: DraMetrics,
+        reach: Callable[[str], None] = lambda point: None,
     ) -> None:
-        """Load the checkpoint. Raise CheckpointError."""
+        """Load the checkpoint. `reach` is called at each of `kubedra.runtime.crash_points`. Raise CheckpointError."""
         self._drivers, self._read_claim, self._checkpoint = drivers, read_claim, checkpoint
-        self._features, self._metrics = features, metrics
+        self._features, self._metrics, self._reach = features, metrics, reach
         self.cache = ClaimCache(checkpoint.load())
         metrics.add(self.cache)
         self._released = asyncio.Condition()
@@ -145,8 +146,11 @@ class DraManager:
         batches, infos = self._reserve(pod["metadata"]["uid"], checked)
         first: Exception | None = None
         for driver, claims in batches:
+            self._reach("before-prepare")
             try:
-                self._store(driver.name, infos, claims, await driver.prepare(claims))
+                answers = await driver.prepare(claims)
+                self._reach("prepared")
+                self._store(driver.name, infos, claims, answers)
             except (DraError, DriverCallError) as error:
                 first = DraError(f"{_PREPARE}: {error}") if isinstance(error, DriverCallError) else error
                 break
@@ -154,7 +158,9 @@ class DraManager:
             raise first
         for info in infos.values():
             info.prepared = True
+        self._reach("before-checkpoint")
         self._save("state")
+        self._reach("checkpointed")
 
     async def _check(self, pod: Json) -> list[_CheckedClaim]:
         """Return the pod's claims without duplicates.
@@ -259,10 +265,12 @@ class DraManager:
         async with self._releasing(mine):
             for name, claims in _by_driver(mine):
                 driver = self._driver(name)
+                self._reach("before-unprepare")
                 try:
                     answers = await driver.unprepare(claims)
                 except DriverCallError as error:
                     raise DraError(f"{_UNPREPARE}: {error}") from error
+                self._reach("unprepared")
                 _check_known(_UNPREPARE, claims, answers)
                 for claim in claims:
                     if answers.get(claim.uid):
@@ -271,6 +279,8 @@ class DraManager:
             for info in mine:
                 self.cache.remove(info)
             self._save("state")
+            if mine:
+                self._reach("released")
 
     def _drop_pod(self, pod_uid: str, namespace: str, names: Iterable[str]) -> Iterator[ClaimInfo]:
         """Yield the claims used by this pod only; remove the pod from the others.

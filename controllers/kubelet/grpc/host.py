@@ -17,10 +17,12 @@ from controllers.kubelet.dra.drivers import DriverCallError
 from controllers.kubelet.dra.health import HealthCache, container_statuses, pods_of, report
 from controllers.kubelet.dra.manager import DraFeatures, DraManager, ReadClaim
 from controllers.kubelet.dra.metrics import DraMetrics
+from controllers.kubelet.grpc.calls import CallLog, CallReporter
 from controllers.kubelet.grpc.plugins import Plugin, Plugins
 from controllers.kubelet.grpc.podresources import SOCKET, PodResources
 from controllers.kubelet.grpc.registry import Registry
 from controllers.kubelet.grpc.wiping import DELAY, SliceWiper
+from controllers.options.crash_points import CrashPoints
 from controllers.runtime.client import Client
 from kubedra.driver.messages import HealthReport
 from kubedra.runtime.failures import check_socket_path
@@ -46,6 +48,9 @@ class HostOptions:
     health_messages: bool = True
     wiping_delay: float = DELAY
     reconcile: timedelta = timedelta(seconds=60)
+    crash_points: CrashPoints = field(default_factory=CrashPoints)
+    report_calls: bool = False
+    """Send the record of calls to the server."""
 
 
 class PluginHost:
@@ -71,12 +76,12 @@ class PluginHost:
             raise CheckpointError(str(error)) from error
         self._options, self._pods, self._changed = options, pods, changed
         self.wiper = SliceWiper(client, options.node, options.wiping_delay)
-        self.plugins = Plugins(
-            metrics, self.wiper.set_connected, self._watch_health if options.health else None, self._clear_health
-        )
-        self.claims = DraManager(
-            self.plugins, read_claim, FileCheckpoint(options.plugin_dir), options.features, metrics
-        )
+        watch = self._watch_health if options.health else None
+        self.calls = CallLog(options.node)
+        self.plugins = Plugins(metrics, self.wiper.set_connected, watch, self._clear_health, self.calls)
+        checkpoint, reach = FileCheckpoint(options.plugin_dir), options.crash_points.reach
+        self.claims = DraManager(self.plugins, read_claim, checkpoint, options.features, metrics, reach)
+        self._reporter = CallReporter(client, self.calls) if options.report_calls else None
         self.health = HealthCache(options.plugin_dir)
         self._resources = PodResources(self.claims, lambda: pods() or ())
         if options.registry_dir is not None:
@@ -101,6 +106,8 @@ class PluginHost:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._reconcile())
                 group.create_task(self._resources.run(self._options.plugin_dir))
+                if self._reporter is not None:
+                    group.create_task(self._reporter.run())
                 if self._registry is not None:
                     group.create_task(self._registry.run())
         finally:

@@ -20,6 +20,7 @@ from controllers.kubelet.dra.drivers import (
     PreparedDevice,
 )
 from controllers.kubelet.dra.metrics import DraMetrics
+from controllers.kubelet.grpc.calls import CallLog, to_json
 from controllers.kubelet.grpc.connection import Answer, Connection
 from kubedra.driver.messages import (
     DRA_SERVICES,
@@ -51,9 +52,10 @@ class Plugin:
         timeout: float,
         metrics: DraMetrics,
         changed: Callable[[], None],
+        calls: CallLog,
     ) -> None:
         self.name, self.endpoint, self.service = name, endpoint, service
-        self._timeout, self._metrics = timeout, metrics
+        self._timeout, self._metrics, self._calls = timeout, metrics, calls
         self.connection = Connection(endpoint, lambda connected: changed())
 
     async def prepare(self, claims: Sequence[ClaimId]) -> Mapping[str, PreparedClaim]:
@@ -75,8 +77,12 @@ class Plugin:
     async def watch_health(self, report: Callable[[HealthReport], None]) -> None:
         """Call `report` with each health report until the stream ends. Raise DriverCallError."""
         method = f"/{HEALTH_SERVICE}/NodeWatchResources"
-        async for answer in self.connection.stream(method, Empty(), HealthReport):
-            report(answer)
+        with self._calls.record(self.name, method, stream=True) as call:
+            number = 0
+            async for answer in self.connection.stream(method, Empty(), HealthReport):
+                number += 1
+                self._calls.message(call, number, answer)
+                report(answer)
 
     def _share(self, share_id: str | None) -> str | None:
         """Return the share ID; v1beta1 has none."""
@@ -87,7 +93,10 @@ class Plugin:
         request = Claims(tuple(Claim(claim.namespace, claim.uid, claim.name) for claim in claims))
         began, code = time.monotonic(), "OK"
         try:
-            return await self.connection.call(path, request, answer, self._timeout)
+            with self._calls.record(self.name, path, claims) as call:
+                found = await self.connection.call(path, request, answer, self._timeout)
+                call.answer = to_json(found)
+            return found
         except DriverCallError as error:
             code = error.code
             raise
@@ -111,8 +120,10 @@ class Plugins:
         changed: Callable[[str, bool], None] = lambda name, usable: None,
         watch: Callable[[Plugin], Awaitable[None]] | None = None,
         left: Callable[[Plugin], None] = lambda plugin: None,
+        calls: CallLog | None = None,
     ) -> None:
         self._metrics, self._changed, self._watch, self._left = metrics, changed, watch, left
+        self.calls = calls or CallLog("")
         self._plugins: dict[str, list[Plugin]] = {}
         self._watching: dict[Plugin, asyncio.Task[None]] = {}
 
@@ -152,7 +163,7 @@ class Plugins:
         if problem := _unusable(endpoint):
             start = f"create gRPC connection to DRA driver {name} plugin at endpoint {endpoint}"
             raise PluginError(f"{start}: parse {go_quote(f'dns:///unix:{endpoint}')}: {problem}")
-        plugin = Plugin(name, endpoint, service, timeout, self._metrics, lambda: self._notify(name))
+        plugin = Plugin(name, endpoint, service, timeout, self._metrics, lambda: self._notify(name), self.calls)
         self._plugins.setdefault(name, []).append(plugin)
         plugin.connection.open()
         if self._watch is not None:

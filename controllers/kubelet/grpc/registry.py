@@ -17,6 +17,7 @@ from typing import Final
 from apiserver.runtime.clock import Timer, timers
 from apiserver.runtime.metrics import Labels
 from controllers.kubelet.dra.drivers import DriverCallError
+from controllers.kubelet.grpc.calls import to_json
 from controllers.kubelet.grpc.connection import Connection
 from controllers.kubelet.grpc.plugins import PluginError, Plugins
 from kubedra.driver.messages import PLUGIN_TYPE, REGISTRATION, Empty, PluginInfo, RegistrationStatus
@@ -132,12 +133,12 @@ class Registry:
             try:
                 self._admit(path, info)
             except PluginError as error:
-                await self._notify(connection, RegistrationStatus(False, str(error)))
+                await self._notify(connection, info.name, RegistrationStatus(False, str(error)))
                 raise
             endpoint = info.endpoint or path
             self._known[path] = _KnownDriver(identity, info.name, endpoint)
             try:
-                await self._notify(connection, RegistrationStatus(True))
+                await self._notify(connection, info.name, RegistrationStatus(True))
             except DriverCallError:
                 del self._known[path]
                 await self._plugins.deregister(info.name, endpoint)
@@ -146,8 +147,12 @@ class Registry:
             await connection.close()
 
     async def _info(self, connection: Connection, path: str) -> PluginInfo:
+        method = f"/{REGISTRATION}/GetInfo"
         try:
-            return await connection.call(f"/{REGISTRATION}/GetInfo", Empty(), PluginInfo, _INFO_TIMEOUT)
+            with self._plugins.calls.record("", method) as call:
+                info = await connection.call(method, Empty(), PluginInfo, _INFO_TIMEOUT)
+                call.driver, call.answer = info.name, to_json(info)
+            return info
         except DriverCallError as error:
             problem = f"failed to get plugin info using RPC GetInfo at socket {path}, err: {error}"
             raise PluginError(f"RegisterPlugin error -- {problem}") from error
@@ -167,8 +172,10 @@ class Registry:
         except PluginError as error:
             raise PluginError(f"{start} plugin registration failed with err: {error}") from error
 
-    async def _notify(self, connection: Connection, status: RegistrationStatus) -> None:
-        await connection.call(f"/{REGISTRATION}/NotifyRegistrationStatus", status, Empty, _NOTIFY_TIMEOUT)
+    async def _notify(self, connection: Connection, driver: str, status: RegistrationStatus) -> None:
+        method = f"/{REGISTRATION}/NotifyRegistrationStatus"
+        with self._plugins.calls.record(driver, method, request=status):
+            await connection.call(method, status, Empty, _NOTIFY_TIMEOUT)
 
     async def _deregister(self, path: str, known: _KnownDriver) -> None:
         del self._known[path]

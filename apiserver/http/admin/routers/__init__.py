@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.http.admin.routers import clock, dropped, explain, faults, idle, info, requests, reset
+from apiserver.http.admin.routers import clock, driver_calls, dropped, explain, faults, idle, info, requests, reset
 
 #: In the order of `/docs`.
-ROUTERS = (info, reset, idle, explain, clock, dropped, requests, faults)
+ROUTERS = (info, reset, idle, explain, clock, dropped, requests, driver_calls, faults)

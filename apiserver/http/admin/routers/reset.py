@@ -23,7 +23,7 @@ def create(operations: Operations) -> APIRouter:
     async def reset() -> ResetResult:
         """Delete all objects except the built-in ones and those that the server created at its start (`--nodes`).
 
-        Also delete all faults and records of requests.
+        Also delete all faults and records of requests and drivers' calls.
         """
         deleted, revision = await operations.reset()
         return ResetResult(deleted=deleted, resource_version=str(revision))
