@@ -62,6 +62,7 @@ kube.scale("replicaset/set", 3)
     "events": 'assert any(event["reason"] == "Scheduled" for event in kube.events("pod/web"))',
     "logs": 'print(kube.logs("pod/web", container="c"))  # an emulated container logs what it would have done',
     "explain": 'assert kube.explain("pod/web")["verdict"] == "scheduled"\nprint(kube.explain("node/worker")["report"])',
+    "driver_calls": 'for call in kube.driver_calls(method="NodePrepareResources"):\n    print(call["claims"], call["code"], call["seconds"])',
     "requests": 'for request in kube.requests(verb="create", resource="pods/binding"):\n    print(request["userAgent"], request["code"], request["seconds"])',
     "fault": """\
 with kube.fault(verb="list", resource="configmaps", status=503, count=1) as fault:
