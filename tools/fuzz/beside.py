@@ -1,9 +1,11 @@
 """Send the same requests to kubedra and to a real kube-apiserver, and compare the answers.
 
     python -m tools.fuzz.beside [--kinds REGEX] [--fields REGEX] [--gates all]
+    python -m tools.fuzz.beside --pairs N [--seed S] [--kinds REGEX] [--gates all]
 
-Each field of each kind gets values of its type (`tools.fuzz.fields`). kube-apiserver and etcd of the emulated release
-must be on PATH. The exit code is 1 if an answer differs.
+Each field of each kind gets values of its type (`tools.fuzz.fields`), or N random pairs of fields of one object get
+values (`tools.fuzz.pairs`). kube-apiserver and etcd of the emulated release must be on PATH. The exit code is 1 if an
+answer differs.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from tests.support.patience import Deadline
 from tests.support.ports import free_port
 from tests.support.wire import Child
 from tools.fuzz.fields import FieldCase, cases
+from tools.fuzz.pairs import pairs
 from tools.fuzz.requests import Requests
 
 BINARIES: Final = ("kube-apiserver", "etcd")
@@ -145,10 +148,18 @@ class RealServer:
     def __exit__(self, *_: object) -> None:
         self._running.close()
 
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self._port}"
+
     def server(self) -> Server:
+        return Server(self.connection(f"127.0.0.1:{self._port}"))
+
+    @staticmethod
+    def connection(address: str) -> http.client.HTTPSConnection:
         # The server has just signed its own certificate.
         context = ssl._create_unverified_context()
-        return Server(http.client.HTTPSConnection("127.0.0.1", self._port, context=context, timeout=60))
+        return http.client.HTTPSConnection(address, context=context, timeout=60)
 
     def _start(self, stack: contextlib.ExitStack, name: str, *flags: str) -> subprocess.Popen[bytes]:
         binary = shutil.which(name)
@@ -232,18 +243,28 @@ def compare(pair: tuple[Server, Server], asked: Iterator[FieldCase]) -> Report:
     return report
 
 
+def _chosen(given: argparse.Namespace, ours: Server) -> Iterator[FieldCase]:
+    """Return the cases of the command line; our server decides which values are valid alone."""
+    if given.pairs:
+        return pairs(given.seed, given.pairs, lambda case: ours.asked(case)["status"] < 300, given.kinds, given.first)
+    return cases(given.kinds, given.fields)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz.beside", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--kinds", default="", metavar="REGEX", help="of GROUP/VERSION/PLURAL")
     parser.add_argument("--fields", default="", metavar="REGEX", help="of a field's steps, joined by /")
     parser.add_argument("--gates", choices=("default", "all"), default="default")
+    parser.add_argument("--pairs", type=int, default=0, metavar="N", help="send this many random pairs of fields")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the pairs")
+    parser.add_argument("--first", type=int, default=0, metavar="NUMBER", help="number of the first pair")
     given = parser.parse_args()
     if missing := [name for name in BINARIES if shutil.which(name) is None]:
         print(f"not on PATH: {', '.join(missing)}", file=sys.stderr)
         return 2
     gates = ALL_GATES if given.gates == "all" else ()
     with tempfile.TemporaryDirectory() as temporary, start_both(Path(temporary), *gates) as pair:
-        report = compare(pair, cases(given.kinds, given.fields))
+        report = compare(pair, _chosen(given, pair[1]))
     for difference in report.differences:
         print(f"{difference.case.method} {difference.case.field} = {json.dumps(difference.case.value)}")
         print(*(f"    {line}" for line in difference.lines[:4]), sep="\n")

@@ -74,8 +74,8 @@ def cases(kinds: str = "", fields: str = "") -> Iterator[FieldCase]:
             continue
         for path, kind in _fields(version.schema, []):
             if re.search(fields, "/".join(map(str, path))):
-                for value in _values(kind):
-                    yield from _requests(resource, version, seed, path, value)
+                for value in values_of(kind):
+                    yield from build_requests(resource, version, seed, [(path, value)])
         for field in _METADATA:
             if re.search(fields, field):
                 yield from _metadata_requests(resource, version, seed, field, _WRONG)
@@ -102,7 +102,7 @@ class Fields:
         if kind not in self._paths:
             paths = (path for path, _ in _fields(version.schema, []))
             self._paths[kind] = {"/".join(map(str, path)): path for path in paths}
-        made = _requests(resource, version, seed, self._paths[kind][field], value)
+        made = build_requests(resource, version, seed, [(self._paths[kind][field], value)])
         return next(case for case in made if case.method == method)
 
 
@@ -120,23 +120,29 @@ def _metadata_requests(
         yield FieldCase(f"{api_version} {resource.plural} {field}", value, method, target + _DRY, body)
 
 
-def _requests(resource: Resource, version: Version, seed: Json, path: list[Step], value: Any) -> Iterator[FieldCase]:
+def build_requests(
+    resource: Resource, version: Version, seed: Json, fields: list[tuple[list[Step], Any]]
+) -> Iterator[FieldCase]:
+    """Yield the creation and the update of a seed with a value in each field, as dry runs."""
     api_version = f"{resource.group}/{version.name}" if resource.group else version.name
     root = f"/apis/{api_version}" if resource.group else f"/api/{api_version}"
     collection = f"{root}/{'namespaces/default/' if resource.namespaced else ''}{resource.plural}"
-    field = f"{api_version} {resource.plural} {'/'.join(map(str, path))}"
+    field = f"{api_version} {resource.plural} {' + '.join('/'.join(map(str, path)) for path, _ in fields)}"
+    value = fields[0][1] if len(fields) == 1 else [value for _, value in fields]
 
     def of(name: str) -> Json:
         obj = {"apiVersion": api_version, "kind": resource.kind, "metadata": {"name": name}, **deepcopy(seed)}
-        _put(obj, version.schema, path, value)
+        for path, value in fields:
+            set_field(obj, version.schema, path, value)
         return obj
 
-    if path[0] == "status" and any(part.name == "status" for part in resource.subresources):
+    in_status = [path[0] == "status" for path, _ in fields]
+    if all(in_status) and any(part.name == "status" for part in resource.subresources):
         yield FieldCase(field, value, "PUT", f"{collection}/{_STORED}/status{_DRY}", of(_STORED))
         return
     yield FieldCase(field, value, "POST", f"{collection}{_DRY}", of(_NEW))
     # How an error shows what a forbidden update changed: an empty list or map is none in ours (docs/data/fidelity/requests.md).
-    if path[0] != "status" and value not in ([], {}):
+    if not any(in_status) and not any(value in ([], {}) for _, value in fields):
         yield FieldCase(field, value, "PUT", f"{collection}/{_STORED}{_DRY}", of(_STORED))
 
 
@@ -158,7 +164,8 @@ def _fields(kind: Type, above: list[Step], within: tuple[int, ...] = ()) -> Iter
                 yield from _fields(field.type, path, (*within, id(kind)))
 
 
-def _values(kind: Type) -> tuple[Any, ...]:
+def values_of(kind: Type) -> tuple[Any, ...]:
+    """Return the values of a type at the limits of rules."""
     if isinstance(kind, Scalar):
         return (*sorted(kind.enum), "X", "") if kind.enum else _VALUES[kind.name]
     if isinstance(kind, ListOf):
@@ -185,8 +192,8 @@ def _plain(kind: Type, depth: int = 0) -> Any:
     }
 
 
-def _put(obj: Any, kind: Type, path: list[Step], value: Any) -> None:
-    """Set the value at the end of a path; create its parents."""
+def set_field(obj: Any, kind: Type, path: list[Step], value: Any) -> None:
+    """Set the value at the end of a path of an object; create its parents."""
     for place, step in enumerate(path):
         below = kind.fields[str(step)].type if isinstance(kind, Struct) else _element(kind)
         if place == len(path) - 1:

@@ -132,7 +132,10 @@ def _volumes(at: At) -> list[FieldError]:
     volumes = at.value.get("volumes")
     if not volumes:
         return []
-    at.env.volumes, errors = validate_volumes(at.path / "volumes", volumes, at.env.metadata.get("name", ""))
+    metadata = at.env.metadata
+    at.env.volumes, errors = validate_volumes(
+        at.path / "volumes", volumes, metadata.get("name", ""), in_pod=bool(metadata)
+    )
     return errors
 
 

@@ -56,7 +56,7 @@ def _text_of(spec: Json, metadata: Json, gates: PodGates) -> bytes:
     # The claims generated for volumes contain the pod's name.
     name = metadata.get("name", "") if text.find(b'"ephemeral":') >= 0 else ""
     mirror = MIRROR in (metadata.get("annotations") or ())
-    return text + orjson.dumps((name, mirror, *gates))
+    return text + orjson.dumps((name, mirror, bool(metadata), *gates))
 
 
 VALID_SPECS: Final = ValidSpecs()

@@ -168,7 +168,7 @@ _SOURCES: Final = (
 )
 
 
-def _source(path: Path, volume: Json) -> list[FieldError]:
+def _source(path: Path, volume: Json, *, in_pod: bool) -> list[FieldError]:
     errors: list[FieldError] = []
     chosen = 0
     for name in _SOURCES:
@@ -179,14 +179,21 @@ def _source(path: Path, volume: Json) -> list[FieldError]:
         if chosen > 1:
             errors.append(forbidden(path / SECOND_PATHS.get(name, name), "may not specify more than 1 volume type"))
             continue
+        if name == "image" and in_pod and not source.get("reference"):
+            errors.append(required(path / "image" / "reference"))
         errors += source_errors(Volume, name, path, source)
         if name == "iscsi":
             errors += long_portal(path / "name", volume.get("name", ""), source, volume.get("name", ""))
     return errors if chosen else [required(path, "must specify a volume type")]
 
 
-def validate_volumes(path: Path, volumes: list[Json], pod_name: str) -> tuple[dict[str, Json], list[FieldError]]:
-    """Return the valid volumes by name, for the mounts, and the errors of the others."""
+def validate_volumes(
+    path: Path, volumes: list[Json], pod_name: str, *, in_pod: bool
+) -> tuple[dict[str, Json], list[FieldError]]:
+    """Return the valid volumes by name, for the mounts, and the errors of the others.
+
+    `in_pod` is false for the volumes of a template.
+    """
     errors: list[FieldError] = []
     valid: dict[str, Json] = {}
     generated = (
@@ -197,7 +204,7 @@ def validate_volumes(path: Path, volumes: list[Json], pod_name: str) -> tuple[di
     for index, volume in enumerate(volumes):
         at = path[index]
         name = volume.get("name", "")
-        found = _source(at, volume)
+        found = _source(at, volume, in_pod=in_pod)
         found += RULES.of(Volume).at(at, volume).field("name")
         if name in valid:
             found.append(duplicate(at / "name", name))

@@ -157,8 +157,8 @@ HostPathVolumeSource = Struct("io.k8s.api.core.v1.HostPathVolumeSource", lambda:
             "checked when empty."),
 ), doc="HostPathVolumeSource is a file, directory or device of the node itself.")
 ImageVolumeSource = Struct("io.k8s.api.core.v1.ImageVolumeSource", lambda: (
-    field("reference", 1, STRING, limits=Limits(required=True),
-        doc="Reference of the image, as for containers."),
+    field("reference", 1, STRING,
+        doc="Reference of the image, as for containers. Required in pods; templates may leave it to other software."),
     field("pullPolicy", 2, PullPolicy, limits=Limits(empty=True),
         doc="When the image is pulled: Always, IfNotPresent or Never; Always for the tag latest or none, else "
             "IfNotPresent, when not set."),
