@@ -22,6 +22,8 @@ _VARYING: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d \+0000", "<time>"),
         (r"eyJ[\w-]+\.[\w-]+\.[\w-]+", "<token>"),
         (r"(resourceVersion\\?\"?: ?\\?\"?)\d+", r"\1<rv>"),
+        (r"(Resource Version: +)\d+", r"\1<rv>"),
+        (r"\.[0-9a-f]{16}\b", ".<event>"),
         (r"\b10\.0\.\d{1,3}\.\d{1,3}\b", "<ip>"),
         (r"\b3[012]\d{3}\b", "<port>"),
         (r"\(x\d+ over [\w.]+\)", "<times>"),

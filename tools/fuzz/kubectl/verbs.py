@@ -275,6 +275,8 @@ def get(w: Writer) -> list[Command]:
         what = (made.kind, made.name)
     if what[-1] == "--show-managed-fields":
         output = "yaml"
+    elif what[0] == "events":
+        output = ""
     return [w.command("get", *what, *(("-o", output) if output else ()), reads=True)]
 
 
