@@ -28,7 +28,8 @@ from tools.fuzz.kubectl.sequences import Sequence, sequences
 
 def main() -> int:
     given = _parser().parse_args()
-    needed = ("kubectl",) if given.twice_ours else ("kubectl", *BINARIES)
+    real = () if given.twice_ours else [name for name in BINARIES if not given.alone or "manager" not in name]
+    needed = ("kubectl", *real)
     if missing := [name for name in needed if shutil.which(name) is None]:
         print(f"not on PATH: {', '.join(missing)}", file=sys.stderr)
         return 2
@@ -37,7 +38,7 @@ def main() -> int:
     report, started = Report(), time.monotonic()
     with (
         tempfile.TemporaryDirectory(dir=given.directory) as temporary,
-        start_planes(Path(temporary), twice_ours=given.twice_ours) as planes,
+        start_planes(Path(temporary), twice_ours=given.twice_ours, controllers=not given.alone) as planes,
         players(planes, Path(temporary), given.players, kubectl, given.loop) as working,
     ):
         first = given.first if given.only is None else given.only
@@ -58,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--players", type=int, default=4, metavar="N", help="sequences at the same time")
     parser.add_argument("--loop", metavar="FILE", help="a program built from loop.go, ten times as fast as kubectl")
     parser.add_argument("--directory", metavar="DIR", help="where the files of a run are")
+    parser.add_argument("--alone", action="store_true", help="compare the API servers without controllers")
     parser.add_argument("--twice-ours", action="store_true", help="compare kubedra with itself")
     return parser
 

@@ -43,33 +43,40 @@ class Plane:
 
 
 @contextlib.contextmanager
-def start_planes(directory: Path, *, twice_ours: bool = False) -> Iterator[tuple[Plane, Plane]]:
+def start_planes(
+    directory: Path, *, twice_ours: bool = False, controllers: bool = True
+) -> Iterator[tuple[Plane, Plane]]:
     """Start both; yield the real one and ours.
 
     Args:
         directory: the directory for data, logs and kubeconfigs.
         twice_ours: start kubedra in place of the real one, to find differences between two runs.
+        controllers: start the controllers, too.
     """
     tokens = directory / "tokens.csv"
     tokens.write_text(f'{TOKEN},admin,admin,"system:masters"\n')
-    flags = (*_FLAGS, f"--token-auth-file={tokens}")
+    # Without controllers no namespace has accounts for pods.
+    without = () if controllers else ("--disable-admission-plugins=ServiceAccount",)
+    flags = (*_FLAGS, f"--token-auth-file={tokens}", *without)
     with contextlib.ExitStack() as stack:
-        theirs = _ours(stack, directory, "theirs", flags) if twice_ours else _real(stack, directory, flags)
-        yield theirs, _ours(stack, directory, "ours", flags)
+        start = _ours if twice_ours else _real
+        theirs = start(stack, directory, "theirs", flags, controllers)
+        yield theirs, _ours(stack, directory, "ours", flags, controllers)
 
 
-def _ours(stack: contextlib.ExitStack, directory: Path, name: str, flags: tuple[str, ...]) -> Plane:
+def _ours(stack: contextlib.ExitStack, directory: Path, name: str, flags: tuple[str, ...], controllers: bool) -> Plane:
     (directory / name).mkdir()
-    without = ",".join(f"-{each}" for each in (*_WITHOUT, "scheduler", "node-agent"))
-    child = stack.enter_context(
-        Child(directory / name, "--tls", "--nodes=0", "--devices=none", f"--controllers=*,{without}", *flags)
-    )
+    without = ",".join(("*", *(f"-{each}" for each in (*_WITHOUT, "scheduler", "node-agent"))))
+    chosen = (f"--controllers={without}", "--nodes=0", "--devices=none") if controllers else ()
+    child = stack.enter_context(Child(directory / name, "--tls", *chosen, *flags))
     return _plane(directory, name, child.url)
 
 
-def _real(stack: contextlib.ExitStack, directory: Path, flags: tuple[str, ...]) -> Plane:
+def _real(stack: contextlib.ExitStack, directory: Path, name: str, flags: tuple[str, ...], controllers: bool) -> Plane:
     real = stack.enter_context(RealServer(directory, *flags))
-    plane = _plane(directory, "theirs", real.url)
+    plane = _plane(directory, name, real.url)
+    if not controllers:
+        return plane
     binary = shutil.which("kube-controller-manager")
     assert binary is not None, "kube-controller-manager is not on PATH"
     log = stack.enter_context((directory / "kube-controller-manager.log").open("w"))
