@@ -26,7 +26,9 @@ from tools.fuzz.kubectl.sequences import sequences
 )
 def test_commands_do_the_same_as_on_a_real_control_plane() -> None:
     command = [sys.executable, "-m", "tools.fuzz.kubectl", "--steps=60", "--players=2", "--seed=1"]
-    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
+    done: subprocess.CompletedProcess[str] = subprocess.run(
+        command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (0, done.stdout), done.stdout + done.stderr
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -41,7 +42,7 @@ def at(version: str, obj: Json) -> Json:
 
 
 BETA1: Mapping[str, Any] = {"emulated_version": "1.33", "feature_gates": "DynamicResourceAllocation=true"}
-FLAT = template_from_hub({**TEMPLATE, "spec": {"spec": {"devices": {**TEMPLATE["spec"]["spec"]["devices"]}}}})
+FLAT = template_from_hub(copy.deepcopy({**TEMPLATE}))
 
 
 @pytest.mark.parametrize(

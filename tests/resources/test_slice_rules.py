@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from apiserver.api.helpers import flat_devices
 from apiserver.api.objects import Json
-from apiserver.resources.devices import v1beta1
 from tests.resources.conftest import Judge, find
 
 
@@ -223,11 +223,11 @@ def test_a_device_of_v1beta1_has_its_properties_under_basic(judge: Judge) -> Non
 
 def test_v1beta1_shows_a_node_or_all_nodes_only_where_it_says_something() -> None:
     def shown(**spec: Any) -> Any:
-        return v1beta1.slice_from_hub({"spec": spec})["spec"]
+        return flat_devices.slice_from_hub({"spec": spec})["spec"]
 
     assert shown(nodeName="", allNodes=False, driver="d") == {"driver": "d"}
     assert shown(nodeName="n", allNodes=True) == {"nodeName": "n", "allNodes": True}
-    assert v1beta1.slice_from_hub({}) == {}
+    assert flat_devices.slice_from_hub({}) == {}
 
 
 WAYS: dict[str, Any] = {
