@@ -177,6 +177,17 @@ async def test_a_node_whose_result_is_known_from_an_alike_pod_is_a_hint() -> Non
         }
 
 
+async def test_a_chosen_node_that_was_filtered_again_is_no_used_hint() -> None:
+    async with scheduler_world(make_node("n1"), make_node("cordoned", unschedulable=True)) as world:
+        for name in "ab":
+            await world.add(make_pod(name))
+            await world.bound(name)
+        assert read(world, "batch_attempts_total") == {
+            '{profile="default-scheduler",result="no_hint"}': 1,
+            '{profile="default-scheduler",result="hint_not_used"}': 1,
+        }
+
+
 async def test_hints_and_events_are_timed_by_upstreams_labels() -> None:
     async with scheduler_world(make_node("small", cpu="1"), make_pod("large", requests={"cpu": "2"})) as world:
         await world.unschedulable("large")
