@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, assert_never
 
 from kubedra.client.faults import async_fault, blocking_fault
 from kubedra.client.methods import FIELD_MANAGER, Methods, Objects
-from kubedra.client.responses import ApiError, decode
+from kubedra.client.responses import ApiError, decode, log_warnings
 from kubedra.client.steps import Call, CloseWatch, NextEvent, OpenWatch, Pause, Step, as_async, as_blocking
 from kubedra.client.waiting import AtRestError, condition
 from kubedra.kubeconfig.credentials import CredentialHeaders, Credentials, Headers
@@ -126,6 +126,7 @@ class _BaseClient(Generic[Http]):
     def _read_answer(self, answer: httpx.Response) -> tuple[int, str]:
         if answer.status_code == _UNAUTHORIZED:
             self._credentials.expire()
+        log_warnings(answer.headers.get_list("warning"))
         return answer.status_code, answer.text
 
     def _translate_error(self, error: Exception) -> Exception | None:

@@ -49,6 +49,15 @@ def test_events_are_those_about_the_object(kube: Kube) -> None:
     assert len(kube.events()) >= 2
 
 
+def test_warnings_of_the_server_are_logged(kube: Kube, caplog: pytest.LogCaptureFixture) -> None:
+    kube.apply(POD)
+    assert caplog.messages == []
+    kube.apply(pod_manifest("old", nodeSelector={"beta.kubernetes.io/os": "linux"}))
+    (text,) = caplog.messages
+    assert text.startswith("spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use")
+    assert text.endswith('"kubernetes.io/os" instead')
+
+
 def test_logs_that_there_are_not_are_an_error(kube: Kube) -> None:
     with pytest.raises(ApiError, match='pods "nothing" not found'):
         kube.logs("pod/nothing")
