@@ -103,3 +103,30 @@ def test_a_usage_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list-pods", "--server", "nowhere"]) == 2
     assert main([]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_an_open_claim_whose_pods_were_listed_keeps_its_devices_while_an_unlisted_pod_runs() -> None:
+    user = {"apiVersion": "v1", "kind": "Pod", "spec": {
+        **CONTAINERS, "resourceClaims": [{"name": "x", "resourceClaimName": "c"}]}}  # fmt: skip
+    requests = [{"name": "r", "exactly": {"deviceClassName": "gpu.example.com"}}]
+    reference = {"apiGroup": "example.com", "resource": "trainings", "name": "llm", "uid": "u"}
+    claim_spec = {"devices": {"requests": requests}, "reservedFor": reference}
+    gates = {GATE: True}
+    with (
+        ControlPlane(nodes=1, devices="gpu.example.com", feature_gates=gates) as plane,
+        plane.client() as client,
+    ):
+        client.create({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c"},
+                       "spec": claim_spec})  # fmt: skip
+        client.create({**user, "metadata": {"name": "a"}})
+        client.wait("pod/a", "phase=Running")
+        assert main(["list-pods", "--server", plane.url]) == 0
+        client.create({**user, "metadata": {"name": "b"}})
+        client.wait("pod/b", "phase=Running")
+        users = client.get("resourceclaims", "c")["status"]["reservedFor"]
+        assert [each["name"] for each in users] == ["a"]
+        client.delete("pods/a", grace_period=0)
+        client.wait("resourceclaim/c", lambda claim: not claim["status"].get("reservedFor"))
+        assert "allocation" in client.get("resourceclaims", "c")["status"]
+        client.delete("pods/b", grace_period=0)
+        client.wait("resourceclaim/c", lambda claim: not claim.get("status", {}).get("allocation"))
