@@ -18,6 +18,7 @@ COPY apiserver apiserver
 COPY controllers controllers
 COPY migrations migrations
 COPY openapi openapi
+COPY docs docs
 # pip compiles what it installs: a container has no time, and no right, to do it at every start.
 # What builds the wheel is fixed as well, so it is not left to pip to fetch it.
 RUN python -m venv /opt/build \

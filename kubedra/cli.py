@@ -56,6 +56,7 @@ usage: kubedra COMMAND [FLAGS]
   explain       explain why a pod is pending and what would help, or which pods use devices, in any cluster
   simulate      predict whether and where pods fit, and how full the nodes get
   claims list-pods  list pods instead of workloads in claims, before a downgrade without DRAReservedForWorkloads
+  docs          read or search the documentation of this release
   completion    print a completion script for bash, zsh or fish
   version       print the version
 
@@ -110,6 +111,13 @@ def health(args: Sequence[str]) -> int:
     from kubedra.command.health import health as check
 
     return check(args)
+
+
+def docs(args: Sequence[str]) -> int:
+    """Run `kubedra docs`."""
+    from kubedra.command.docs import show
+
+    return show(args)
 
 
 def fail(message: str) -> int:
@@ -378,6 +386,7 @@ _COMMANDS = {
     "down": down,
     "logs": logs,
     "completion": completion,
+    "docs": docs,
 }
 
 

@@ -155,3 +155,9 @@ def test_the_command_and_its_completion_need_nothing_else(bare: dict[str, str], 
     assert done.stdout.strip() == "--emulated-version", done.stderr
     assert "ready" in done.stderr
     assert "stopped" in done.stderr
+
+
+def test_the_documentation_travels_with_the_package(installed: Path, tmp_path: Path) -> None:
+    done = run(installed, tmp_path, "-P", "-m", "kubedra", "docs", "webhooks")
+    assert (done.returncode, done.stdout) == (0, (ROOT / "docs" / "howto" / "webhooks.md").read_text()), done
+    assert not (installed / "kubedra" / "_server" / "docs" / "adr").exists()
