@@ -1,4 +1,4 @@
-"""Install the client libraries that the suite tries.
+"""Install kubectl, Helm and the client libraries that the suite tries.
 
     ./dev clients             (`./dev test` does it before the whole suite)
 
