@@ -1,4 +1,4 @@
-"""Invalidates and later deletes generated Secrets with a service account token that nobody uses.
+"""Invalidates and later deletes unused generated Secrets with a service account token.
 
 A Secret is generated if its account lists it. Once a day the cleaner labels those that were not used for the clean-up
 period and that no pod refers to. It deletes them after a further period.

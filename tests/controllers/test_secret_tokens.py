@@ -1,4 +1,4 @@
-"""Secrets with service account tokens: filled, deleted with their account, and cleaned up when nobody uses them."""
+"""Secrets with service account tokens: filled, deleted with their account, and cleaned up when they are unused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens of Secrets at the server: who may have them signed, their validation, and the record of their use."""
+"""Tokens of Secrets at the server: the right to have them signed, their validation, and the record of their use."""
 
 from __future__ import annotations
 
