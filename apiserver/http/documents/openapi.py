@@ -90,7 +90,7 @@ class OpenApi:
             return await self._version_2(request)
         if path == "/openapi/v3":
             body, _ = await self._v3_index()
-            # As upstream: made anew for each request, and without ETag.
+            # As upstream: made for each request, and without ETag.
             headers = (*_RANGES, ("Last-Modified", _http_date(now())))
             return Response(200, body, "text/plain; charset=utf-8", headers)
         if path.startswith("/openapi/v3/"):

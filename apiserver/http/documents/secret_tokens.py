@@ -1,6 +1,6 @@
-"""Sign the tokens of Secrets for serviceaccount-token-controller, which has no key.
+"""The signing of tokens of Secrets for serviceaccount-token-controller, which has no key.
 
-Only users who may do everything have access to this path: no role of the policy names it.
+Only users with all permissions have access to this path: no role of the policy names it.
 """
 
 from __future__ import annotations
