@@ -169,7 +169,8 @@ class Catalog:
         key = (resource.group, resource.plural)
         self._versions[key] = versions
         registry.kinds.add(resource)
-        forms = forms_of((resource,), self._is_in_use)
+        # Custom objects may have managers of unserved versions.
+        forms = forms_of((resource,), self._is_in_use if not resource.custom else lambda *_: True)
         cache, reservations = registry.cache[resource.prefix()], self._reservations.get(key)
         store = Store(registry, resource, cache, forms, sharing[0].group, reservations)
         registry.stores[key] = store

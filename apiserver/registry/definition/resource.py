@@ -219,8 +219,6 @@ class Resource:
     stored_mark: bytes = b""
     #: A custom resource: its objects are bare JSON, without strategic merge and protobuf.
     custom: bool = False
-    #: The versions of a custom kind's definition, served or not.
-    defined_versions: frozenset[str] = frozenset()
     #: The error for a field selector with an unknown label: "known" lists the known labels, "plain" the label, "kind"
     #: label and group version kind, "label" label and kind.
     field_error_style: Literal["known", "plain", "kind", "label"] = "known"
@@ -255,8 +253,7 @@ class Resource:
         Upstream cannot convert custom objects to a version that their definition lacks. Managers of unknown versions of
         other kinds are dropped.
         """
-        group, _, version = api_version.rpartition("/")
-        return not self.custom or (group == self.group and version in self.defined_versions)
+        return not self.custom or api_version in self.api_versions.values()
 
     @property
     def list_kind(self) -> str:

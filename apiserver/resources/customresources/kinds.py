@@ -70,7 +70,7 @@ def resource_of(
     """
     spec, names = definition["spec"], definition["status"]["acceptedNames"]
     keeps_all = bool(spec.get("preserveUnknownFields"))
-    known = [version for version in spec["versions"] if version.get("served") or version.get("storage")]
+    known = list(spec["versions"])
     storage = next(version["name"] for version in known if version.get("storage"))
     known.sort(key=lambda version: (version["name"] != storage, version_order(version["name"])))
     coercions = {version["name"]: Coercion(_schema(version), keeps_all=keeps_all) for version in known}
@@ -98,7 +98,6 @@ def resource_of(
         field_error_style="plain",
         storage_version=f"{spec['group']}/{storage}",
         custom=True,
-        defined_versions=frozenset(version["name"] for version in spec["versions"]),
         conversion=conversion,
         stored_mark=version_mark(storage) if storage != first else b"",
         to_current=_row_converter(coercions[storage], 0 if shared else since) if conversion is None else None,
