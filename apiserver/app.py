@@ -69,7 +69,7 @@ from apiserver.registry.catalog.served import deprecation, list_known, select_se
 from apiserver.registry.definition.random_source import RandomSource
 from apiserver.registry.store.store import Registry, allow_all
 from apiserver.registry.verbs.server_writes import rewrite_own
-from apiserver.resources import CATALOG
+from apiserver.resources import CATALOG, catalog_of
 from apiserver.resources.core.events import CORE_EVENTS
 from apiserver.resources.services.network import ServiceNetwork
 from apiserver.resources.services.ranges import PortRange
@@ -230,16 +230,17 @@ class Server:
         )
 
     def _build_catalog(self, network: ServiceNetwork) -> Catalog:
+        resources = catalog_of(self.settings.runtime_config)
         versions = {
             (resource.group, resource.plural, version.name)
-            for resource, version in select_served(CATALOG, self.settings.features, self.settings.runtime_config)
+            for resource, version in select_served(resources, self.settings.features, self.settings.runtime_config)
         }
         catalog = Catalog(
             self.registry,
             lambda resource, version: (resource.group, resource.plural, version.name) in versions,
             reservations={("", "services"): network},
         )
-        catalog.open(list_known(CATALOG, self.settings.features))
+        catalog.open(list_known(resources, self.settings.features))
         return catalog
 
     def _build_documents(self) -> Documents:
@@ -264,7 +265,7 @@ class Server:
     @classmethod
     async def open(cls, settings: Settings, dependencies: Dependencies | None = None) -> Server:
         """Open the store and start a server on it. Raise UnusableDatabase, RuntimeConfigError and KeyFileError."""
-        select_served(CATALOG, settings.features, settings.runtime_config)
+        select_served(catalog_of(settings.runtime_config), settings.features, settings.runtime_config)
         target = {"memory": "memory:", "sqlite": f"sqlite:{settings.data_dir}"}.get(settings.storage, settings.storage)
         log = await open_log(target, durability=settings.durability)
         try:

@@ -30,8 +30,9 @@ class SettingsError(ValueError):
 
 _EPILOG = """\
 `--help-all` prints all flags. Flags can also be set by variables (KUBEDRA_PORT=8002) and in kubedra.toml (port = 8002).
-`kubedra serve` runs only the API server. `kubedra up` adds --controllers=* --nodes=2 --storage-class=standard;
-your flags override these. With --detach both return when the server is ready and leave it in the background:
+`kubedra serve` runs only the API server. `kubedra up` adds --controllers=* --nodes=2 --storage-class=standard
+--runtime-config=metrics.k8s.io/v1beta1=true; your flags override these.
+With --detach both return when the server is ready and leave it in the background:
 see `kubedra status`, `kubedra logs` and `kubedra down`.
 
   kubedra up --detach --port=0 --fresh
@@ -46,7 +47,13 @@ _COMMON = (
     "--feature-gates",
 )  # fmt: skip
 #: The defaults of `kubedra up` that differ from those of `kubedra serve`.
-_UP: dict[str, object] = {"controllers": "*", "components_apart": "true", "nodes": 2, "storage_class": "standard"}
+_UP: dict[str, object] = {
+    "controllers": "*",
+    "components_apart": "true",
+    "nodes": 2,
+    "storage_class": "standard",
+    "runtime_config": ["metrics.k8s.io/v1beta1=true"],
+}
 
 
 class _Parser(Parser):
@@ -131,7 +138,8 @@ def _add_access_flags(kube: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="KEY=true,…",
-        help="API versions to serve: api/all, GROUP/VERSION, GROUP/VERSION/RESOURCE",
+        help="API versions to serve: api/all, GROUP/VERSION, GROUP/VERSION/RESOURCE; metrics.k8s.io/v1beta1 serves the"
+        " usage set by annotations",
     )
     kube.add_argument(
         "--token-auth-file",

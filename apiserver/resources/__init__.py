@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from apiserver.registry.definition.resource import Resource
@@ -39,6 +40,7 @@ from apiserver.resources.devices.taintrules import DEVICE_TAINT_RULES
 from apiserver.resources.devices.templates import RESOURCE_CLAIM_TEMPLATES
 from apiserver.resources.discovery.endpointslices import ENDPOINT_SLICES
 from apiserver.resources.flowcontrol import FLOW_CONTROL
+from apiserver.resources.metrics import METRICS
 from apiserver.resources.networking import NETWORKING
 from apiserver.resources.node.runtimeclasses import RUNTIME_CLASSES
 from apiserver.resources.pods import BINDINGS, PODS
@@ -53,7 +55,7 @@ from apiserver.resources.storage import STORAGE
 from apiserver.resources.volumes.claims import PERSISTENT_VOLUME_CLAIMS
 from apiserver.resources.volumes.persistentvolumes import PERSISTENT_VOLUMES
 
-__all__ = ["CATALOG"]
+__all__ = ["CATALOG", "catalog_of"]
 
 #: By group, and in a group by resource.
 CATALOG: Final[tuple[Resource, ...]] = (
@@ -113,3 +115,12 @@ CATALOG: Final[tuple[Resource, ...]] = (
     RUNTIME_CLASSES,
     *STORAGE,
 )
+
+
+def catalog_of(runtime_config: Mapping[str, str]) -> tuple[Resource, ...]:
+    """Return the catalog, with the groups of add-ons that `--runtime-config` names.
+
+    kube-apiserver does not serve these groups, so `api/all` does not include them.
+    """
+    named = {key.partition("/")[0] for key in runtime_config}
+    return (*CATALOG, *(resource for resource in METRICS if resource.group in named))

@@ -17,6 +17,7 @@ import orjson
 from apiserver.api.protobuf.wire import BYTES, FIXED64, VARINT, header, tag, write_varint
 from apiserver.api.schema.language import Field, ListOf, MapOf, Scalar, Struct, Type
 from apiserver.api.values.bounded_cache import remembered
+from apiserver.api.values.durations import parse_duration
 from apiserver.api.values.go_json import RawObject
 
 __all__ = ["encode"]
@@ -124,6 +125,7 @@ _ZEROS: Final[dict[str, Any]] = {
     "float64": 0.0,
     "time": None,
     "microTime": None,
+    "duration": "0",
     "quantity": "0",
     "intOrString": 0,
     "raw": None,
@@ -233,6 +235,14 @@ def _moment(text: str) -> bytes:
     return b"\x08" + write_varint(seconds) + b"\x10" + write_varint(rest.microseconds * 1000)
 
 
+def _duration(number: int) -> Writer:
+    """Return a writer for a duration: a message with nanoseconds."""
+    return _sized(
+        tag(number, BYTES),
+        lambda text: b"\x08" + write_varint(parse_duration(text) // timedelta(microseconds=1) * 1000),
+    )
+
+
 def _quantity(number: int) -> Writer:
     return _sized(tag(number, BYTES), _string(1))
 
@@ -269,6 +279,7 @@ _SCALARS: Final[dict[str, Callable[[int], Writer]]] = {
     "bytes": _bytes,
     "time": _time,
     "microTime": _time,
+    "duration": _duration,
     "quantity": _quantity,
     "intOrString": _int_or_string,
     "raw": _json,

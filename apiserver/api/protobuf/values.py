@@ -20,6 +20,7 @@ from apiserver.api.codec.codec import DecodeError, loads
 from apiserver.api.objects import Json
 from apiserver.api.protobuf.wire import BYTES, END, EOF, FIXED64, VARINT, WireError, length, skip, varint
 from apiserver.api.schema.scalars import canonical_quantity
+from apiserver.api.values.durations import format_duration
 from apiserver.api.values.go_json import RawObject
 
 __all__ = [
@@ -186,6 +187,13 @@ def _moment(seconds: int) -> str:
     return (_EPOCH + timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
 
 
+def _duration(data: bytes, at: int) -> tuple[str, int]:
+    at, stop = length(data, at)
+    out: Json = {}
+    _NANOSECONDS(data[at:stop], out)
+    return format_duration(timedelta(microseconds=out.get("duration", 0) // 1000)), stop
+
+
 def _quantity(data: bytes, at: int) -> tuple[str, int]:
     at, stop = length(data, at)
     out: Json = {}
@@ -243,6 +251,7 @@ def read_slice(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 _TIMESTAMP: Final = _small("Timestamp", ("seconds", VARINT, _int64), ("nanos", VARINT, _int32))
+_NANOSECONDS: Final = _small("Duration", ("duration", VARINT, _int64))
 _TEXT: Final = _small("Quantity", ("text", BYTES, read_string))
 _INT_OR_STRING: Final = _small(
     "IntOrString", ("type", VARINT, _int64), ("intVal", VARINT, _int32), ("strVal", BYTES, read_string)
@@ -258,6 +267,7 @@ SCALARS: Final[dict[str, tuple[int, Value]]] = {
     "bytes": (BYTES, _base64),
     "time": (BYTES, _time),
     "microTime": (BYTES, _micro_time),
+    "duration": (BYTES, _duration),
     "quantity": (BYTES, _quantity),
     "intOrString": (BYTES, _int_or_string),
     "raw": (BYTES, _json),

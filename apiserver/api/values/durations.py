@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from apiserver.api.errors.field_errors import go_quote
 
-__all__ = ["age", "go_duration_problem", "go_seconds", "human_duration", "parse_duration"]
+__all__ = ["age", "format_duration", "go_duration_problem", "go_seconds", "human_duration", "parse_duration"]
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
@@ -64,6 +64,24 @@ def parse_duration(text: str) -> timedelta:
     if not _DURATION.fullmatch(text):
         raise ValueError("not a duration; write it like 5m or 1h30m")
     return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text)))
+
+
+def format_duration(duration: timedelta) -> str:
+    """Format a duration that is not negative in Go's form: `1m30s`, `250ms`, `0s`."""
+    micros = duration // timedelta(microseconds=1)
+    if 0 < micros < 1000:
+        return f"{micros}µs"
+    if 0 < micros < 1_000_000:
+        return f"{_trim(micros, 3)}ms"
+    minutes, rest = divmod(micros, 60_000_000)
+    hours, minutes = divmod(minutes, 60)
+    return f"{f'{hours}h' if hours else ''}{f'{minutes}m' if hours or minutes else ''}{_trim(rest, 6)}s"
+
+
+def _trim(amount: int, places: int) -> str:
+    """Format an amount with decimal places, without trailing zeros."""
+    whole, rest = divmod(amount, 10**places)
+    return f"{whole}.{rest:0{places}}".rstrip("0") if rest else str(whole)
 
 
 def go_seconds(count: int) -> timedelta:

@@ -35,6 +35,8 @@ _PRIORITIES: Final[dict[str, tuple[int, dict[str, int]]]] = {
     "flowcontrol.apiserver.k8s.io": (16100, {"v1": 21}),
     "internal.apiserver.k8s.io": (16000, {"v1alpha1": 9}),
     "storagemigration.k8s.io": (15800, {"v1beta1": 9}),
+    # metrics-server's APIService
+    "metrics.k8s.io": (100, {"v1beta1": 100}),
 }
 _CUSTOM: Final = (1000, 100)
 

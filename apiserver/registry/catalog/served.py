@@ -120,11 +120,11 @@ def _flags(resources: list[Resource], config: Mapping[str, str]) -> dict[str, bo
     for key, parts in keys.items():
         if len(parts) not in (2, 3):
             raise RuntimeConfigError(f"runtime-config invalid key {key}")
-    unknown = sorted({"/".join(parts[:2]) for parts in keys.values() if parts[0] not in _UPSTREAM})
-    if unknown:
-        raise RuntimeConfigError(f"unknown api groups {','.join(unknown)}")
     known = {(resource.group, version.name) for resource in resources for version in resource.versions}
     groups = {group for group, _ in known}
+    unknown = sorted({"/".join(parts[:2]) for parts in keys.values() if parts[0] not in _UPSTREAM | groups})
+    if unknown:
+        raise RuntimeConfigError(f"unknown api groups {','.join(unknown)}")
     flags = {}
     for key, value in config.items():
         if key not in keys:

@@ -42,15 +42,15 @@ async def _get_computed(store: Store, ctx: Context) -> Entry:
     for entry in await list_computed(store, ctx):
         if entry.key == store.key(ctx.namespace, ctx.name):
             return entry
-    raise not_found(store.resource.singular, store.resource.group, ctx.name)
+    raise not_found(store.resource.singular or store.resource.kind.lower(), store.resource.group, ctx.name)
 
 
 async def list_computed(store: Store, ctx: Context) -> list[Entry]:
     """Return all objects of a kind without stored objects."""
     assert store.resource.compute_objects is not None
-    key = store.key
     objects = await store.resource.compute_objects(store, ctx)
-    return [Unsaved(key("", obj["metadata"]["name"]), Hub(obj), 0) for obj in objects]
+    keys = (store.key(obj["metadata"].get("namespace", ""), obj["metadata"]["name"]) for obj in objects)
+    return [Unsaved(key, Hub(obj), 0) for key, obj in zip(keys, objects, strict=True)]
 
 
 def get_present(store: Store, namespace: str, name: str) -> Entry:

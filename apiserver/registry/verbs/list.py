@@ -76,7 +76,8 @@ async def list_entries(store: Store, ctx: Context, options: ListOptions) -> List
 async def _list_selected(store: Store, ctx: Context, options: ListOptions, selection: Selection) -> Listing:
     if store.resource.compute_objects is not None:
         entries, key, test = await list_computed(store, ctx), selection.key, selection.test
-        entries = [each for each in entries if (not key or each.key == key) and (test is None or test(each))]
+        entries = [each for each in entries if each.key.startswith(selection.prefix) and (not key or each.key == key)]
+        entries = [each for each in entries if test is None or test(each)]
         listing = Listing(entries, 0)
     elif store.resource.conversion is not None:
         listing = await _list_converted(store, ctx, options, selection)
