@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kubedra.client.report import conditions_of, describe_condition
+from kubedra.client.conditions import conditions_of, describe_condition, mappings
 from kubedra.runtime.objects import Json
 
 #: Maximum lines of a status.
@@ -44,8 +44,7 @@ def _find_reason(last: Json | None) -> str:
 
 def _containers(status: Json) -> Iterator[Json]:
     for part in ("initContainerStatuses", "containerStatuses"):
-        found = status.get(part)
-        yield from (each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
+        yield from mappings(status.get(part))
 
 
 def describe_status(last: Json | None) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kubedra.client.conditions import conditions_of, describe_condition, mapping, mappings
 
 if TYPE_CHECKING:
     from kubedra.client.client import Client
@@ -125,33 +127,13 @@ def summary(obj: Json) -> str:
 
     Custom resources may have a status of any form.
     """
-    status, spec = _mapping(obj.get("status")), _mapping(obj.get("spec"))
+    status, spec = mapping(obj.get("status")), mapping(obj.get("spec"))
     parts = [f"{field}={status[field]}" for field in _FIELDS if isinstance(status.get(field), str | int)]
     parts += [f"node={spec['nodeName']}"] if spec.get("nodeName") else []
     parts += [describe_condition(condition) for condition in conditions_of(status)]
-    for result in _mappings(_mapping(_mapping(status.get("allocation")).get("devices")).get("results")):
+    for result in mappings(mapping(mapping(status.get("allocation")).get("devices")).get("results")):
         parts.append(f"{result.get('request')}={result.get('driver')}/{result.get('pool')}/{result.get('device')}")
-    reserved = [str(consumer.get("name")) for consumer in _mappings(status.get("reservedFor"))]
+    reserved = [str(consumer.get("name")) for consumer in mappings(status.get("reservedFor"))]
     parts += [f"reservedFor={','.join(reserved)}"] if reserved else []
     parts += [f"devices={len(spec['devices'])}"] if isinstance(spec.get("devices"), list) else []
     return " ".join(parts) or "-"
-
-
-def conditions_of(status: Json) -> list[Json]:
-    """Return the conditions of a status; those without type and status are omitted."""
-    return [found for found in _mappings(status.get("conditions")) if "type" in found and "status" in found]
-
-
-def describe_condition(condition: Json) -> str:
-    """Return a condition as `TYPE=STATUS`, with its message unless it is True."""
-    text = condition.get("message") or condition.get("reason")
-    reason = f" ({text})" if condition["status"] != "True" and text else ""
-    return f"{condition['type']}={condition['status']}{reason}"
-
-
-def _mapping(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def _mappings(value: Any) -> list[Json]:
-    return [found for found in value if isinstance(found, dict)] if isinstance(value, list) else []

@@ -14,7 +14,8 @@ from apiserver.api.protobuf.decoding import decode
 from apiserver.api.protobuf.encoding import encode
 from apiserver.api.types.metrics import NodeMetrics
 from apiserver.api.values.durations import format_duration, parse_duration
-from apiserver.options.settings import SettingsError, read
+from apiserver.options.flags import SettingsError
+from apiserver.options.settings import read
 from apiserver.registry.catalog.served import RuntimeConfigError, select_served
 from apiserver.resources import catalog_of
 from kubedra import ApiError, Client, ControlPlane
