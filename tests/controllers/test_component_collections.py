@@ -23,10 +23,12 @@ GATES = dict.fromkeys(
     ("DRADeviceTaints", "DRADeviceTaintRules", "DRAWorkloadResourceClaims", "GenericWorkload", "GangScheduling",
      "DRAReservedForWorkloads", "DRAResourcePoolStatus", "WorkloadWithJob"), True,
 )  # fmt: skip
-#: Those that wait in ways of their own; a server may not serve Workloads and PodGroups.
+#: Those that wait in ways of their own; a server may not serve Workloads and PodGroups. The node agent updates pods when
+#: it reads their namespace later, and works without the right to read namespaces.
 OTHERWISE = {
     "device-taint-eviction-controller": None,
     "scheduler": None,
+    "node-agent": {"namespaces"},
     "job-controller": {"workloads.scheduling.k8s.io", "podgroups.scheduling.k8s.io"},
 }
 

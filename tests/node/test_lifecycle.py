@@ -359,6 +359,7 @@ class KillRecorder(EmulatedContainers):
     """Records the names of killed containers."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.killed: list[str] = []
 
     def kill(self, pod: Json, names: Sequence[str]) -> None:
