@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 
 from kubedra import ControlPlane
@@ -134,6 +136,24 @@ def test_the_status_counts_devices_and_says_why_pods_wait(tmp_path: Path) -> Non
     assert "why         kubedra explain pod greedy -n quickstart" in table
 
 
+def test_explain_and_simulate_read_the_cluster_of_kubectl_with_flags_anywhere(tmp_path: Path) -> None:
+    with ControlPlane(nodes=1, devices="gpu.example.com", data_dir=tmp_path) as plane, plane.client() as client:
+        client.apply(PODS / "too-many.yaml")
+        client.wait("pod/greedy", "create", namespace="quickstart")
+
+        def run(*args: str) -> str:
+            command = [sys.executable, "-m", "kubedra", *args]
+            done = run_command(command, env={**environment(), "KUBECONFIG": str(plane.kubeconfig)}, text=True)
+            assert done.returncode in (0, 1), done.stderr
+            return str(done.stdout)
+
+        assert "pod quickstart/greedy" in run("explain", "pod", "-n", "quickstart", "greedy")
+        assert "pod quickstart/greedy" in run("explain", "-n", "quickstart", "pod/greedy")
+        simulated = run("simulate", "-f", str(PODS / "too-many.yaml"), "-o", "table")
+        assert "node-1  0/8" in simulated
+        assert "fit" not in simulated, "only tables"
+
+
 def _reason(data_dir: Path) -> bool:
     return any("nodes are available" in pod["reason"] for pod in collect_status(data_dir)[0]["pending"])
 
@@ -191,3 +211,50 @@ def test_up_takes_flags_from_the_file_of_the_directory_and_names_it_in_errors(tm
     (tmp_path / "kubedra.toml").write_text("port = 70000\n")
     refused = kubedra(tmp_path, "up")
     assert refused.stderr == "kubedra up: --port 70000: a port is between 0 and 65535 (set by kubedra.toml)\n"
+
+
+def test_a_node_that_does_not_get_ready_delays_the_announcement_but_not_readyz(tmp_path: Path) -> None:
+    with ControlPlane(storage="sqlite", data_dir=tmp_path) as plane, plane.client() as client:
+        client.apply(NO_SECOND_NODE)
+    plane = ControlPlane(nodes=2, storage="sqlite", data_dir=tmp_path)
+    with ThreadPoolExecutor() as pool:
+        starting = pool.submit(plane.start)
+        wait_until(lambda: running(tmp_path), "the record is published")
+        record = running(tmp_path)
+        assert record is not None
+        assert not starting.done()
+        assert httpx.get(f"{record['url']}/readyz").text == "ok"
+        starting.result()
+    try:
+        assert "warning: 1 of 2 nodes are not Ready yet: node-2" in plane.log()
+    finally:
+        plane.stop()
+
+
+#: A policy by which the node node-2 cannot report its status.
+NO_SECOND_NODE = [
+    {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "no-second-node"},
+        "spec": {
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["*"],
+                        "operations": ["*"],
+                        "resources": ["nodes/status"],
+                    }
+                ]
+            },
+            "validations": [{"expression": "object.metadata.name != 'node-2'"}],
+        },
+    },
+    {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "no-second-node"},
+        "spec": {"policyName": "no-second-node", "validationActions": ["Deny"]},
+    },
+]

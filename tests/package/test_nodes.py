@@ -159,7 +159,9 @@ def test_health_heeds_the_kubeconfig_of_the_environment(
 
 def test_help_of_up_shows_the_defaults_of_up() -> None:
     def shown(command: str) -> str:
-        done = run_command([sys.executable, "-m", "kubedra", command, "--help"], env=process.environment(), text=True)
+        done = run_command(
+            [sys.executable, "-m", "kubedra", command, "--help-all"], env=process.environment(), text=True
+        )
         return " ".join(done.stdout.split())
 
     assert "emulated nodes to create at start (default 2)" in shown("up")
