@@ -364,7 +364,7 @@ def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["pod/"], "missing name"),
         (["job/x"], "unknown kind job: use pod, claim, node or podgroup"),
         (["job", "x"], "unknown kind job: use pod, claim, node or podgroup"),
-        (["pod", "x", "--kubeconfig", str(tmp_path / "none")], "No such file"),
+        (["pod", "x", "--kubeconfig", str(tmp_path / "none")], "no such file"),
         (["pod", "x", "--server", "http://127.0.0.1:1"], "127.0.0.1"),
     ):
         assert main(args) == 2

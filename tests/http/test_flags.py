@@ -66,7 +66,7 @@ def test_disabled_metrics_are_left_out_and_counted() -> None:
         ("--disabled-metrics=a-b", "a-b: not the name of a metric"),
         ("--allow-metric-labels=a,b", "a must be formatted as key=value"),
         ("--allow-metric-labels=a=b", "'a' is not the name of a metric and of a label"),
-        ("--allow-metric-labels-manifest=/nowhere", "No such file"),
+        ("--allow-metric-labels-manifest=/nowhere", "no such file"),
     ],
 )
 def test_a_wrong_flag_is_named(flag: str, message: str) -> None:
