@@ -20,7 +20,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
@@ -229,8 +229,10 @@ def make_seeds(server: Server) -> None:
         server.ask(case.method, case.target, json.loads(case.data.partition(b"\r\n\r\n")[2]))
 
 
-def compare(pair: tuple[Server, Server], asked: Iterator[FieldCase]) -> Report:
-    """Send each case to both servers; collect the differences."""
+def compare(
+    pair: tuple[Server, Server], asked: Iterator[FieldCase], notify: Callable[[Difference], None] = lambda _: None
+) -> Report:
+    """Send each case to both servers; collect the differences, and notify about each."""
     report = Report()
     for case in asked:
         if case.field.split(" ")[1] in APART:
@@ -240,6 +242,7 @@ def compare(pair: tuple[Server, Server], asked: Iterator[FieldCase]) -> Report:
         report.statuses[theirs["status"]] = report.statuses.get(theirs["status"], 0) + 1
         if lines := list(differences(theirs, ours)):
             report.differences.append(Difference(case, lines))
+            notify(report.differences[-1])
     return report
 
 
@@ -248,6 +251,11 @@ def _chosen(given: argparse.Namespace, ours: Server) -> Iterator[FieldCase]:
     if given.pairs:
         return pairs(given.seed, given.pairs, lambda case: ours.asked(case)["status"] < 300, given.kinds, given.first)
     return cases(given.kinds, given.fields)
+
+
+def _print(difference: Difference) -> None:
+    print(f"{difference.case.method} {difference.case.field} = {json.dumps(difference.case.value)}")
+    print(*(f"    {line}" for line in difference.lines[:4]), sep="\n", flush=True)
 
 
 def main() -> int:
@@ -264,10 +272,7 @@ def main() -> int:
         return 2
     gates = ALL_GATES if given.gates == "all" else ()
     with tempfile.TemporaryDirectory() as temporary, start_both(Path(temporary), *gates) as pair:
-        report = compare(pair, _chosen(given, pair[1]))
-    for difference in report.differences:
-        print(f"{difference.case.method} {difference.case.field} = {json.dumps(difference.case.value)}")
-        print(*(f"    {line}" for line in difference.lines[:4]), sep="\n")
+        report = compare(pair, _chosen(given, pair[1]), _print)
     statuses = ", ".join(f"{status}: {count}" for status, count in sorted(report.statuses.items()))
     print(f"{report.asked} requests ({statuses}), {len(report.differences)} answered differently")
     return 1 if report.differences else 0

@@ -43,6 +43,11 @@ class Field:
     path: tuple[Step, ...]
     type: Type
 
+    @property
+    def values(self) -> list[Any]:
+        """Return its values without the empty list or map, which differs on its own (docs/data/fidelity/requests.md)."""
+        return [value for value in values_of(self.type) if value or not isinstance(self.type, ListOf | MapOf)]
+
 
 #: A function that sends a case and returns whether the server accepts it.
 Accepts = Callable[[FieldCase], bool]
@@ -80,8 +85,7 @@ class _Single:
         self._accepts, self._verdicts = accepts, dict[tuple[str, str], bool]()
 
     def value(self, random: Random, resource: Resource, version: Version, obj: Json, field: Field) -> Any:
-        # Empty lists and maps differ on their own (docs/data/fidelity/requests.md).
-        found = [value for value in values_of(field.type) if value or not isinstance(field.type, ListOf | MapOf)]
+        found = field.values
         value = random.choice(found)
         if random.random() < _ANY:
             return value

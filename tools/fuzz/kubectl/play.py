@@ -15,13 +15,13 @@ from typing import Any, Final
 from apiserver.api.objects import Json
 from tests.conformance.compare import differences
 from tests.support.patience import Deadline
-from tools.fuzz.kubectl.forms import common_object, common_output
+from tools.fuzz.kubectl.forms import IGNORED_EVENTS, common_object, common_output
 from tools.fuzz.kubectl.planes import Plane
 from tools.fuzz.kubectl.program import Kubectl
 from tools.fuzz.kubectl.sequences import Command, Sequence
 
 #: Fair seconds within which both planes come to the same state.
-_PATIENCE: Final = 15.0
+_PATIENCE: Final = 8.0
 _PAUSES: Final = (0.05, 0.1, 0.2, 0.4)
 #: Collections that controllers write to.
 _DERIVED: Final = {
@@ -162,7 +162,7 @@ def _objects(side: Side, sequence: Sequence) -> dict[str, list[Json]]:
     for root, plural in dict.fromkeys((*paths, *own)):
         items = [common_object(item) for item in side.items(f"{root}/namespaces/{sequence.namespace}/{plural}")]
         if plural == "events":
-            items = [_event(item) for item in items]
+            items = [event for event in map(_event, items) if event["source"] not in IGNORED_EVENTS]
         found[plural] = sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
     if "events" in found:
         # Repetitions of an event depend on the pace of a controller.

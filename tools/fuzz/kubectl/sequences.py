@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from apiserver.api.objects import Json
 from apiserver.registry.definition.resource import Resource, Version
-from tools.fuzz.fields import set_field, values_of
+from tools.fuzz.fields import set_field
 from tools.fuzz.pairs import draw_field
 from tools.fuzz.requests import Requests
 
@@ -127,7 +127,7 @@ class Writer:
     def vary(self, version: Version, body: Json) -> None:
         """Set one random field to one of its values."""
         drawn = draw_field(self.random, version.schema)
-        set_field(body, version.schema, list(drawn.path), self.random.choice(values_of(drawn.type)))
+        set_field(body, version.schema, list(drawn.path), self.random.choice(drawn.values))
 
     def _adapt(self, resource: Resource, body: Json) -> None:
         """Keep an object from affecting other sequences."""
