@@ -16,7 +16,7 @@ from random import Random
 from typing import Any, Final
 
 from apiserver.api.objects import Json
-from apiserver.api.schema.language import ListOf, MapOf, Struct, Type
+from apiserver.api.schema.language import ListOf, MapOf, Scalar, Struct, Type
 from apiserver.registry.definition.resource import Resource, Version
 from tools.fuzz.fields import FieldCase, Step, build_requests, values_of
 from tools.fuzz.requests import Requests
@@ -45,8 +45,11 @@ class Field:
 
     @property
     def values(self) -> list[Any]:
-        """Return its values without the empty list or map, which differs on its own (docs/data/fidelity/requests.md)."""
-        return [value for value in values_of(self.type) if value or not isinstance(self.type, ListOf | MapOf)]
+        """Return its values without the empty ones, which differ on their own (docs/data/fidelity/requests.md)."""
+        collects = isinstance(self.type, ListOf | MapOf) or (
+            isinstance(self.type, Scalar) and self.type.name == "bytes"
+        )
+        return [value for value in values_of(self.type) if value or not collects]
 
 
 #: A function that sends a case and returns whether the server accepts it.

@@ -22,6 +22,7 @@ _VARYING: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d \+0000", "<time>"),
         (r"eyJ[\w-]+\.[\w-]+\.[\w-]+", "<token>"),
         (r"(resourceVersion\\?\"?: ?\\?\"?)\d+", r"\1<rv>"),
+        (r"(resource version to be \d+, was )\d+", r"\1<rv>"),
         (r"(Resource Version: +)\d+", r"\1<rv>"),
         (r"\.[0-9a-f]{16}\b", ".<event>"),
         (r"\b10\.0\.\d{1,3}\.\d{1,3}\b", "<ip>"),
@@ -86,7 +87,7 @@ def _sorted_parts(command: tuple[str, ...], lines: list[str]) -> list[str]:
     if command[0] == "describe":
         found = next((number for number, line in enumerate(lines) if line.startswith("Events:")), len(lines))
         return [*lines[:found], *sorted(lines[found:])]
-    if command[0] in ("events", "get", "auth") and "yaml" not in command and "json" not in command:
+    if command[0] in ("events", "get", "auth", "label", "annotate") and "yaml" not in command and "json" not in command:
         return sorted(lines)
     if any("*" in line for line in lines) and not ("yaml" in command or "json" in command):
         return sorted(lines)
