@@ -21,6 +21,7 @@ from apiserver.aggregation.servers import Server as RemoteServer
 from apiserver.api.errors.status import StatusError
 from apiserver.api.features.gates import RELEASES, Features
 from apiserver.authentication.authenticator import ADMIN
+from apiserver.authentication.tokens.kubelet_tokens import KubeletTokens
 from apiserver.controlplane.about import (
     about_of,
     address_of,
@@ -114,13 +115,14 @@ class Server:
         self._host = socket.gethostname() if settings.seed is None else "kubedra"
 
         # Objects and the rules about them.
+        self._kubelet_tokens = KubeletTokens()
         self.webhooks = Webhooks(settings.service_addresses, self._has_service)
         self.registry = self._build_registry()
         network = ServiceNetwork(
             self.registry, ADMIN, settings.network.cidrs, PortRange(*settings.network.ports), self.registry.choose
         )
         self.catalog = self._build_catalog(network)
-        self._access = Access(settings, self.registry, self.webhooks, keys)
+        self._access = Access(settings, self.registry, self.webhooks, keys, self._kubelet_tokens)
 
         # Upkeep: objects that the server maintains by itself.
         self._fairness = Fairness(settings.traffic.seats)
@@ -179,7 +181,7 @@ class Server:
             webhooks=self.webhooks,
             components=ComponentHealth(lambda: self._components.names, self._storage),
             kubelets=Kubelets(settings.data_dir / KUBELETS),
-            kubelet_endpoints=KubeletEndpoints(settings.kubelets),
+            kubelet_endpoints=KubeletEndpoints(settings.kubelets, self._kubelet_tokens.issue),
             shared=not (settings.memory or settings.storage == "sqlite"),
             watch_seconds=settings.network.watch_seconds,
             warn_dropped=settings.warn_dropped_fields,

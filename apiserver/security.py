@@ -35,6 +35,7 @@ from apiserver.storage import StorageError
 
 if TYPE_CHECKING:
     from apiserver.authentication.settings import AccountKeys
+    from apiserver.authentication.tokens.kubelet_tokens import KubeletTokens
     from apiserver.authentication.tokens.token_reviewers import BootstrapTokens, WebhookTokens
     from apiserver.options.settings import Settings
     from apiserver.registry.store.store import Registry
@@ -94,10 +95,13 @@ class Access:
     certificates to users; None if client certificates are not accepted. `accounts` are the service account tokens.
     """
 
-    def __init__(self, settings: Settings, registry: Registry, webhooks: Webhooks, keys: Keys) -> None:
+    def __init__(
+        self, settings: Settings, registry: Registry, webhooks: Webhooks, keys: Keys, kubelets: KubeletTokens
+    ) -> None:
         """Build the authenticator and the authorizer.
 
-        `registry` has its stores; `keys` sign service account tokens. Raise CertificateError and KubeconfigError.
+        `registry` has its stores; `keys` sign service account tokens, `kubelets` those for kubelets. Raise
+        CertificateError and KubeconfigError.
         """
         identity, access, others = settings.identity, settings.access, settings.others
         accounts = identity.accounts
@@ -121,6 +125,7 @@ class Access:
             bootstrap=self._bootstrap_tokens(),
             configured=others.authenticators,
             webhook=self._webhook_tokens(),
+            kubelets=kubelets,
         )
 
     def _bootstrap_tokens(self) -> BootstrapTokens | None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from apiserver.authentication.oidc.authenticator import JwtAuthenticator
     from apiserver.authentication.oidc.configuration import Authenticators
     from apiserver.authentication.settings import ProxySettings
+    from apiserver.authentication.tokens.kubelet_tokens import KubeletTokens
     from apiserver.authentication.tokens.token_reviewers import BootstrapTokens, WebhookTokens
 
 
@@ -98,6 +99,7 @@ class Authenticator:
         bootstrap: BootstrapTokens | None,
         configured: Authenticators | None,
         webhook: WebhookTokens | None,
+        kubelets: KubeletTokens,
     ) -> None:
         """Connect the sources of users.
 
@@ -111,10 +113,11 @@ class Authenticator:
             bootstrap: The bootstrap tokens of kube-system.
             configured: The issuers of an AuthenticationConfiguration.
             webhook: The webhook of --authentication-token-webhook-config-file.
+            kubelets: The tokens that identify this server to kubelets.
         """
         self._tokens, self._accounts, self._proxy = tokens, accounts, proxy
         self.audiences, self.max_lifetime = audiences, max_lifetime
-        self._bootstrap, self._webhook = bootstrap, webhook
+        self._bootstrap, self._webhook, self._kubelets = bootstrap, webhook, kubelets
         self.issuers: Sequence[JwtAuthenticator] = ()
         #: Paths open to anonymous requests if others are not.
         self._open_paths: frozenset[str] = frozenset()
@@ -189,6 +192,8 @@ class Authenticator:
                 if good_for
                 else AuthenticationResult(None, (), "invalid bearer token")
             )
+        if (own := self._kubelets.identify(token, request_audiences)) is not None:
+            return own
         errors: list[str] = []
         annotations: dict[str, str] = {}
         for identify_token in (

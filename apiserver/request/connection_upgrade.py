@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from apiserver.request.messages import Response, Stream
@@ -39,17 +39,19 @@ async def forward_upgrade(
     target: bytes,
     headers: Headers,
     body: bytes,
+    identify: Callable[[asyncio.StreamWriter], Headers] = lambda writer: [],
 ) -> Response | Stream:
     """Forward a request for another protocol and return its response.
 
-    `name` is the server name in the certificate. Raise OSError, ssl.SSLError and InvalidResponse.
+    `name` is the server name in the certificate. `identify` returns further headers for the open connection, or raises
+    an exception that ends it. Raise OSError, ssl.SSLError and InvalidResponse.
     """
     import h11
 
     reader, writer = await asyncio.open_connection(*address, ssl=context, server_hostname=name, limit=_CHUNK_SIZE)
     try:
         connection = h11.Connection(h11.CLIENT)
-        answer = await _send(connection, reader, writer, method, target, headers, body)
+        answer = await _send(connection, reader, writer, method, target, [*headers, *identify(writer)], body)
         if isinstance(answer, h11.InformationalResponse) and answer.status_code == _SWITCHING:
             return _build_stream(connection, answer, reader, writer)
         return await _read_response(connection, answer, reader, writer)

@@ -150,10 +150,8 @@ def _processes(args: argparse.Namespace, plugins: Path, server: str) -> Processe
         raise FlagError(
             f"--run with the server {server}: other machines could run commands here; use a server on loopback"
         )
-    # The server stores its kubeconfig in its data directory and finds kubelets there.
-    known = args.kubeconfig.absolute().parent if args.kubeconfig else plugins
     cdi = Processes.cdi_of(plugins, (path.absolute() for path in args.cdi_dir))
-    return Processes(directory=plugins / "run", announcements=known / "kubelets", cdi=cdi)
+    return Processes(directory=plugins / "run", cdi=cdi)
 
 
 def _follow_stdin(points: CrashPoints) -> None:

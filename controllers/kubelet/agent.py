@@ -8,6 +8,7 @@ Keys are `node:NAME`, `pod:NS/NAME`, and `gone:UID` for a deleted pod whose clai
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from controllers.kubelet.emulation.device_faults import NONE as NO_FAULTS
 from controllers.kubelet.emulation.device_faults import DeviceFaults, device_faults
 from controllers.kubelet.emulation.jobs import JobDurations
 from controllers.kubelet.emulation.readiness import NodeReadiness
-from controllers.kubelet.emulation.registration import Registration
+from controllers.kubelet.emulation.registration import Endpoint, Registration
 from controllers.kubelet.kubelet import TERMINAL, Host, Kubelet, Timings, WithHealth
 from controllers.kubelet.pods.certificates import GATE as CERTIFICATES_GATE
 from controllers.kubelet.pods.certificates import PodCertificates
@@ -48,8 +49,10 @@ from controllers.runtime.newest import Newest
 if TYPE_CHECKING:
     from controllers.kubelet.grpc.host import PluginHost
     from controllers.kubelet.run.containers import ProcessContainers
+    from controllers.kubelet.run.endpoint import KubeletEndpoint
     from controllers.kubelet.run.server import RunServer
 
+log = logging.getLogger(__name__)
 NAME = "node-agent"
 
 
@@ -81,6 +84,7 @@ class NodeAgent(ControllerComponent):
         self._plugins = self._plugin_host(options.plugin_node) if options.plugin_dirs is not None else None
         self._kubelets: dict[str, _RunningKubelet] = {}
         self._run_server: RunServer | None = None
+        self._endpoint: KubeletEndpoint | None = None
         self._gone: dict[str, Json] = {}
         self._group: asyncio.TaskGroup | None = None
         self._readiness = NodeReadiness()
@@ -117,6 +121,7 @@ class NodeAgent(ControllerComponent):
         return [call.as_json() for call in self._plugins.calls.calls] if self._plugins is not None else ()
 
     async def run(self) -> None:
+        await self._listen()
         await self._provision()
         async with asyncio.TaskGroup() as group:
             self._group = group
@@ -129,6 +134,8 @@ class NodeAgent(ControllerComponent):
                     running.stop()
                 if self._run_server is not None:
                     await self._run_server.close()
+                if self._endpoint is not None:
+                    self._endpoint.close()
 
     async def restart(self) -> None:
         """Create the configured nodes again after the store was emptied. Return when they are Ready.
@@ -310,10 +317,11 @@ class NodeAgent(ControllerComponent):
         from controllers.kubelet.run.containers import ProcessContainers
         from controllers.kubelet.run.server import RunServer
 
-        if self._run_server is None:
-            self._run_server = RunServer(options.announcements, self._find_pod)
         assert self._group is not None
-        self._group.create_task(self._run_server.announce(node))
+        if options.announcements is not None:
+            if self._run_server is None:
+                self._run_server = RunServer(options.announcements, self._find_pod)
+            self._group.create_task(self._run_server.announce(node))
 
         def changed(pod: Json) -> None:
             self._controller.queue.add(f"pod:{key_of(pod)}")
@@ -328,6 +336,25 @@ class NodeAgent(ControllerComponent):
                 running = self._kubelets.get(pod["spec"].get("nodeName", ""))
                 return (pod, running.containers) if running is not None and running.containers is not None else None
         return None
+
+    def _find_named_pod(self, namespace: str, name: str) -> tuple[Json, ProcessContainers] | None:
+        pod = self._pods.get(f"{namespace}/{name}")
+        return None if pod is None else self._find_pod(pod["metadata"]["uid"])
+
+    async def _listen(self) -> None:
+        """Serve the containers of a node that runs processes, and let its Node say where."""
+        options = self._options.run
+        if options is None or options.announcements is not None:
+            return
+        from controllers.kubelet.run.endpoint import ADDRESS, KubeletEndpoint
+
+        self._endpoint = KubeletEndpoint(self._client, self._find_named_pod)
+        try:
+            found = await self._endpoint.start()
+        except OSError as error:
+            log.warning("logs and exec are unavailable: %s", error)
+        else:
+            self._registration.endpoint = Endpoint(ADDRESS, found.port, found.certificate)
 
     def _plugin_host(self, node: str) -> PluginHost:
         """Build the host of real drivers. Raise CheckpointError if the kubelet's files cannot be used."""

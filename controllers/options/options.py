@@ -60,12 +60,12 @@ class AutoscalerOptions:
 class Processes:
     """Settings for containers that run as local processes.
 
-    `directory` holds their files. `announcements` tells the API server how to reach them. `cdi` lists directories of
-    CDI files, in increasing priority.
+    `directory` holds their files. `announcements` tells an API server of this process how to reach them; None for a
+    kubelet in a process of its own, whose Node does. `cdi` lists directories of CDI files, in increasing priority.
     """
 
     directory: Path
-    announcements: Path
+    announcements: Path | None = None
     cdi: tuple[Path, ...] = ()
 
     @staticmethod

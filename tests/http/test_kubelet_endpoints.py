@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import socket
 import ssl
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from apiserver.http.kubelet.sockets import Kubelets
@@ -59,7 +61,10 @@ class Kubelet:
         with self._context.wrap_socket(plain, server_side=True) as connection:
             head = b""
             while b"\r\n\r\n" not in head:
-                head += connection.recv(4096)
+                piece = connection.recv(4096)
+                if not piece:
+                    return
+                head += piece
             self.asked.append(head.decode())
             if b"upgrade:" not in head.lower():
                 connection.sendall(self.answer)
@@ -85,12 +90,13 @@ def kubelet(folder: Path) -> Iterator[Kubelet]:
         thread.join()
 
 
-def prepare(running: Running, port: int, kind: str = "InternalIP") -> None:
-    """Create a node with this kubelet, and a pod on it."""
+def prepare(running: Running, port: int, kind: str = "InternalIP", certificate: str = "") -> None:
+    """Create a node with this kubelet, and a pod on it. `certificate` is the SHA-256 that the node announces."""
     wire = running.wire()
     addresses = [{"type": "ExternalIP", "address": "192.0.2.7"}, {"type": kind, "address": "127.0.0.1"}]
     status = {"addresses": addresses, "daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}
-    wire.create("/api/v1/nodes", {"metadata": {"name": "far"}, "status": status})
+    annotations = {"kubedra.dev/kubelet-certificate": certificate} if certificate else {}
+    wire.create("/api/v1/nodes", {"metadata": {"name": "far", "annotations": annotations}, "status": status})
     containers = [{"name": "c", "image": "i"}]
     wire.create(PODS, {"metadata": {"name": "p"}, "spec": {"nodeName": "far", "containers": containers}})
 
@@ -145,6 +151,39 @@ def test_a_kubelet_gets_the_current_client_certificate_of_the_files(tmp_path: Pa
         assert log(running).status != 200
         shutil.copy(users.client("kube-apiserver"), shown)
         assert log(running).text == "one\ntwo\n"
+
+
+def spoken_token(far: Kubelet) -> str:
+    """Return the bearer token of the last request; "" for none."""
+    fields = [line for line in far.asked[-1].splitlines() if line.lower().startswith("authorization: ")]
+    return fields[0].split(" ", 2)[2] if fields else ""
+
+
+def test_a_kubelet_that_announces_its_certificate_gets_a_token_for_it_alone(tmp_path: Path) -> None:
+    with kubelet(tmp_path / "far") as far, serve() as running:
+        fingerprint = hashlib.sha256(ssl.PEM_cert_to_DER_cert(far.certificate.read_text())).hexdigest()
+        prepare(running, far.port, certificate=fingerprint)
+        assert log(running).text == "one\ntwo\n"
+        token = spoken_token(far)
+        for audience, authenticated in ((fingerprint, True), ("0" * 64, False)):
+            spec = {"token": token, "audiences": [f"kubedra.dev/kubelet/{audience}"]}
+            path = "/apis/authentication.k8s.io/v1/tokenreviews"
+            status = running.wire().create(path, {"spec": spec})["status"]
+            assert status.get("authenticated", False) is authenticated
+        status = running.wire().create(path, {"spec": {"token": token}})["status"]
+        assert not status.get("authenticated"), "it is no credential at the server"
+
+
+def test_a_listener_with_another_certificate_gets_nothing(tmp_path: Path) -> None:
+    why = "the certificate is not the one that the node's kubelet announced"
+    with kubelet(tmp_path / "far") as far, serve() as running:
+        prepare(running, far.port, certificate="0" * 64)
+        where = f"https://127.0.0.1:{far.port}/containerLogs/default/p/c"
+        assert log(running).refusal == (500, f'Get "{where}": {why}')
+        upgrade = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
+        answer = httpx.post(f"{running.url}{PODS}/p/exec?command=ls", headers=upgrade, trust_env=False)
+        assert why in answer.text
+        assert far.asked == []
 
 
 @pytest.mark.parametrize(

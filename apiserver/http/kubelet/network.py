@@ -7,13 +7,15 @@ Facts: pkg/kubelet/client, pkg/registry/core/pod (LogLocation), apiserver/pkg/re
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.api.errors.status import StatusError, bad_request, internal_error
 from apiserver.http.kubelet.settings import KubeletSettings
+from apiserver.registry.definition.kubelets import Place
 from apiserver.request.connection_upgrade import InvalidResponse, close_writer, forward_upgrade, send_request
 from apiserver.request.messages import Request, Response, Stream
 from apiserver.runtime.clock import Timer, outside, timers
@@ -29,6 +31,8 @@ __all__ = ["KubeletEndpoints"]
 
 Json = Mapping[str, Any]
 
+#: The node's annotation with the SHA-256 of its kubelet's certificate, in hexadecimal.
+CERTIFICATE: Final = "kubedra.dev/kubelet-certificate"
 #: Maximal bytes of a response that are repeated in an error.
 _SHOWN: Final = 50000
 #: Maximal seconds until a kubelet begins to answer.
@@ -40,35 +44,44 @@ _REASONS: Final = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 405: 
                    429: "TooManyRequests", 503: "ServiceUnavailable", 504: "Timeout"}  # fmt: skip
 
 
+class _WrongCertificate(OSError):
+    """Another process listens at the kubelet's address."""
+
+
 class KubeletEndpoints:
     """A connection for each request; credentials are reloaded when their files change."""
 
-    def __init__(self, settings: KubeletSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: KubeletSettings, issue: Callable[[str], str]) -> None:
+        """Create the connections. `issue` returns a token for the kubelet with a certificate of this SHA-256."""
+        self._settings, self._issue = settings, issue
         self._trusts: dict[bool, tuple[object, ssl.SSLContext]] = {}
 
-    def place(self, node: Json) -> tuple[str, int] | None:
+    def place(self, node: Json) -> Place | None:
         """Return the address of a node's kubelet; None if the status has none."""
         status = node.get("status") or {}
         port: int = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port", 0)
         for kind in self._settings.addresses if port else ():
             for each in status.get("addresses") or ():
                 if each.get("type") == kind and each.get("address"):
-                    return each["address"], port
+                    annotations = node["metadata"].get("annotations") or {}
+                    return Place(each["address"], port, annotations.get(CERTIFICATE, ""))
         return None
 
-    async def log(self, place: tuple[str, int], target: str, pod: str, *, insecure: bool = False) -> Stream:
+    async def log(self, place: Place, target: str, pod: str, *, insecure: bool = False) -> Stream:
         """Stream a container's log. Raise upstream's errors."""
-        host, port = place
+        host, port = place.host, place.port
         try:
             with outside(), timers(Timer.MACHINE):
                 async with asyncio.timeout(_LONGEST_SECONDS):
                     reader, writer = await asyncio.open_connection(
                         host, port, ssl=self._trust(insecure), server_hostname=host
                     )
-                    connection, answer = await send_request(
-                        reader, writer, "GET", target.encode("latin-1"), [(b"Host", f"{host}:{port}".encode())]
-                    )
+                    try:
+                        headers = [(b"Host", f"{host}:{port}".encode()), *self._identify(place, writer)]
+                    except _WrongCertificate:
+                        writer.transport.abort()
+                        raise
+                    connection, answer = await send_request(reader, writer, "GET", target.encode("latin-1"), headers)
         except (OSError, ssl.SSLError, TimeoutError, InvalidResponse) as error:
             raise _build_error(error, place, target) from None
         stream = Stream(200, "text/plain")
@@ -78,11 +91,11 @@ class KubeletEndpoints:
             raise await _refusal(answer.status_code, stream, pod)
         return stream
 
-    async def switch(self, place: tuple[str, int], target: str, request: Request) -> Response | Stream:
+    async def switch(self, place: Place, target: str, request: Request) -> Response | Stream:
         """Return the kubelet's response to an upgrade request. Raise 400 and 500."""
         if "upgrade" not in request.headers:
             raise bad_request("Upgrade request required")
-        host, port = place
+        host, port = place.host, place.port
         pairs = [
             (name.encode(), value.encode("latin-1"))
             for name, value in (*request.headers.items(), ("Host", f"{host}:{port}"))
@@ -92,10 +105,23 @@ class KubeletEndpoints:
             with outside(), timers(Timer.MACHINE):
                 async with asyncio.timeout(_LONGEST_SECONDS):
                     return await forward_upgrade(
-                        place, self._trust(False), host, request.method, target.encode("latin-1"), pairs, b""
-                    )
+                        (host, port), self._trust(False), host, request.method, target.encode("latin-1"), pairs, b"",
+                        lambda writer: self._identify(place, writer),
+                    )  # fmt: skip
         except (OSError, ssl.SSLError, TimeoutError, InvalidResponse) as error:
             raise _build_error(error, place, target) from None
+
+    def _identify(self, place: Place, writer: asyncio.StreamWriter) -> list[tuple[bytes, bytes]]:
+        """Return the header that identifies this server to a kubelet that names its certificate.
+
+        Other kubelets get a client certificate or nothing. Raise _WrongCertificate.
+        """
+        if not place.certificate:
+            return []
+        certificate: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        if hashlib.sha256(certificate).hexdigest() != place.certificate:
+            raise _WrongCertificate
+        return [(b"Authorization", f"Bearer {self._issue(place.certificate)}".encode())]
 
     def _trust(self, insecure: bool) -> ssl.SSLContext:
         """Return the TLS context. Raise OSError."""
@@ -112,13 +138,14 @@ class KubeletEndpoints:
         return known[1]
 
 
-def _build_error(error: BaseException, place: tuple[str, int], target: str) -> StatusError:
-    host, port = place
-    text = (
-        "context deadline exceeded"
-        if isinstance(error, TimeoutError)
-        else connection_text(error, host, f"{host}:{port}")
-    )
+def _build_error(error: BaseException, place: Place, target: str) -> StatusError:
+    host, port, _ = place
+    if isinstance(error, TimeoutError):
+        text = "context deadline exceeded"
+    elif isinstance(error, _WrongCertificate):
+        text = "the certificate is not the one that the node's kubelet announced"
+    else:
+        text = connection_text(error, host, f"{host}:{port}")
     return StatusError(500, "", f'Get "https://{host}:{port}{target}": {text}')
 
 

@@ -23,10 +23,6 @@ KUBELETS: Final = "kubelets"
 
 #: Size in bytes of chunks that are passed on, and of a response's head.
 _PIECE: Final = 64 * 1024
-_NEEDS_WEBSOCKETS: Final = (
-    "exec needs websockets, which kubectl speaks from 1.31 on (1.29 and 1.30: KUBECTL_REMOTE_COMMAND_WEBSOCKETS=true)"
-)
-_NEEDS_PROTOCOL: Final = "the websocket speaks none of v5.channel.k8s.io, v4.channel.k8s.io"
 #: Request headers of a websocket.
 _OF_WEBSOCKET: Final = ("connection", "upgrade", "sec-websocket-key", "sec-websocket-version", "sec-websocket-protocol")
 
@@ -72,8 +68,7 @@ class Kubelets:
             writer.close()
             if status == 404:
                 return None
-            websocket = headers.get("upgrade", "").lower() == "websocket"
-            raise bad_request(text or (_NEEDS_PROTOCOL if websocket else _NEEDS_WEBSOCKETS))
+            raise bad_request(text)
         stream = Stream(101, headers=fields)
         stream.incoming = writer.write
         stream.chunks = _forward_chunks(reader, writer, stream)

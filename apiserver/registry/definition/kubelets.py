@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from apiserver.request.messages import Request, Response, Stream
 
-__all__ = ["KubeletEndpoints", "Kubelets"]
+__all__ = ["KubeletEndpoints", "Kubelets", "Place"]
+
+
+class Place(NamedTuple):
+    """The address of a kubelet. `certificate` is the SHA-256 of its certificate, "" to accept any that is trusted."""
+
+    host: str
+    port: int
+    certificate: str = ""
 
 
 class Kubelets(Protocol):
@@ -32,14 +40,14 @@ class Kubelets(Protocol):
 class KubeletEndpoints(Protocol):
     """Kubelets at the addresses in their nodes' status. Both calls raise StatusError."""
 
-    def place(self, node: Mapping[str, Any]) -> tuple[str, int] | None:
+    def place(self, node: Mapping[str, Any]) -> Place | None:
         """Return the address of a node's kubelet, or None."""
         ...
 
-    async def log(self, place: tuple[str, int], target: str, pod: str, *, insecure: bool = False) -> Stream:
+    async def log(self, place: Place, target: str, pod: str, *, insecure: bool = False) -> Stream:
         """Return the response at a path of the kubelet. With `insecure` its certificate is not verified."""
         ...
 
-    async def switch(self, place: tuple[str, int], target: str, request: Request) -> Response | Stream:
+    async def switch(self, place: Place, target: str, request: Request) -> Response | Stream:
         """Return the kubelet's response to a request for another protocol."""
         ...

@@ -117,7 +117,12 @@ async def log(store: Store, ctx: Context, request: Request) -> Response | Stream
     place = endpoints.place(node) if endpoints is not None else None
     if endpoints is not None and place is not None:
         insecure = _is_true(request, "insecureSkipTLSVerifyBackend")
-        return await endpoints.log(place, _log_target(pod, container, request), ctx.name, insecure=insecure)
+        try:
+            return await endpoints.log(place, _log_target(pod, container, request), ctx.name, insecure=insecure)
+        except StatusError as error:
+            # A kubelet that runs processes has no log of its emulated containers.
+            if error.code != 404 or not logs.emulated(pod, node, container):
+                raise
     if not logs.emulated(pod, node, container):
         raise _emulated(ctx.name, "read a log from")
     return logs.emulated_log(store, pod, container, LogOptions.parse(request.params, ctx.now))
@@ -172,7 +177,9 @@ async def execute(store: Store, ctx: Context, request: Request) -> Response | St
         if found is not None:
             return found
     passed = await _switched(store, ctx, request, "exec")
-    if passed is not None:
+    # A kubelet that runs processes does not know emulated containers.
+    is_lost = passed is not None and passed.status == 404
+    if passed is not None and not (is_lost and logs.emulated(pod, None, _container(pod, _first(request, "container")))):
         return passed
     raise _streaming(store, ctx, request, "execute in")
 

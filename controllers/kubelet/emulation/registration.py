@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from apiserver.api.objects import Json
@@ -35,9 +36,29 @@ log = logging.getLogger(__name__)
 #: The names of created nodes.
 _NUMBERED = re.compile(r"node-\d+")
 _FRESH = "start with --fresh to delete the old data, or use another --data-dir"
+#: The annotation with the SHA-256 of the kubelet's certificate, which the server verifies.
+CERTIFICATE = "kubedra.dev/kubelet-certificate"
 _LEASE_SECONDS = 40
 _RENEW = Resync(seconds=10)
 _HEARTBEAT = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """The address of a kubelet that serves logs and exec, and the SHA-256 of its certificate."""
+
+    address: str
+    port: int
+    certificate: str
+
+    @property
+    def addresses(self) -> list[Json]:
+        """The node's addresses. The server prefers the hostname, which must be the one of this machine."""
+        return [{"type": "InternalIP", "address": self.address}, {"type": "Hostname", "address": "localhost"}]
+
+    def is_announced(self, status: Json) -> bool:
+        port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port")
+        return port == self.port and all(each in (status.get("addresses") or ()) for each in self.addresses)
 
 
 class Registration:
@@ -54,6 +75,8 @@ class Registration:
         self._addresses = Pool("172.18.0.0/16", options.node)
         self._capacity: dict[str, Json] = {}
         self._lease_due: dict[str, datetime] = {}
+        #: The endpoint of the kubelet of `options.node`, if it serves one.
+        self.endpoint: Endpoint | None = None
         self._publishing = None
         if self.slices is not None:
             self._publishing = EmulatedSlices(client.with_user_agent("dra-example-driver"), self.slices, changed)
@@ -155,8 +178,10 @@ class Registration:
         name = node["metadata"]["name"]
         own = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
         missing = {key: value for key, value in own.items() if key not in (node["metadata"].get("labels") or {})}
-        if missing:
-            body = {"metadata": {"uid": node["metadata"]["uid"], "labels": missing}}
+        wanted = {} if self.endpoint is None else {CERTIFICATE: self.endpoint.certificate}
+        present = node["metadata"].get("annotations") or {}
+        if missing or any(present.get(key) != value for key, value in wanted.items()):
+            body = {"metadata": {"uid": node["metadata"]["uid"], "labels": missing, "annotations": wanted}}
             await self._kubelet.patch(NODES, name, body, type="merge")
 
     async def _report(self, node: Json) -> None:
@@ -165,7 +190,8 @@ class Registration:
         ready = {c["type"]: c["status"] for c in status.get("conditions") or ()}
         complete = status.get("capacity") and status.get("allocatable") and status.get("addresses")
         grown = self._follow_capacity(node)
-        well = complete and not grown and all(ready.get(kind) == value for kind, value, _, _ in _HEALTHY)
+        announced = self.endpoint is None or self.endpoint.is_announced(status)
+        well = complete and announced and not grown and all(ready.get(kind) == value for kind, value, _, _ in _HEALTHY)
         if well and clock.now() - _last_heartbeat(status) < _HEARTBEAT:
             return
         name, now = node["metadata"]["name"], go_time(clock.now())
@@ -188,7 +214,10 @@ class Registration:
             "conditions": conditions,
             "nodeInfo": _node_info(node, self._options.emulated_version),
         }
-        if not status.get("addresses"):
+        if self.endpoint is not None:
+            body["addresses"] = self.endpoint.addresses
+            body["daemonEndpoints"] = {"kubeletEndpoint": {"Port": self.endpoint.port}}
+        elif not status.get("addresses"):
             body["addresses"] = [
                 {"type": "InternalIP", "address": self._addresses.assign(node["metadata"]["uid"])},
                 {"type": "Hostname", "address": name},

@@ -19,7 +19,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 
 from wsproto import ConnectionType, WSConnection
-from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Ping, RejectConnection, Request, TextMessage
+from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Ping, Request, TextMessage
 from wsproto.utilities import ProtocolError
 
 from controllers.kubelet.run.process import Process, end_with_parent
@@ -27,6 +27,19 @@ from controllers.kubelet.run.process import Process, end_with_parent
 _PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _PIECE = 32 * 1024
+_NEEDS_WEBSOCKETS = (
+    "exec needs websockets, which kubectl speaks from 1.31 on (1.29 and 1.30: KUBECTL_REMOTE_COMMAND_WEBSOCKETS=true)"
+)
+_NEEDS_PROTOCOL = "the websocket speaks none of v5.channel.k8s.io, v4.channel.k8s.io"
+
+
+async def respond(writer: asyncio.StreamWriter, status: str, text: str) -> None:
+    """Send a whole response of plain text."""
+    body = text.encode()
+    writer.write(
+        f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    )
+    await writer.drain()
 
 
 async def run_in(
@@ -47,11 +60,11 @@ async def run_in(
     except ProtocolError:
         request = None
     if not isinstance(request, Request):
-        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        await respond(writer, "400 Bad Request", _NEEDS_WEBSOCKETS)
         return
     protocol = next((name for name in _PROTOCOLS if name in request.subprotocols), None)
     if protocol is None:
-        writer.write(socket.send(RejectConnection(status_code=400)))
+        await respond(writer, "400 Bad Request", _NEEDS_PROTOCOL)
         return
     writer.write(socket.send(AcceptConnection(subprotocol=protocol)))
     await _Session(socket, process, params, reader, writer).run()

@@ -19,7 +19,7 @@ from apiserver.api.helpers.pod_logs import LogOptions
 from apiserver.api.objects import Json
 from apiserver.runtime import clock
 from controllers.kubelet.run.containers import ProcessContainers
-from controllers.kubelet.run.exec import run_in
+from controllers.kubelet.run.exec import respond, run_in
 from controllers.kubelet.run.process import Process
 
 log = logging.getLogger(__name__)
@@ -92,22 +92,16 @@ class RunServer:
         if found is not None:
             process = found[1].process(found[0], container, previous=what == "logs" and options.previous)
         if process is None:
-            await _respond(writer, "404 Not Found", f"container {container} has no process")
+            await respond(writer, "404 Not Found", f"container {container} has no process")
         elif what == "logs":
-            await _send_log(writer, process, options)
+            await send_log(writer, process, options)
         elif process.end is not None:
-            await _respond(writer, "400 Bad Request", f"container {container} is not running")
+            await respond(writer, "400 Bad Request", f"container {container} is not running")
         else:
             await run_in(process, params, head, reader, writer)
 
 
-async def _respond(writer: asyncio.StreamWriter, status: str, text: str) -> None:
-    body = text.encode()
-    writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
-    await writer.drain()
-
-
-async def _send_log(writer: asyncio.StreamWriter, process: Process, options: LogOptions) -> None:
+async def send_log(writer: asyncio.StreamWriter, process: Process, options: LogOptions) -> None:
     """Send the existing lines, and with `follow` also the new ones, until the connection ends."""
     lines, place = process.log.lines()
     writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + options.select(lines))
