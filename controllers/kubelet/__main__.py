@@ -128,7 +128,7 @@ def read(arguments: Sequence[str] | None) -> Flags:
         emulated_version=read_release(args.emulated_version),
     )
     if args.attached:
-        threading.Thread(target=_follow_stdin, args=(points,), daemon=True).start()
+        threading.Thread(target=lambda: _follow_stdin(points), daemon=True).start()
     return Flags(
         cluster=reached,
         options=options,
@@ -159,11 +159,15 @@ def _follow_stdin(points: CrashPoints) -> None:
 
     Each armed point is confirmed with a line on standard error.
     """
+    text = b""
     with contextlib.suppress(OSError):
-        for line in sys.stdin:
-            points.armed = line.strip()
-            sys.stderr.write(f"killed at {points.armed}\n")
-            sys.stderr.flush()
+        while piece := os.read(0, 4096):
+            *lines, text = (text + piece).split(b"\n")
+            for line in lines:
+                if (point := line.decode(errors="replace")) in POINTS:
+                    points.armed = point
+                    sys.stderr.write(f"killed at {point}\n")
+                    sys.stderr.flush()
     os.kill(os.getpid(), signal.SIGTERM)
 
 

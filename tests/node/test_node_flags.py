@@ -64,21 +64,12 @@ def test_an_invalid_flag_of_a_node_is_named(flags: list[str], text: str) -> None
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1.2.3", "[::1]"])
-def test_containers_run_as_processes_for_a_local_server(host: str, tmp_path: Path) -> None:
+def test_containers_run_as_processes_for_a_local_server(host: str) -> None:
     run = of_node("--run", f"--server=http://{host}:80", "--cdi-dir=x", "--cdi-dir=/y").options.run
     assert run is not None
-    assert (run.directory, run.announcements) == (Path("/p/run"), Path("/p/kubelets"))
+    assert (run.directory, run.announcements) == (Path("/p/run"), None), "the Node names its endpoint"
     assert run.cdi == (Path("/etc/cdi"), Path("/var/run/cdi"), Path("/p/cdi"), Path.cwd() / "x", Path("/y"))
     assert Processes.cdi_of(None, [Path("/z")]) == (Path("/etc/cdi"), Path("/var/run/cdi"), Path("/z"))
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(
-        f'{{"current-context": "c", "contexts": [{{"name": "c", "context": {{"cluster": "k", "user": "u"}}}}],'
-        f' "users": [{{"name": "u", "user": {{}}}}],'
-        f' "clusters": [{{"name": "k", "cluster": {{"server": "http://{host}:80"}}}}]}}'
-    )
-    given = node.read(["n1", f"--kubeconfig={kubeconfig}", "--plugin-dir=/p", "--run"])
-    assert given.options.run is not None
-    assert given.options.run.announcements == tmp_path / "kubelets", "where the server that wrote it looks"
 
 
 def test_an_attached_node_ends_with_its_parent_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from apiserver.runtime import clock
-from controllers.kubelet.emulation.registration import CAPACITY, Registration
+from controllers.kubelet.emulation.registration import CAPACITY, CERTIFICATE, Endpoint, Registration
 from controllers.options.options import Options
 from controllers.runtime.client import Client
 from controllers.runtime.informer import Informers
@@ -33,11 +33,12 @@ def registration(client: RecordingClient, options: Options | None = None) -> Reg
     return Registration(client, Informers(nothing), options or Options(node="n"))  # type: ignore[arg-type]
 
 
-async def reconcile(*versions: Json, wait: float = 0) -> list[RecordingClient]:
+async def reconcile(*versions: Json, wait: float = 0, endpoint: Endpoint | None = None) -> list[RecordingClient]:
     """Reconcile versions of a node with a pause between them. Return the writes of each."""
     clients: list[RecordingClient] = []
     client = RecordingClient()
     part = registration(client)
+    part.endpoint = endpoint
     for number, found in enumerate(versions):
         if number:
             await asyncio.sleep(wait)
@@ -80,6 +81,19 @@ async def test_a_new_node_is_registered() -> None:
     assert all(each["lastHeartbeatTime"] == each["lastTransitionTime"] for each in status["conditions"])
     info = status["nodeInfo"]
     assert (info["machineID"], info["systemUUID"], info["kubeletVersion"]) == ("12", "1-2", "v1.36.0")
+
+
+async def test_a_kubelet_with_an_endpoint_is_announced_until_the_node_says_so() -> None:
+    endpoint = Endpoint("127.0.0.1", 4711, "ab" * 32)
+    [client] = await reconcile(
+        ready_node(addresses=[{"type": "InternalIP", "address": "172.18.0.2"}]), endpoint=endpoint
+    )
+    assert written(client, "Node")[0][1]["metadata"]["annotations"] == {CERTIFICATE: "ab" * 32}
+    status = status_of(client)
+    assert status["daemonEndpoints"] == {"kubeletEndpoint": {"Port": 4711}}
+    assert status["addresses"] == endpoint.addresses
+    assert endpoint.is_announced({**status, "addresses": [*endpoint.addresses, {"type": "ExternalIP", "address": "x"}]})
+    assert not endpoint.is_announced({**status, "daemonEndpoints": {}})
 
 
 async def test_missing_resources_are_added_to_the_capacity_of_a_node() -> None:

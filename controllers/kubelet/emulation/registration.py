@@ -181,7 +181,8 @@ class Registration:
         wanted = {} if self.endpoint is None else {CERTIFICATE: self.endpoint.certificate}
         present = node["metadata"].get("annotations") or {}
         if missing or any(present.get(key) != value for key, value in wanted.items()):
-            body = {"metadata": {"uid": node["metadata"]["uid"], "labels": missing, "annotations": wanted}}
+            metadata = {"uid": node["metadata"]["uid"], "labels": missing, "annotations": wanted}
+            body = {"metadata": {name: value for name, value in metadata.items() if value}}
             await self._kubelet.patch(NODES, name, body, type="merge")
 
     async def _report(self, node: Json) -> None:
