@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -20,7 +19,7 @@ from controllers.runtime.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from kubedra import ControlPlane
 from kubedra.kubeconfig.reader import read_kubeconfig
 from kubedra.pytest_plugin import Kube
-from tests.node.test_node_process import CLASS, TEMPLATE, make_pod
+from tests.node.test_node_process import CLAIM_SPEC, CLASS, TEMPLATE, make_pod
 from tests.node.test_python_driver import Gpus
 
 pytestmark = pytest.mark.integration
@@ -42,7 +41,7 @@ def at(version: str, obj: Json) -> Json:
 
 
 BETA1: Mapping[str, Any] = {"emulated_version": "1.33", "feature_gates": "DynamicResourceAllocation=true"}
-FLAT = template_from_hub(copy.deepcopy({**TEMPLATE}))
+FLAT = template_from_hub({**TEMPLATE, "spec": {"spec": {"devices": dict(CLAIM_SPEC["devices"])}}})
 
 
 @pytest.mark.parametrize(

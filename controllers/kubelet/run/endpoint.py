@@ -41,7 +41,8 @@ FindNamedPod = Callable[[str, str], tuple[Json, ProcessContainers] | None]
 
 ADDRESS: Final = "127.0.0.1"
 _AUDIENCE: Final = "kubedra.dev/kubelet/"
-_TOKEN_PREFIX: Final = "kubelet."
+#: Beginning of the tokens that a server makes for kubelets.
+_START: Final = "kubelet."
 _REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 #: Maximum size of a request's head in bytes, and of the seconds until it has arrived.
 _LONGEST_HEAD, _HEAD_SECONDS = 64 * 1024, 10.0
@@ -94,7 +95,7 @@ class KubeletEndpoint:
 
     async def _is_api_server(self, token: str) -> bool:
         """Return whether the API server confirms that it made the token for this certificate."""
-        if not token.startswith(_TOKEN_PREFIX):
+        if not token.startswith(_START):
             return False  # without a question that any user of the machine could cause
         audience = f"{_AUDIENCE}{self._fingerprint}"
         body = {
