@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kubedra.client.client import Client
 from apiserver.api.features.gates import Features
+from kubedra.client.client import Client
 from kubedra.runtime import process
 from tests.support.patience import communicate, run_command
 
