@@ -111,3 +111,30 @@ async def test_release_and_gates_are_those_of_the_server_unless_flags_set_them()
     with serving(**BETA1, runtime_config="resource.k8s.io/v1beta1=true") as kube:
         client, _ = await _follow(kube)
         assert (client.release, client.at(RESOURCE_SLICES).version) == ((1, 33), "v1beta1")
+
+
+def test_pods_of_a_workload_share_its_claim_on_a_node_with_a_driver_of_its_own() -> None:
+    """Such a claim is reserved for the Deployment, so a kubelet without the server's gate refuses its pods."""
+    with serving(feature_gates="DRAReservedForWorkloads=true") as kube:
+        kube.add_node("n1", driver=Gpus())
+        pod = make_pod()
+        spec = {**pod["spec"], "restartPolicy": "Always", "resourceClaims": [{"name": "gpu", "resourceClaimName": "c"}]}
+        labels = {"app": "web"}
+        template = {"metadata": {"labels": labels}, "spec": spec}
+        deployment = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "web"},
+            "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": template},
+        }
+        owner = kube.create(deployment)["metadata"]
+        reference = {"apiGroup": "apps", "resource": "deployments", "name": "web", "uid": owner["uid"]}
+        claim = {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {"name": "c"},
+            "spec": {**CLAIM_SPEC, "reservedFor": reference},
+        }
+        kube.apply([CLASS, claim])
+        kube.wait("deployment/web", lambda found: found["status"].get("readyReplicas") == 2)
+        assert kube.get("resourceclaim/c")["status"]["reservedFor"] == [reference]
