@@ -18,6 +18,7 @@ import pytest
 from apiserver.runtime.gc_tuning import THRESHOLDS
 from kubedra.client.client import Client
 from kubedra.runtime import process
+from tests.node.driver_process import DriverProcess
 from tests.support.objects import pod_manifest
 from tests.support.patience import ended, run_command, wait_until
 
@@ -89,8 +90,11 @@ def running_pod(found: Up) -> bool:
 POD = pod_manifest("p")
 
 
-def test_all_that_a_user_asks_of_components_works_through_the_pipe(tmp_path: Path) -> None:
-    with up(tmp_path) as found:
+def test_all_that_a_user_asks_of_components_works_through_the_pipe(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    plugins = tmp_path_factory.mktemp("n")  # a short path, as sockets need
+    with up(tmp_path, f"--plugin-dir={plugins}") as found:
         assert len(found.components) == 1
         found.client.create(POD)
         wait_until(lambda: running_pod(found), "the pod runs")
@@ -99,6 +103,10 @@ def test_all_that_a_user_asks_of_components_works_through_the_pipe(tmp_path: Pat
         rest = found.ask("/-/idle").json()
         assert {"scheduler", "node-agent"} <= set(rest["components"])
         wait_until(lambda: found.ask("/-/idle").json()["resting"], "nothing is left to do")
+        with DriverProcess(plugins, plugins / "registry", node="node-1") as driver:
+            driver.wait_called("registered")
+            methods = [call["method"] for call in found.ask("/-/drivers/calls").json()]
+            assert {"GetInfo", "NotifyRegistrationStatus"} <= set(methods)
         metrics = found.ask("/metrics").text
         assert 'scheduler_schedule_attempts_total{result="scheduled",profile="default-scheduler"} 1\n' in metrics
         assert 'scheduler_pending_pods{queue="active"} 0\n' in metrics
