@@ -95,7 +95,7 @@ def prepare(running: Running, port: int, kind: str = "InternalIP", certificate: 
     wire = running.wire()
     addresses = [{"type": "ExternalIP", "address": "192.0.2.7"}, {"type": kind, "address": "127.0.0.1"}]
     status = {"addresses": addresses, "daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}
-    annotations = {"kubedra.dev/kubelet-certificate": certificate} if certificate else {}
+    annotations = {"kubelet.kubedra.dev/certificate": certificate} if certificate else {}
     wire.create("/api/v1/nodes", {"metadata": {"name": "far", "annotations": annotations}, "status": status})
     containers = [{"name": "c", "image": "i"}]
     wire.create(PODS, {"metadata": {"name": "p"}, "spec": {"nodeName": "far", "containers": containers}})

@@ -32,7 +32,7 @@ __all__ = ["KubeletEndpoints"]
 Json = Mapping[str, Any]
 
 #: The node's annotation with the SHA-256 of its kubelet's certificate, in hexadecimal.
-CERTIFICATE: Final = "kubedra.dev/kubelet-certificate"
+CERTIFICATE: Final = "kubelet.kubedra.dev/certificate"
 #: Maximal bytes of a response that are repeated in an error.
 _SHOWN: Final = 50000
 #: Maximal seconds until a kubelet begins to answer.

@@ -36,8 +36,9 @@ log = logging.getLogger(__name__)
 #: The names of created nodes.
 _NUMBERED = re.compile(r"node-\d+")
 _FRESH = "start with --fresh to delete the old data, or use another --data-dir"
-#: The annotation with the SHA-256 of the kubelet's certificate, which the server verifies.
-CERTIFICATE = "kubedra.dev/kubelet-certificate"
+#: The annotation with the SHA-256 of the kubelet's certificate, which the server verifies. Its prefix is not that of
+#: the annotations that users set.
+CERTIFICATE = "kubelet.kubedra.dev/certificate"
 _LEASE_SECONDS = 40
 _RENEW = Resync(seconds=10)
 _HEARTBEAT = timedelta(minutes=5)
