@@ -19,7 +19,7 @@ NodeMetrics = Struct(_PREFIX + "NodeMetrics", lambda: (
     field("usage", 4, ResourceList, omit=False, required=True, doc="Used amounts of cpu and memory."),
 ), gvk=("metrics.k8s.io", "v1beta1", "NodeMetrics"), doc="NodeMetrics is the resource usage of a node.")
 ContainerMetrics = Struct(_PREFIX + "ContainerMetrics", lambda: (
-    field("name", 1, STRING, omit=False, required=True, doc="Name of the container."),
+    field("name", 1, STRING, omit=False, required=True, doc="Name of the container that used the resources."),
     field("usage", 2, ResourceList, omit=False, required=True, doc="Used amounts of cpu and memory."),
 ), doc="ContainerMetrics is the resource usage of a container.")
 PodMetrics = Struct(_PREFIX + "PodMetrics", lambda: (
