@@ -5,7 +5,6 @@ Without them a typo has no effect and no message.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
@@ -26,11 +25,11 @@ _PREFIX: Final = "kubedra.dev/"
 #: Reason and message of an event.
 UnknownOrInvalid = tuple[str, str]
 _PROBES: Final = tuple(marks.PROBE_FAILS.format(probe=probe) for probe in ("startup", "liveness", "readiness"))
-#: Annotations that have an effect only on Nodes.
+#: Annotations that have an effect only on Nodes, and some on Namespaces.
 _OF_NODES: Final = frozenset(
     (marks.EMULATED, marks.DEVICES, marks.PROFILE, marks.LOST_DEVICES, marks.TAINTED_DEVICES, marks.UNHEALTHY_DEVICES,
      marks.MISSING_DRIVERS, marks.PREPARE_ERROR, marks.PREPARE_ERROR_DEVICES, marks.UNPREPARE_ERROR,
-     marks.MISSING_IMAGES, marks.UNSAFE_SYSCTLS, marks.PREPARE_TAKES)
+     marks.MISSING_IMAGES, marks.UNSAFE_SYSCTLS, marks.PREPARE_TAKES, marks.JOBS_EXIT_AFTER)
 )  # fmt: skip
 #: Annotations of Pods that `.NAME` limits to one container.
 _OF_CONTAINERS: Final = (marks.EXIT_AFTER, marks.EXIT_CODE, marks.READY_AFTER, marks.STOP_AFTER, *_PROBES)
@@ -123,20 +122,21 @@ def _is_quantity(value: str) -> bool:
     return True
 
 
-def _is_seconds(value: str) -> bool:
-    try:
-        return math.isfinite(number := float(value.strip().removesuffix("s"))) and number >= 0
-    except ValueError:
-        return False
+def _is_duration(value: str) -> bool:
+    return not value.strip().startswith("-") and marks.parse_seconds(value.strip(), None) is not None
 
 
-def _check_seconds(value: str) -> str:
-    return "" if _is_seconds(value) else "seconds, such as 2s or 0.5s"
+def _check_duration(value: str) -> str:
+    return "" if _is_duration(value) else "a duration, such as 2s, 0.5s or 5m"
+
+
+def _check_running_time(value: str) -> str:
+    return "" if value == marks.NEVER or _is_duration(value) else "a duration, such as 2s, 0.5s or 5m, or never"
 
 
 def _check_periods(value: str) -> str:
     ends = (end for part in value.split(",") if part.strip() for end in part.strip().split("-", 1))
-    return "" if all(map(_is_seconds, ends)) else "periods, such as 0s-5s, 20s"
+    return "" if all(map(_is_duration, ends)) else "periods, such as 0s-5s, 20s"
 
 
 def _check_exit_code(value: str) -> str:
@@ -167,10 +167,11 @@ def _check_taints(value: str) -> str:
 
 #: Checks of values. Each returns the expected form of an invalid value, else "".
 _CHECKS: Final[Mapping[str, Callable[[str], str]]] = {
-    marks.EXIT_AFTER: _check_seconds,
-    marks.READY_AFTER: _check_seconds,
-    marks.STOP_AFTER: _check_seconds,
-    marks.PREPARE_TAKES: _check_seconds,
+    marks.EXIT_AFTER: _check_running_time,
+    marks.JOBS_EXIT_AFTER: _check_running_time,
+    marks.READY_AFTER: _check_duration,
+    marks.STOP_AFTER: _check_duration,
+    marks.PREPARE_TAKES: _check_duration,
     marks.EXIT_CODE: _check_exit_code,
     marks.DEVICES: _check_devices,
     marks.PROFILE: _check_profile,

@@ -94,19 +94,19 @@ def exit_after(pod: Json, container: str, default: timedelta | None = None, *, i
 
 def parse_running_time(value: str, default: timedelta | None) -> timedelta | None:
     """Parse a running time, as "2" or "5m"; None for NEVER. An invalid value is replaced by the default."""
-    return None if value == NEVER else _seconds(value, default)
+    return None if value == NEVER else parse_seconds(value, default)
 
 
 def ready_after(pod: Json, container: str) -> timedelta:
     """Return the time between a container's start and its readiness."""
     value = annotation(pod, f"{READY_AFTER}.{container}") or annotation(pod, READY_AFTER)
-    return _seconds(value or "0", None) or timedelta()
+    return parse_seconds(value or "0", None) or timedelta()
 
 
 def stop_after(pod: Json, container: str) -> timedelta:
     """Return the duration of a container's shutdown."""
     value = annotation(pod, f"{STOP_AFTER}.{container}") or annotation(pod, STOP_AFTER)
-    return _seconds(value or "0", None) or timedelta()
+    return parse_seconds(value or "0", None) or timedelta()
 
 
 def probe_failures(pod: Json, container: str, probe: str) -> list[tuple[timedelta, timedelta | None]]:
@@ -119,7 +119,7 @@ def probe_failures(pod: Json, container: str, probe: str) -> list[tuple[timedelt
     found = []
     for part in filter(None, (part.strip() for part in value.split(","))):
         begin, dash, end = part.partition("-")
-        first, last = _seconds(begin, None), _seconds(end, None) if dash else None
+        first, last = parse_seconds(begin, None), parse_seconds(end, None) if dash else None
         if first is not None and (last is not None or not dash):
             found.append((first, last))
     return found
@@ -133,7 +133,8 @@ def exit_code(pod: Json, container: str) -> int:
     return number if number is not None and 0 <= number < 256 else 1
 
 
-def _seconds(value: str, default: timedelta | None) -> timedelta | None:
+def parse_seconds(value: str, default: timedelta | None) -> timedelta | None:
+    """Parse a duration, as "2", "0.5s" or "5m". An invalid value is replaced by the default."""
     try:
         return max(timedelta(seconds=float(value.removesuffix("s"))), timedelta())
     except (ValueError, OverflowError):
@@ -152,4 +153,4 @@ def parse_list(obj: Json, name: str) -> list[tuple[str, str]]:
 
 def seconds_of(obj: Json, name: str) -> timedelta:
     """Return an annotation's duration, as "3s"; zero if absent or invalid."""
-    return _seconds(annotation(obj, name) or "0", None) or timedelta()
+    return parse_seconds(annotation(obj, name) or "0", None) or timedelta()
