@@ -95,8 +95,9 @@ def _injects(body: Callable[P, Json], fault: Callable[[Any, FaultMethods], F]) -
     def inject(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> F:
         return fault(self, FaultMethods(body(*args, **kwargs), self._methods.requests))
 
-    signature = inspect.signature(body)
-    inject.__signature__ = signature.replace(return_annotation=getattr(fault, "__name__", ""))  # type: ignore[attr-defined]
+    # The documentation shows one signature for both clients.
+    signature = inspect.signature(body).replace(return_annotation="Fault")
+    inject.__signature__ = signature  # type: ignore[attr-defined]
     return inject
 
 
