@@ -38,6 +38,7 @@ _LASTING: Final = (
     0, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 345600, 604800, 2592000, 7776000, 15552000, 31104000,
 )  # fmt: skip
 _EXTRA_SPACE: Final = "the provided Authorization header contains extra space before the bearer token, and is ignored"
+_UNKNOWN: Final = "invalid bearer token"
 ANONYMOUS = User("system:anonymous", "", ("system:unauthenticated",))
 
 
@@ -187,14 +188,11 @@ class Authenticator:
         user = self._tokens.get(token) if self._tokens is not None else None
         if user is not None:
             good_for = tuple(audience for audience in request_audiences if audience in self.audiences)
-            return (
-                AuthenticationResult(user, good_for)
-                if good_for
-                else AuthenticationResult(None, (), "invalid bearer token")
-            )
+            return AuthenticationResult(user, good_for) if good_for else AuthenticationResult(None, (), _UNKNOWN)
         if (own := self._kubelets.identify(token, request_audiences)) is not None:
             return own
-        errors: list[str] = []
+        # As upstream: the first of its authenticators knows only the token of its own clients.
+        errors = [_UNKNOWN]
         annotations: dict[str, str] = {}
         for identify_token in (
             self._identify_account,
@@ -207,10 +205,10 @@ class Authenticator:
                 continue
             if found.user is not None:
                 return found
-            errors += [found.error] if found.error else []
+            errors += [found.error] if found.error and found.error not in errors else []
             annotations |= found.annotations
-        text = f"[{', '.join(errors)}]" if len(errors) > 1 else "".join(errors)
-        return AuthenticationResult(None, (), text or "invalid bearer token", annotations=annotations)
+        text = f"[{', '.join(errors)}]" if len(errors) > 1 else _UNKNOWN
+        return AuthenticationResult(None, (), text, annotations=annotations)
 
     async def _identify_account(self, token: str, request_audiences: tuple[str, ...]) -> AuthenticationResult | None:
         try:

@@ -117,7 +117,8 @@ def test_a_token_for_another_audience_is_refused_but_a_review_names_its_user(
     assert found["authenticated"]
     assert found["audiences"] == ["vault"]
     assert found["user"]["username"] == f"system:serviceaccount:{namespace}:s"
-    assert review()["error"] == f'token audiences ["vault"] is invalid for the target audiences ["{ISSUER}"]'
+    wrong = f'token audiences ["vault"] is invalid for the target audiences ["{ISSUER}"]'
+    assert review()["error"] == f"[invalid bearer token, {wrong}]"
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,16 @@ def test_a_path_is_decoded_before_it_is_split(wire: Wire) -> None:
     below = wire.get("/api/v1/namespaces/default/configmaps/a%2Fb")
     assert below.refusal == (404, "the server could not find the requested resource")
     assert wire.get("/api/v1/namespaces/default/pods/p%2Flog").message == 'pods "p" not found'
-    assert wire.get("/api/v1/namespaces/default/configmaps/a%252Fb").message == 'configmaps "a%2Fb" not found'
+    for name, shown, problem in (
+        ("a%252Fb", "a%2Fb", "may not contain '%'"),
+        ("..", "..", "may not be '..'"),
+        ("%2e", ".", "may not be '.'"),
+    ):
+        refused = wire.get(f"/api/v1/namespaces/default/configmaps/{name}")
+        assert refused.refusal == (400, f'Name parameter invalid: "{shown}": {problem}')
+    assert (bad := wire.get("/api/v1/namespaces/default/configmaps/%zz")).status == 400
+    assert bad.text == "400 Bad Request"
+    assert wire.get("/api?x=%zz").status == 200
     assert wire.get("/%2D%2F%2D/info").status == 404
     assert wire.get("%2F-%2Finfo").status in (200, 400)
 

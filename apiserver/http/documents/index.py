@@ -49,6 +49,7 @@ class Documents:
         self._discovery, self._version, self._health = discovery, version, health
         self._metrics, self._openapi, self._issuer, self._sign = metrics, openapi, issuer, sign
         self._zpages = ZPages(pages, about, self._paths)
+        self._started = (("Process-Start-Time-Unix", str(int(about.started.timestamp()))),)
         self._aggregated: dict[tuple[bool, str], tuple[bytes, str]] = {}
 
     def clear_cache(self) -> None:
@@ -66,7 +67,7 @@ class Documents:
         if head in HEALTH and not request.path.endswith("/"):
             return await self._health.answer(request, head, parts[1:])
         if parts == ["metrics"]:
-            return Response(200, await self._metrics(), CONTENT_TYPE)
+            return Response(200, await self._metrics(), CONTENT_TYPE, self._started)
         if head == "openapi":
             found = await self._openapi(request)
             if found is None:

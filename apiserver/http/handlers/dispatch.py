@@ -29,6 +29,7 @@ from apiserver.http.formats.websocket import asks_for_websocket, over_websocket
 from apiserver.http.handlers.routes import Endpoint, Routes
 from apiserver.registry.definition.context import Context
 from apiserver.registry.definition.converter import request_version
+from apiserver.registry.definition.metadata import check_name
 from apiserver.registry.store.results import Result, WatchEvent
 from apiserver.registry.store.store import Store
 from apiserver.registry.verbs.connect import connect
@@ -86,6 +87,8 @@ class Dispatch:
         store, view = endpoint.store, endpoint.view
         if store.registry.shared or store.resource.is_read_async:
             return None
+        if "%" in info.name or info.name in (".", ".."):
+            return None
         chosen, namespace = response_format(request, bare=endpoint.bare), info.namespace if endpoint.namespaced else ""
         at = request.time = store.registry.clock()
         if info.verb == "get":
@@ -116,6 +119,8 @@ class Dispatch:
         ctx.warnings += request.warnings
         ctx.annotations.update(request.annotations)
         request.warnings, request.annotations = ctx.warnings, ctx.annotations
+        if ctx.verb != "update":  # an update first compares the name with that in the body
+            check_name(ctx.name)
         if endpoint.connect is not None:
             assert endpoint.subresource is not None, "only subresources connect"
             answer = await connect(endpoint.store, ctx, request, endpoint.subresource)

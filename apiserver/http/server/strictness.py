@@ -15,6 +15,8 @@ from apiserver.request.messages import Response
 __all__ = ["PLAIN_TEXT", "refusal"]
 
 PLAIN_TEXT: Final = "text/plain; charset=utf-8"
+#: A percent sign in a path that begins no escape.
+_BAD_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _HOST: Final = re.compile(r"[0-9A-Za-z!$%&()*+,\-.:;=\['\]_~]*", re.ASCII)
 
 
@@ -30,7 +32,7 @@ def refusal(
         headers: The header fields; of repeated ones the first value.
         repeated: All values of the repeated header fields.
     """
-    if line not in head or "host" in repeated:
+    if line not in head or "host" in repeated or _BAD_ESCAPE.search(line.partition(b"?")[0]):
         return Response(400, b"400 Bad Request", PLAIN_TEXT)
     encoding = headers.get("transfer-encoding")
     if encoding is not None and version == "1.1" and ("transfer-encoding" in repeated or encoding.lower() != "chunked"):

@@ -20,7 +20,7 @@ from apiserver.api.objects import Json
 from apiserver.api.types.meta import ObjectMeta
 from apiserver.api.validation.changes import changes
 from apiserver.api.values.bounded_cache import remembered
-from apiserver.api.values.names import dns_label, label_key, label_value, object_name
+from apiserver.api.values.names import dns_label, label_key, label_value, object_name, path_segment
 from apiserver.api.values.times import timestamp
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "ORPHAN",
     "UNCHECKED",
     "check_identity",
+    "check_name",
     "deduplicate_owners",
     "ensure_namespace",
     "fill_system_fields",
@@ -95,6 +96,12 @@ def ensure_namespace(metadata: Json, namespace: str) -> None:
         del metadata["namespace"]
     else:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+
+
+def check_name(name: str) -> None:
+    """Raise 400 for a name in a path that objects cannot have."""
+    if problems := path_segment(name):
+        raise bad_request(f"Name parameter invalid: {go_quote(name)}: {';'.join(problems)}")
 
 
 def check_identity(metadata: Json, namespace: str, name: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from apiserver.api.objects import Hub, UpdateFunc
 from apiserver.registry.body.decode import decode_body
-from apiserver.registry.definition.metadata import check_identity, deduplicate_owners, manager_name
+from apiserver.registry.definition.metadata import check_identity, check_name, deduplicate_owners, manager_name
 from apiserver.registry.definition.options import NO_OPTIONS, WriteOptions, write_options
 from apiserver.registry.store.results import Result
 from apiserver.registry.verbs.pipeline import Mutation, admit_object, read_stored, store_object
@@ -44,6 +44,7 @@ def _decode(store: Store, ctx: Context, request: Request, options: WriteOptions)
     expected = store.bodies[ctx.version, ctx.subresource]
     obj = decode_body(ctx, expected, store.registry.kinds, request, options.field_validation)
     check_identity(obj["metadata"], ctx.namespace, ctx.name)
+    check_name(ctx.name)
     deduplicate_owners(obj["metadata"], ctx.warnings)
     return obj
 

@@ -46,8 +46,6 @@ async def review_token(store: Store, ctx: Context, body: Json, options: WriteOpt
     identity = store.registry.identity
     assert identity is not None, "a server authenticates"
     found = await identity.identify(token, tuple(spec.get("audiences") or ()))
-    ctx.warnings += found.warnings
-    ctx.annotations.update(found.annotations)
     # Keep the requested status except for the fields that the answer sets.
     outcome: Json = {"user": {}, **(body.get("status") or {})}
     outcome.pop("authenticated", None)
