@@ -9,6 +9,7 @@ from apiserver.api.objects import Json
 from apiserver.api.values.networks import is_plain_ipv4
 from apiserver.api.values.quantity import Quantity
 from apiserver.resources.common.addresses import address_warnings
+from apiserver.resources.pods.volumepaths import volume_path_warnings
 
 __all__ = ["NEW_LABELS", "OLD_LABELS", "pod_warnings", "status_warnings"]
 
@@ -80,6 +81,7 @@ def pod_warnings(obj: Json, path: Path = _POD) -> list[str]:
             for name, text in _OLD_VOLUMES.items()
             if volume.get(name) is not None
         ]
+    warnings += volume_path_warnings(spec.get("volumes") or [])
     warnings += _repeated(spec, "hostAliases", "ip", root) + _repeated(spec, "imagePullSecrets", "name", root)
     warnings += [
         f'{(root / "imagePullSecrets")[index] / "name"}: invalid empty name ""'

@@ -55,7 +55,22 @@ def _intended(reason: str, command: str, text: str, replacement: str = "") -> In
     return Intended(reason, re.compile(command), re.compile(text, re.MULTILINE), replacement)
 
 
+#: Sources of events that depend on the pace of a server, and why.
+IGNORED_EVENTS: Final = {
+    "ipallocator-repair-controller": "the real server reports addresses whose IPAddress its informer has not seen yet",
+}  # fmt: skip
+
 INTENDED: Final = (
+    _intended(
+        "our server warns that its scheduler and nodes are off",
+        r"",
+        r"^Warning: [\w-]+ does not run on this server .*\n",
+    ),
+    _intended(
+        "a claim's default phase is stored with its creation, not with its first update",
+        r"\bpersistentvolumeclaims\b",
+        r" \(no change\)$",
+    ),
     _intended(
         "a distribution's role of the real server (docs/data/fidelity/conversations.md)",
         r"^auth can-i --list",
@@ -85,13 +100,19 @@ def common_text(command: tuple[str, ...], text: str) -> list[str]:
 def _sorted_parts(command: tuple[str, ...], lines: list[str]) -> list[str]:
     """Sort what comes in no order: rows of tables with generated names, events, errors."""
     if command[0] == "describe":
+        lines = [line for line in lines if not any(source in line for source in IGNORED_EVENTS)]
         found = next((number for number, line in enumerate(lines) if line.startswith("Events:")), len(lines))
-        return [*lines[:found], *sorted(lines[found:])]
+        events = sorted(line for line in lines[found:] if not _HEAD_OF_EVENTS.match(line))
+        return [*lines[:found], *events]
     if command[0] in ("events", "get", "auth", "label", "annotate") and "yaml" not in command and "json" not in command:
         return sorted(lines)
     if any("*" in line for line in lines) and not ("yaml" in command or "json" in command):
         return sorted(lines)
     return [_sorted_errors(line) for line in lines]
+
+
+#: The heading of the events, which depends on whether there is one.
+_HEAD_OF_EVENTS: Final = re.compile(r"Events:|  Type  Reason|  -+  -+")
 
 
 def _sorted_errors(line: str) -> str:
@@ -107,11 +128,6 @@ def common_output(command: tuple[str, ...], output: Output) -> dict[str, Any]:
 
 
 # --- objects
-
-#: Sources of events that depend on the pace of a server, and why.
-IGNORED_EVENTS: Final = {
-    "ipallocator-repair-controller": "the real server reports addresses whose IPAddress its informer has not seen yet",
-}  # fmt: skip
 
 #: Fields of one run. The status of managers' entries and their number of writes depend on the pace of controllers.
 _CHANCE: Final = frozenset(

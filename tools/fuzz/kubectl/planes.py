@@ -22,6 +22,7 @@ BINARIES: Final = ("kube-apiserver", "kube-controller-manager", "etcd")
 _FLAGS: Final = ("--authorization-mode=RBAC", "--service-cluster-ip-range=10.0.0.0/16")
 #: Controllers of neither plane, and why.
 _WITHOUT: Final = {
+    "service-ca-certificate-publisher-controller": "a distribution's own, which ours lacks",
     "root-ca-certificate-publisher-controller": "our server has no certificate",
     "certificatesigningrequest-signing-controller": "has no authority to sign with",
 }  # fmt: skip
