@@ -152,6 +152,7 @@ GATES: Final[Mapping[str, Gate]] = {
     "ResourceHealthStatus": _gate("31:a- 36:b+", *_DRA),
     "ResourceHealthStatusMessage": _gate("36:b+", "ResourceHealthStatus"),
     "SELinuxChangePolicy": _gate("32:a- 33:b+ 36:gL"),
+    "SELinuxMount": _gate("30:a- 33:b-"),
     "SELinuxMountReadWriteOncePod": _gate("25:a- 27:b- 28:b+ 36:gL"),
     "SchedulerAsyncAPICalls": _gate("34:b-"),
     "SchedulerPopFromBackoffQ": _gate("33:b+"),

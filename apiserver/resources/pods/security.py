@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.api.errors.field_errors import FieldError, duplicate, invalid, required
+from apiserver.api.errors.field_errors import FieldError, duplicate, invalid, not_supported, required
 from apiserver.api.schema.markers import Invalid, equals, knows
 from apiserver.api.types.core.security import (
     AppArmorProfile,
@@ -94,6 +94,13 @@ def _app_armor(at: At) -> list[FieldError]:
     return errors + at.field("localhostProfile")
 
 
+def _selinux_policy(at: At) -> list[FieldError]:
+    policy = at.value.get("seLinuxChangePolicy")
+    known = ["MountOption", "Recursive"] if at.env.gates.mounts_labels else ["Recursive"]
+    wrong = policy is not None and policy not in known
+    return [not_supported(at.path / "seLinuxChangePolicy", policy, known)] if wrong else []
+
+
 def _escalation(at: At) -> list[FieldError]:
     """Reject privileges beside a forbidden privilege escalation."""
     if at.value.get("allowPrivilegeEscalation") is not False:
@@ -118,7 +125,7 @@ _UNMASKED: Final = Invalid(
 #: Rules of both the pod's and the container's security context.
 POD_SECURITY: Final = (
     "fsGroup", "runAsUser", "runAsGroup", "supplementalGroups", _shared_processes, _sysctls, "fsGroupChangePolicy",
-    "seccompProfile", windows_options, "appArmorProfile", "supplementalGroupsPolicy", "seLinuxChangePolicy",
+    "seccompProfile", windows_options, "appArmorProfile", "supplementalGroupsPolicy", _selinux_policy,
 )  # fmt: skip
 CONTAINER_SECURITY: Final = (
     "runAsUser", "runAsGroup", "procMount", _UNMASKED, "seccompProfile", _escalation, windows_options,

@@ -62,6 +62,21 @@ IGNORED_EVENTS: Final = {
 
 INTENDED: Final = (
     _intended(
+        "a distribution's file of pods' tokens",
+        r"",
+        r"^ *- configMap:\n *items:\n.*key: service-ca.crt\n.*\n *name: openshift-service-ca.crt\n",
+    ),
+    _intended(
+        "a distribution's file of pods' tokens",
+        r"",
+        r"(?s),\s*\{\s*\"configMap\": \{\s*\"items\": \[\s*\{\s*\"key\": \"service-ca.crt\".{0,120}?openshift-service-ca.crt\"\s*\}\s*\}",
+    ),
+    _intended(
+        "a distribution's file of pods' tokens",
+        r"^describe",
+        r"^ *ConfigMapName: +openshift-service-ca.crt\n *(ConfigMapOptional|Optional):.*\n",
+    ),
+    _intended(
         "our server warns that its scheduler and nodes are off",
         r"",
         r"^Warning: [\w-]+ does not run on this server .*\n",
@@ -129,6 +144,10 @@ def common_output(command: tuple[str, ...], output: Output) -> dict[str, Any]:
 
 # --- objects
 
+#: A file of pods' tokens that a distribution's server adds (docs/data/fidelity/conversations.md), in objects and outputs.
+_ADDED_SOURCE: Final = {
+    "configMap": {"name": "openshift-service-ca.crt", "items": [{"key": "service-ca.crt", "path": "service-ca.crt"}]}
+}
 #: Fields of one run. The status of managers' entries and their number of writes depend on the pace of controllers.
 _CHANCE: Final = frozenset(
     (
@@ -154,7 +173,7 @@ def _common(value: Any) -> Any:
     if isinstance(value, dict):
         return {_replaced(key): _common(item) for key, item in value.items() if key not in _CHANCE}
     if isinstance(value, list):
-        items = [_common(item) for item in value]
+        items = [_common(item) for item in value if item != _ADDED_SOURCE]
         if all(isinstance(item, dict) and {"type", "status"} <= item.keys() for item in items):
             items.sort(key=_text)
         return items

@@ -92,7 +92,6 @@ PodSecurityContext = Struct("io.k8s.api.core.v1.PodSecurityContext", lambda: (
     field("appArmorProfile", 11, AppArmorProfile, pointer=True,
         doc="AppArmor profile of containers without one of their own. Not allowed on Windows."),
     field("seLinuxChangePolicy", 13, PodSELinuxChangePolicy, pointer=True, gate="SELinuxChangePolicy",
-        limits=Limits(values=("Recursive",)),
         doc="How volumes get their SELinux label: MountOption while mounting where possible (the default), Recursive "
             "file by file."),
 ), doc="PodSecurityContext has security settings for all containers of a pod and for its volumes.")
