@@ -153,7 +153,7 @@ class Client:
                 return answer
             delay = _retry_after(status, answered) if attempt < _RETRIES else None
             if delay is None:
-                raise _as_error(status, answered, answer)
+                raise _as_error(status, answered, answer, method, path)
             await asyncio.sleep(delay.total_seconds())
         raise AssertionError("unreachable")
 
@@ -377,7 +377,8 @@ def _retry_after(status: int, headers: Headers) -> timedelta | None:
     return timedelta(seconds=int(value)) if value.isdigit() else None
 
 
-def _as_error(status: int, headers: Headers, body: bytes) -> StatusError:
+def _as_error(status: int, headers: Headers, body: bytes, method: str = "GET", path: str = "") -> StatusError:
+    """Return the error of an answer: the Status in it, or client-go's text for an unknown path."""
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -386,7 +387,21 @@ def _as_error(status: int, headers: Headers, body: bytes) -> StatusError:
         return _from_status(parsed, tuple(headers))
     text = body.decode(errors="replace").strip()
     reason = "NotFound" if status == 404 else ""
+    if status == 404:
+        text = f"the server could not find the requested resource{_requested(method, path)}"
     return StatusError(status, reason, text or f"the server answered with status {status}", None, tuple(headers))
+
+
+def _requested(method: str, path: str) -> str:
+    """Describe a request as client-go does: the verb, the resource with its group, and the name."""
+    root, *parts = path.strip("/").split("/")
+    group, parts = ("", parts[1:]) if root == "api" else ((parts[0], parts[2:]) if parts else ("", []))
+    if root not in ("api", "apis") or not parts:
+        return ""
+    if parts[0] == "namespaces" and len(parts) > 2:
+        parts = parts[2:]
+    resource = f"{parts[0]}.{group}" if group else parts[0]
+    return f" ({method.lower()} {resource}{f' {parts[1]}' if len(parts) > 1 else ''})"
 
 
 def _from_status(status: Json, headers: tuple[tuple[str, str], ...]) -> StatusError:

@@ -149,6 +149,21 @@ async def test_what_is_said_of_wrong_patches(
     assert words in error.message
 
 
+@pytest.mark.parametrize("labels_first", [True, False])
+async def test_of_two_wrong_types_the_first_in_the_text_of_the_result_is_reported(
+    world: World, labels_first: bool
+) -> None:
+    await world.create("configmaps", {"metadata": {"name": "a"}})
+    operations: list[Json] = [
+        {"op": "add", "path": "/metadata/labels", "value": {"a": {}}},
+        {"op": "replace", "path": "/metadata/name", "value": False},
+    ]
+    error = await refused(world, "patch", operations[:: 1 if labels_first else -1], content_type=JSON_PATCH)
+    assert error.message.endswith(
+        "json: cannot unmarshal object into Go struct field ObjectMeta.metadata.labels of type string"
+    )
+
+
 async def test_unknown_fields_in_a_patch(world: World) -> None:
     await world.create("configmaps", {"metadata": {"name": "a"}})
     await patched(world, {"foo": 1}, MERGE)

@@ -370,6 +370,23 @@ async def test_an_error_that_is_no_status_is_what_was_written(body: bytes, said:
     assert (str(caught.value), caught.value.code) == (said, 502)
 
 
+async def test_an_unknown_path_is_named_as_client_go_names_it() -> None:
+    asked = {
+        "/apis/metrics.k8s.io/v1beta1/namespaces/ns/pods": "(get pods.metrics.k8s.io)",
+        "/api/v1/namespaces/ns/pods/a": "(get pods a)",
+        "/apis/example.com/v1/things/x": "(get things.example.com x)",
+        "/api/v1/namespaces/ns": "(get namespaces ns)",
+    }
+    for path, shown in asked.items():
+        client = Client(Script().answer(b"404 page not found", status=404))
+        with pytest.raises(StatusError) as caught:
+            await client.request("GET", path)
+        assert str(caught.value) == f"the server could not find the requested resource {shown}"
+    client = Client(Script().answer(b"404 page not found", status=404))
+    with pytest.raises(StatusError, match=r"^the server could not find the requested resource$"):
+        await client.request("GET", "/nothing")
+
+
 async def test_a_request_that_the_server_asks_to_repeat_is_repeated_after_the_time_it_names() -> None:
     script = Script().answer(b"", status=429).answer(json.dumps(make_pod("a", 1)).encode())
     task = asyncio.create_task(Client(script).get(PODS, "a", "ns"))

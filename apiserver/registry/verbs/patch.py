@@ -161,7 +161,15 @@ class Patch:
                 return expected, decode_changed(expected.schema, patched, self.document)
             return given, decode(given.schema, patched)
         except DecodeError as error:
-            raise self.refuse(str(error)) from None
+            raise self.refuse(self._first_error(given, str(error))) from None
+
+    def _first_error(self, given: ExpectedBody, found: str) -> str:
+        """Return the first type error of the result in the order of its text; `found` is one of them."""
+        try:
+            decode(given.schema, loads(self.render_result().encode()).value)
+        except DecodeError as error:
+            return str(error)
+        return found
 
     def _expected_of(self, patched: Json) -> ExpectedBody:
         """Return the expected body for a document whose kind or version the patch changed.

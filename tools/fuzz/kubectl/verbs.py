@@ -365,7 +365,7 @@ def get(w: Writer) -> list[Command]:
     elif not made.resource.namespaced and what[-1] != made.name:
         what = (made.kind, made.name)
     if what[-1] == "--show-managed-fields":
-        output = "yaml"
+        output = "json"
     elif what[0] == "events":
         output = ""
     return [w.command("get", *what, *(("-o", output) if output else ()), reads=True)]
