@@ -62,6 +62,12 @@ IGNORED_EVENTS: Final = {
 
 INTENDED: Final = (
     _intended(
+        "that file moves the lines of a refused change of a pod",
+        r"\bpods\b|\bpods/",
+        r"^@@ -\d+,(\d+) \+\d+,(\d+) @@",
+        r"@@ \1 \2",
+    ),
+    _intended(
         "a distribution's file of pods' tokens",
         r"",
         r"^ *- configMap:\n *items:\n.*key: service-ca.crt\n.*\n *name: openshift-service-ca.crt\n",
