@@ -338,7 +338,7 @@ def drain(w: Writer) -> list[Command]:
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": node, "labels": {"seq": w.namespace}},
-        "status": {"capacity": {"cpu": "4", "pods": "10"}},
+        "status": {"capacity": {"cpu": "4", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]},
     }
     name, files = w.file(body)
     made = [w.command("create", "-f", name, files=files)]
