@@ -12,7 +12,7 @@ from apiserver.controlplane.dependencies import RunningComponents
 from apiserver.options.flags import SettingsError
 from apiserver.options.settings import Settings
 from apiserver.registry.catalog.served import select_served
-from apiserver.resources import CATALOG
+from apiserver.resources import catalog_of
 from apiserver.tls.self_signed import load_or_create_authority
 from kubedra.runtime.exclusive import take_name
 from kubedra.runtime.failures import describe_failure
@@ -66,7 +66,7 @@ def _device_version(settings: Settings) -> str:
     from controllers.runtime.emulation import pick_device_version
     from controllers.runtime.kinds import RESOURCE_CLAIMS
 
-    served = select_served(CATALOG, settings.features, settings.runtime_config)
+    served = select_served(catalog_of(settings.runtime_config), settings.features, settings.runtime_config)
     versions = tuple(version.name for resource, version in served if resource.kind == RESOURCE_CLAIMS.kind)
     return pick_device_version(settings.features.release, versions)
 
