@@ -230,7 +230,7 @@ def session(readers_directory: Path) -> Iterator[Session]:
     made.end()
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs/howto").glob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/howto").rglob("*.md")), ids=lambda page: page.stem)
 def test_a_page_has_a_data_directory_of_its_own_and_stops_its_server(page: Path) -> None:
     text = page.read_text()
     starts = [line for block in _BLOCK.findall(text) for line in block[1].splitlines() if "kubedra up" in line]
@@ -239,7 +239,8 @@ def test_a_page_has_a_data_directory_of_its_own_and_stops_its_server(page: Path)
     for each in found:
         assert each is not None, f"a start in .kubedra: {starts}"
         assert f"kubedra down --data-dir={each[1]}" in text
-        others = [other for other in page.parent.glob("*.md") if other != page and each[0] in other.read_text()]
+        pages = (ROOT / "docs/howto").rglob("*.md")
+        others = [other for other in pages if other != page and each[0] in other.read_text()]
         assert not others, f"{each[1]} is also the data directory of {others}"
 
 
