@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
 from apiserver.api.objects import Json
@@ -169,11 +170,11 @@ class Server:
     def __init__(self, *names: str) -> None:
         self._names = names
 
-    async def request(self, _: str, path: str, **__: str) -> Json:
+    async def request_bytes(self, _: str, path: str, **__: str) -> bytes:
         versions = [{"version": "v1", "resources": [
             {"resource": "jobs", "responseKind": {"kind": "Job"}, "scope": "Namespaced", "verbs": ["get"]}]}]  # fmt: skip
         items = [{"metadata": {"name": "batch"}, "versions": versions}] if path == "/apis" else []
-        return {"kind": "APIGroupDiscoveryList", "items": items}
+        return orjson.dumps({"kind": "APIGroupDiscoveryList", "items": items})
 
     async def get(self, kind: Any, name: str, namespace: str) -> Json:
         from apiserver.api.errors.status import StatusError

@@ -39,6 +39,8 @@ ELSEWHERE = {
     "envtest": "tests/package/test_envtest.py: envtest itself is Go",
     "docker-compose": "a container engine; tests/compose",
     "damage": "a damaged file; tests/storage/test_damage.py",
+    "index": "an installation from PyPI; README and tests/packaging have the rest",
+    "release": "tests/packaging/test_release.py",
     "CONTRIBUTING": "the suite itself",
     "add-a-conversation": "the suite itself",
     "add-a-gated-field": "the suite itself",
