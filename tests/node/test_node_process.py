@@ -241,9 +241,12 @@ def test_a_torn_checkpoint_ends_the_node_with_one_line(kube: Kube, tmp_path: Pat
     node.close()
 
 
-def test_a_plugin_directory_that_cannot_be_made_ends_the_node_with_one_line(kube: Kube, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    node = NodeProcess("n1", kube.kubeconfig, tmp_path / "file" / "below")
+def test_a_plugin_directory_that_cannot_be_made_ends_the_node_with_one_line(
+    kube: Kube, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.mktemp("n") / "file"  # short, because its sockets' paths are checked first
+    file.touch()
+    node = NodeProcess("n1", kube.kubeconfig, file / "below")
     node.start()
     wait_until(lambda: not node.running, "it ends")
     (line,) = node.log().splitlines()

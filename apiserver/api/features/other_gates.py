@@ -40,7 +40,7 @@ OTHER_GATES: Final = frozenset((
     "PreventStaticPodAPIReferences", "QOSReserved", "RecursiveReadOnlyMounts", "ReduceDefaultCrashLoopBackOffDecay",
     "RelaxedDNSSearchValidation", "RelaxedEnvironmentVariableValidation", "ReloadKubeletServerCertificateFile",
     "RemoteRequestHeaderUID", "ResilientWatchCacheInitialization", "RestartAllContainersOnContainerExits",
-    "RetryGenerateName", "RotateKubeletServerCertificate", "RuntimeClassInImageCriApi", "SELinuxMount",
+    "RetryGenerateName", "RotateKubeletServerCertificate", "RuntimeClassInImageCriApi",
     "SchedulerAsyncPreemption", "SeparateCacheWatchRPC", "SeparateTaintEvictionController",
     "ServiceAccountTokenJTI", "ServiceAccountTokenNodeBinding", "ServiceAccountTokenNodeBindingValidation",
     "SidecarContainers", "SizeBasedListCostEstimate", "StaleControllerConsistencyDaemonSet",
