@@ -132,7 +132,8 @@ def test_a_token_is_for_one_certificate_and_a_short_time(monkeypatch: pytest.Mon
     for audiences in ((), ("aa",), (others,), ("https://kubernetes.default.svc",)):
         assert tokens.identify(token, audiences) is None
     assert KubeletTokens().identify(token, (mine,)) is None, "another server did not make it"
-    for changed in (token + "0", token.replace("kubelet.", "kubelet.1"), "kubelet", "kubelet..", "x" + token):
+    odd = (f"kubelet.{'9' * 5000}.0", "kubelet.٣.0")
+    for changed in (token + "0", token.replace("kubelet.", "kubelet.1"), "kubelet", "kubelet..", "x" + token, *odd):
         assert tokens.identify(changed, (mine,)) is None
     monkeypatch.setattr("apiserver.authentication.tokens.kubelet_tokens.time.time", lambda: 9e9)
     assert tokens.identify(token, (mine,)) is None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 import time
 from typing import Final
@@ -22,6 +23,8 @@ KUBELET_CLIENT: Final = "kube-apiserver-kubelet-client"
 #: Beginning of the audience of a kubelet; the SHA-256 of its certificate in hexadecimal follows.
 AUDIENCE: Final = "kubedra.dev/kubelet/"
 _PREFIX: Final = "kubelet"
+#: The last second of a token.
+_TIME: Final = re.compile(r"[0-9]{1,12}")
 #: Seconds for which a token is valid.
 _VALID: Final = 60
 
@@ -41,7 +44,7 @@ class KubeletTokens:
         """Return the owner of a valid token for one of these audiences, or None."""
         prefix, _, rest = token.partition(".")
         until, _, signature = rest.partition(".")
-        if prefix != _PREFIX or not until.isdecimal() or int(until) < time.time():
+        if prefix != _PREFIX or not _TIME.fullmatch(until) or int(until) < time.time():
             return None
         for audience in audiences:
             fingerprint = audience.removeprefix(AUDIENCE)
