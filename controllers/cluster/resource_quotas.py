@@ -90,9 +90,9 @@ class ResourceQuotas(ControllerComponent):
         return Resync(minutes=5)
 
     async def _compute_usage(self, quota: Json, hard: Json) -> Quantities:
-        """Return the usage of each limited resource; unmeasured resources keep their last value."""
+        """Return the usage of each measured resource; others keep their last value, if they have one."""
         known = (quota.get("status") or {}).get("used") or {}
-        used = {name: Quantity.parse(str(known.get(name, "0"))) for name in hard}
+        used = {name: Quantity.parse(str(known[name])) for name in hard if name in known}
         namespace = quota["metadata"]["namespace"]
         for kind in await served_kinds(self._client, verbs=("list", "watch", "create")):
             names = select_measured((kind.group, kind.plural), hard) if kind.namespaced else []

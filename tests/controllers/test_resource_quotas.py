@@ -38,6 +38,11 @@ def test_what_is_there_counts_and_what_goes_is_free_again(kube: Kube) -> None:
     kube.apply(config_map("third"))
 
 
+def test_what_nothing_measures_has_no_usage(kube: Kube) -> None:
+    kube.apply(quota(**{"example.com/x": "1", "count/configmaps": "2"}))
+    wait_until_used(kube, **{"count/configmaps": "0"})
+
+
 def test_a_pod_that_has_ended_counts_no_more(kube: Kube) -> None:
     kube.add_node("worker")
     kube.apply(quota(pods="1"))
