@@ -35,15 +35,16 @@ _RECORDED = "tests/fuzz/test_recorded_answers.py"
 _SERVED = tuple(
     f"tests/http/test_{name}.py"
     for name in (
-        "account_keys", "admission_plugins", "admission_webhooks", "conversion_webhooks", "custom_resources", "faults",
-        "feature_gates", "flags", "handlers", "impersonation", "live_catalog", "own_objects", "requests", "scale",
-        "service_network", "wire_answers", "wire_documents", "wire_protobuf",
+        "account_keys", "admission_configuration", "admission_from_files", "admission_plugins", "admission_webhooks",
+        "conversion_webhooks", "custom_resources", "faults", "feature_gates", "flags", "handlers", "impersonation",
+        "issued_certificates", "live_catalog", "own_objects", "requests", "scale", "service_network",
+        "webhooks_of_unstored", "wire_answers", "wire_documents", "wire_protobuf",
     )
 )  # fmt: skip
 #: Tests of explanations run the scheduler and the allocator.
 _EXPLAINING = tuple(
     f"tests/controllers/test_{name}.py"
-    for name in ("explain", "explain_groups", "explain_reasons", "simulate", "simulate_more")
+    for name in ("explain", "explain_groups", "explain_reasons", "explain_starting", "simulate", "simulate_more")
 )
 #: The tests of a package. They need nothing outside the repository.
 TESTS: dict[str, tuple[str, ...]] = {
