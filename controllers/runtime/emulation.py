@@ -62,7 +62,7 @@ async def read_gates(client: Client) -> Mapping[str, bool]:
     Log a warning and return none without permission for /metrics. Raise StatusError and TransportError.
     """
     try:
-        _, _, body = await _get_metrics(client)
+        body = await client.request_bytes("GET", "/metrics", accept="text/plain")
     except StatusError as error:
         log.warning(
             "the feature gates of the server are unknown (%s): the defaults of %d.%d apply; set --feature-gates",
@@ -80,12 +80,3 @@ async def read_gates(client: Client) -> Mapping[str, bool]:
         log.warning("the feature gates of the server are not used: %s", error)
         return {}
     return found
-
-
-async def _get_metrics(client: Client) -> tuple[int, object, bytes]:
-    status, headers, body = await client.transport.request(
-        "GET", "/metrics", "", {"accept": "text/plain", "user-agent": client.user_agent}, b""
-    )
-    if status >= 400:
-        raise StatusError(status, "", f"GET /metrics: {status}")
-    return status, headers, body

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kubedra.client.clock import ClockMethods
-from kubedra.client.failures import describe_failure
+from kubedra.client.failed_waits import describe_failed_wait
 from kubedra.client.paths import field_selector
 from kubedra.client.responses import ApiError
 from kubedra.client.steps import Call, CloseWatch, NextEvent, OpenWatch, Steps
@@ -161,13 +161,13 @@ class Wait:
 
     def _describe_timeout(self, timeout: float) -> Steps[str]:
         head = f"{self._target} did not reach {self._condition()} within {timeout:g} s"
-        return describe_failure(head, "", self._last, (yield from self._list_warnings()))
+        return describe_failed_wait(head, "", self._last, (yield from self._list_warnings()))
 
     def _describe_idle(self, seconds: float, reason: str) -> Steps[str]:
         head = f"{self._target} will not reach {self._condition()}"
         idle = f"the control plane is idle after {seconds:.1f} s ({reason})"
         end = f"{idle}; pass fail_fast=False to wait until the timeout"
-        return describe_failure(head, end, self._last, (yield from self._list_warnings()))
+        return describe_failed_wait(head, end, self._last, (yield from self._list_warnings()))
 
     def _condition(self) -> str:
         return self._until if isinstance(self._until, str) else getattr(self._until, "__name__", "the condition")

@@ -5,20 +5,20 @@ from typing import Any
 import pytest
 
 from apiserver.api.objects import Json
-from kubedra.client.failures import describe_failure, describe_status
+from kubedra.client.failed_waits import describe_failed_wait, describe_status
 
 HEAD = "pod/web did not reach phase=Running within 30 s"
 
 
 def test_the_latest_warning_is_the_reason_and_earlier_ones_follow() -> None:
-    text = describe_failure(HEAD, "the end", {"status": {"phase": "Pending"}}, ["Failed: old", "Failed: new"])
+    text = describe_failed_wait(HEAD, "the end", {"status": {"phase": "Pending"}}, ["Failed: old", "Failed: new"])
     assert text.splitlines() == [
         f"{HEAD}: Failed: new", "Failed: old", "the end", "last status:", "  phase: Pending",
     ]  # fmt: skip
 
 
 def test_a_repeated_warning_is_shown_once() -> None:
-    assert describe_failure(HEAD, "", None, ["Failed: same", "Failed: same"]) == f"{HEAD}: Failed: same"
+    assert describe_failed_wait(HEAD, "", None, ["Failed: same", "Failed: same"]) == f"{HEAD}: Failed: same"
 
 
 def waiting(reason: str, message: str = "") -> Json:
@@ -40,7 +40,7 @@ def waiting(reason: str, message: str = "") -> Json:
     ],
 )  # fmt: skip
 def test_without_a_warning_the_object_itself_has_the_reason(last: Json | None, reason: str) -> None:
-    assert describe_failure(HEAD, "", last, []).splitlines()[0] == HEAD + reason
+    assert describe_failed_wait(HEAD, "", last, []).splitlines()[0] == HEAD + reason
 
 
 @pytest.mark.parametrize(("fields", "lines"), [(9, 10), (10, 11), (11, 11), (100, 11)])

@@ -15,7 +15,7 @@ _LINES = 10
 _WIDTH = 160
 
 
-def describe_failure(head: str, end: str, last: Json | None, warnings: Sequence[str]) -> str:
+def describe_failed_wait(head: str, end: str, last: Json | None, warnings: Sequence[str]) -> str:
     """Return the text of the error.
 
     `head` names object and condition, `end` is why the wait ended, `last` is the last state of the object (None if it
