@@ -102,3 +102,29 @@ def test_two_builds_are_equal(tmp_path: Path) -> None:
         "kubedra-9.8.7-py3-none-any.whl",
         "kubedra-9.8.7.tar.gz",
     ]
+
+
+RANDOM_BUILD = """\
+import uuid
+from pathlib import Path
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class Hook(BuildHookInterface):
+    def initialize(self, version, build_data):
+        Path(self.root, "p", "stamp.py").write_text(f"stamp = '{uuid.uuid4()}'")
+"""
+
+
+@pytest.mark.integration
+def test_builds_that_differ_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "tree" / "p").mkdir(parents=True)
+    (tmp_path / "tree" / "p" / "__init__.py").touch()
+    (tmp_path / "tree" / "hatch_build.py").write_text(RANDOM_BUILD)
+    (tmp_path / "tree" / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+        '[project]\nname = "p"\nversion = "1"\n[tool.hatch.build.hooks.custom]\n'
+    )
+    with pytest.raises(release.ReleaseError, match=r"^two builds of p-1\S+ differ$"):
+        release._build_twice(tmp_path / "tree", tmp_path, 1_800_000_000)
