@@ -24,6 +24,7 @@ from kubedra import ControlPlane
 NAMESPACE = "benchmark"
 CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+_APPLY = "?fieldManager=benchmark&force=true"
 _STATUS = {
     "status": {
         "reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}],
@@ -82,6 +83,12 @@ def rows(url: str, n: int) -> dict[str, Callable[[], Awaitable[Figure | float]]]
         "get": lambda: run(url, n, 16, lambda i: request("GET", f"{CLAIMS}/c{i}")),
         "merge patch of status": lambda: run(
             url, n, 16, lambda i: request("PATCH", f"{CLAIMS}/c{i}/status", _STATUS, "application/merge-patch+json")
+        ),
+        "server-side apply": lambda: run(
+            url,
+            n,
+            16,
+            lambda i: request("PATCH", f"{CLAIMS}/a{i}{_APPLY}", claim(f"a{i}"), "application/apply-patch+yaml"),
         ),
         "create slice of 16 devices": lambda: run(url, 500, 16, lambda i: request("POST", SLICES, resource_slice(i))),
         "list all claims": lambda: run(url, 40, 4, lambda _: request("GET", CLAIMS)),
