@@ -76,7 +76,7 @@ class Agent:
         return keys
 
     def kubelet(self, name: str = "n") -> Any:
-        return self.part._kubelet(name)
+        return self.part._kubelets.start(name)
 
 
 @asynccontextmanager
@@ -84,9 +84,9 @@ async def an_agent(**options: Any) -> AsyncIterator[Agent]:
     """Run an agent whose kubelets may start tasks."""
     agent = Agent(**options)
     async with asyncio.TaskGroup() as group:
-        agent.part._group = group
+        agent.part._kubelets.group = group
         yield agent
-        for running in agent.part._kubelets.values():
+        for running in agent.part._kubelets._running.values():
             running.stop()
 
 
@@ -168,9 +168,9 @@ async def test_a_deleted_node_stops_its_kubelet() -> None:
         agent.put(NODES, node())
         first = agent.kubelet()
         assert agent.kubelet() is first
-        [running] = agent.part._kubelets.values()
+        [running] = agent.part._kubelets._running.values()
         agent.put(NODES, node(), gone=True)
-        assert agent.part._kubelets == {}
+        assert agent.part._kubelets._running == {}
         await asyncio.gather(*running.tasks, return_exceptions=True)
         assert all(task.cancelled() for task in running.tasks)
         assert agent.kubelet() is not first
@@ -220,7 +220,7 @@ async def test_only_pods_of_existing_emulated_nodes_are_reconciled() -> None:
         assert await agent.part.reconcile("pod:ns/p") is None
         assert await agent.part.reconcile("node:n") is None
         assert await agent.part.reconcile("node:none") is None
-        assert (agent.part._kubelets, agent.client.writes) == ({}, [])
+        assert (agent.part._kubelets._running, agent.client.writes) == ({}, [])
         agent.put(NODES, node())
 
         async def sync(*given: Json) -> timedelta:
@@ -241,28 +241,28 @@ async def test_a_claim_is_read_from_the_server_if_the_cached_one_does_not_serve_
                         (claim("p", allocated=False), live)):  # fmt: skip
         if seen is not None:
             agent.put(RESOURCE_CLAIMS, seen)
-        assert await agent.part._read_claim(pod(), "c") == found
+        assert await agent.part._kubelets._read_claim(pod(), "c") == found
     one = Agent(node="n")
     one.client.there["ResourceClaim", "c"] = live
-    assert await one.part._read_claim(pod(), "c") == live
+    assert await one.part._kubelets._read_claim(pod(), "c") == live
 
 
 async def test_allocation_results_come_from_the_cache() -> None:
     agent, asked = Agent(), ClaimId("ns", "c", "c")
-    assert list(agent.part._allocation_results(asked)) == []
+    assert list(agent.part._kubelets._allocation_results(asked)) == []
     agent.put(RESOURCE_CLAIMS, claim(allocated=False))
-    assert list(agent.part._allocation_results(asked)) == []
+    assert list(agent.part._kubelets._allocation_results(asked)) == []
     agent.put(RESOURCE_CLAIMS, claim(results=[{"device": "d"}]))
-    assert list(agent.part._allocation_results(asked)) == [{"device": "d"}]
-    assert list(Agent(node="n").part._allocation_results(asked)) == []
+    assert list(agent.part._kubelets._allocation_results(asked)) == [{"device": "d"}]
+    assert list(Agent(node="n").part._kubelets._allocation_results(asked)) == []
 
 
 async def test_faults_of_a_node_come_from_its_current_annotations() -> None:
     agent = Agent()
-    healthy = agent.part._faults("n")
+    healthy = agent.part._kubelets._faults("n")
     agent.put(NODES, node(missing_drivers="gpu.example.com"))
-    assert agent.part._faults("n") != healthy
-    assert agent.part._faults("none") == healthy
+    assert agent.part._kubelets._faults("n") != healthy
+    assert agent.part._kubelets._faults("none") == healthy
 
 
 @pytest.mark.real_time
@@ -275,13 +275,13 @@ async def test_one_socket_serves_the_containers_of_all_nodes_that_run_as_process
         agent.put(PODS, pod())
         agent.put(PODS, pod("unbound", ""))
         agent.put(PODS, pod("far", "away"))
-        found = agent.part._find_pod("p-uid")
+        found = agent.part._kubelets._find_pod("p-uid")
         assert found is not None
-        running = agent.part._kubelets["n"].containers
+        running = agent.part._kubelets._running["n"].containers
         assert found == (pod(), running)
-        assert running is not agent.part._kubelets["m"].containers
-        assert [agent.part._find_pod(uid) for uid in ("unbound-uid", "far-uid", "x")] == [None] * 3
-        server = agent.part._run_server
+        assert running is not agent.part._kubelets._running["m"].containers
+        assert [agent.part._kubelets._find_pod(uid) for uid in ("unbound-uid", "far-uid", "x")] == [None] * 3
+        server = agent.part._kubelets._run_server
         assert server is not None
         await become(lambda: len(server._announced) == 2, "both are announced")
         assert sorted(each.name for each in (tmp_path / "kubelets").iterdir()) == ["m", "n"]
@@ -292,16 +292,16 @@ async def test_one_socket_serves_the_containers_of_all_nodes_that_run_as_process
     async with an_agent() as plain:
         plain.put(NODES, node())
         plain.kubelet()
-        assert plain.part._kubelets["n"].containers is None
+        assert plain.part._kubelets._running["n"].containers is None
         plain.put(PODS, pod())
-        assert plain.part._find_pod("p-uid") is None
+        assert plain.part._kubelets._find_pod("p-uid") is None
 
 
 @pytest.mark.real_time
 async def test_the_node_with_plugin_directories_has_real_drivers(tmp_path: Path) -> None:
     dirs = PluginDirs(plugins=tmp_path / "plugins", registry=tmp_path / "registry")
     async with an_agent(plugin_dirs=dirs) as agent:
-        plugins = agent.part._plugins
+        plugins = agent.part._kubelets.plugins
         assert plugins is not None
         assert agent.kubelet("node-1").claims is plugins.claims
         assert agent.kubelet("node-2").claims is not plugins.claims
@@ -321,7 +321,7 @@ async def test_the_node_with_plugin_directories_has_real_drivers(tmp_path: Path)
     async with an_agent(plugin_dirs=dirs, node="n") as one:
         one.put(NODES, node(emulated=False))
         await one.part.reconcile("node:n")
-        assert list(one.part._kubelets) == ["n"], "drivers register whether it has pods or not"
+        assert list(one.part._kubelets._running) == ["n"], "drivers register whether it has pods or not"
     assert Agent().part.due is None
 
 
@@ -332,7 +332,7 @@ async def test_the_node_with_plugin_directories_has_real_drivers(tmp_path: Path)
 )  # fmt: skip
 async def test_health_is_reported_where_its_gates_are_on(gates: Any, reported: bool, messages: bool) -> None:
     agent = Agent(gates=gates)
-    health = agent.part._emulated_health("n", Claims())  # type: ignore[arg-type]
+    health = agent.part._kubelets._emulated_health("n", Claims())  # type: ignore[arg-type]
     assert (health is not None) is reported
     if health is not None:
         assert health._messages is messages
@@ -345,14 +345,14 @@ class Claims:
 async def test_gates_enable_features_of_claims() -> None:
     for gate, field in (("DRAExtendedResource", "extended_resources"), ("DRAReservedForWorkloads", "for_workloads")):
         for enabled in (True, False):
-            features = Agent(gates={gate: enabled}).part._dra_features()
+            features = Agent(gates={gate: enabled}).part._kubelets._dra_features()
             assert getattr(features, field) is enabled
 
 
 @pytest.mark.real_time
 async def test_lost_claims_are_released_once_the_pods_are_known(tmp_path: Path) -> None:
     dirs = PluginDirs(plugins=tmp_path / "plugins", registry=tmp_path / "registry")
-    plugins = Agent(plugin_dirs=dirs).part._plugins
+    plugins = Agent(plugin_dirs=dirs).part._kubelets.plugins
     assert plugins is not None
     active: list[Any] = []
 

@@ -106,11 +106,11 @@ async def test_a_deleted_nodes_kubelet_stops_writing_events() -> None:
     async with agent_world() as world:
         await add_pod(world)
         await wait_running(world)
-        running = agent_of(world)._kubelets["worker"]
+        running = agent_of(world)._kubelets._running["worker"]
         await world.client.delete(NODES, "worker")
         await passes(1)
         assert all(task.cancelled() for task in running.tasks)
-        assert not agent_of(world)._kubelets
+        assert not agent_of(world)._kubelets._running
 
 
 async def test_the_address_of_a_deleted_node_is_free_again() -> None:
@@ -152,7 +152,7 @@ async def test_claims_of_a_force_deleted_pod_are_released() -> None:
         status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}
         await world.client.update_status(RESOURCE_CLAIMS, {**claim, "status": status})
         await wait_running(world)
-        claims = agent_of(world)._kubelets["worker"].kubelet.claims
+        claims = agent_of(world)._kubelets._running["worker"].kubelet.claims
         assert claims.might_need_unprepare(pod["metadata"]["uid"])
         await world.client.delete(PODS, "p", "ns", grace_period=0)
         await passes(1)
