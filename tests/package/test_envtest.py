@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from apiserver.api.objects import Json
-from kubedra.command.envtest import assets
+from kubedra.command.envtest_files import write_assets
 from tests.conformance.webhook import Webhook
 from tests.support.patience import run_command, wait_until
 
@@ -82,8 +82,8 @@ def _free_port() -> int:
 class Environment:
     """A running pair of processes."""
 
-    def __init__(self, directory: Path) -> None:
-        self.assets, self.certificates = assets(directory / "assets"), directory / "apiserver"
+    def __init__(self, directory: Path, release: str = "") -> None:
+        self.assets, self.certificates = write_assets(directory / "assets", release=release), directory / "apiserver"
         self.certificates.mkdir()
         self.serving, self.clients = Authority(), Authority()
         self.errors = directory / "stderr"
@@ -147,8 +147,8 @@ def _until_well(url: str) -> None:
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> Iterator[Environment]:
-    made = Environment(tmp_path)
+def environment(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Environment]:
+    made = Environment(tmp_path, release=getattr(request, "param", ""))
     try:
         yield made
     finally:
@@ -208,10 +208,16 @@ def test_a_webhook_is_called_at_the_path_of_its_manifest_though_envtest_puts_two
         webhook.close()
 
 
+@pytest.mark.parametrize("environment", ["1.34"], indirect=True)
+def test_the_assets_of_a_release_emulate_it(environment: Environment) -> None:
+    with environment.user("admin", "system:masters") as admin:
+        assert admin.get("/version").json()["minor"] == "34"
+
+
 def test_the_assets_may_be_put_where_setup_envtest_looks_for_installed_ones(tmp_path: Path) -> None:
     directory = tmp_path / "k8s" / "1.36.2-linux-amd64"
-    assert assets(directory) == directory
-    assert sorted(item.name for item in directory.iterdir()) == ["etcd", "kube-apiserver", "kubectl"]
+    assert write_assets(directory) == directory
+    assert sorted(item.name for item in directory.iterdir()) == ["etcd", "kube-apiserver", "kubectl", "setup-envtest"]
     assert all(os.access(item, os.X_OK) for item in directory.iterdir())
     assert run_command([str(directory / "kube-apiserver"), "--version"], text=True).stdout == "Kubernetes v1.36.2\n"
 
@@ -222,5 +228,5 @@ def test_the_server_is_compiled_with_the_assets(tmp_path: Path, monkeypatch: pyt
     module.parent.mkdir(parents=True)
     module.write_text("")
     monkeypatch.setattr("kubedra.runtime.process.server_root", lambda: tmp_path / "installed")
-    assets(tmp_path / "assets")
+    write_assets(tmp_path / "assets")
     assert Path(importlib.util.cache_from_source(str(module))).is_file()
