@@ -1,6 +1,6 @@
-"""Write docs/reference: flags.md, kinds/ (see kinds.py), client.md (clientpage.py) and routes.md (routepage.py).
+"""Write docs/reference: flags.md, kinds/ (kinds.py), client.md (clientpage.py), routes.md (routepage.py) and annotations.md (annotationpage.py).
 
-The flags come from the server's parser, the kinds from the schemas, the client from its signatures, the routes from their OpenAPI document.
+The flags come from the server's parser, the kinds from the schemas, the client from its signatures, the routes from their OpenAPI document, the annotations from their checks.
 
 python docs/reference/generate.py
 """
@@ -81,10 +81,12 @@ def _gates() -> list[str]:
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
     PAGE.write_text(page())
+    import annotationpage
     import clientpage
     import kinds
     import routepage
 
+    annotationpage.PAGE.write_text(annotationpage.page())
     clientpage.PAGE.write_text(clientpage.page())
     routepage.PAGE.write_text(routepage.page())
     kinds.DIRECTORY.mkdir(exist_ok=True)
