@@ -79,6 +79,10 @@ class Heads:
         live = sorted((key, head) for key, (head, created) in self._heads.items() if created)
         return [head for key, head in live if key not in keep]
 
+    def items(self) -> Iterable[tuple[str, Head]]:
+        """Return the last row of each key, deletions included (create revision 0)."""
+        return self._heads.items()
+
     def drop_swept(self, swept: int) -> None:
         """Drop deletions that compaction has removed."""
         while self._graves and self._graves[0][0] <= swept:

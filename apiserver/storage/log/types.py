@@ -20,9 +20,12 @@ commit order: a revision is both a version of the whole store and a position in 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from apiserver.storage.log.restoring import Restore, Restored
 
 
 class Write(NamedTuple):
@@ -225,6 +228,22 @@ class RevisionLog(Protocol):
 
         Revisions continue to grow, and the feed reports each deletion with the key's last state. Like `append`, its
         position in the queue is set when it is called.
+        """
+        ...
+
+    def restore(self, wanted: Restore) -> Awaitable[Restored]:
+        """Turn the live state into an earlier one, in one commit; see `log.restoring`.
+
+        Many rows reach subscribers as a new state (`lost`) instead of rows. Like `append`, its position in the queue
+        is set when it is called.
+        """
+        ...
+
+    async def load(self, records: Sequence[Record], revision: int, meta: Mapping[str, bytes]) -> None:
+        """Fill an empty log with a state, its revisions and its metadata, in one commit. The history begins there.
+
+        Raises:
+            StorageUnavailable: The log is not empty, or the database failed. Nothing was written.
         """
         ...
 

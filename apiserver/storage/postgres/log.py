@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -22,7 +22,8 @@ import psycopg
 
 from apiserver.runtime.clock import Timer, timers
 from apiserver.storage.log import queries
-from apiserver.storage.log.rows import Publisher, check_past, content_checksum, record_of, refusal
+from apiserver.storage.log.restoring import MOST_EVENTS, Restore, Restored, build_rows, plan
+from apiserver.storage.log.rows import Publisher, check_past, content_checksum, record_of, refusal, row_of
 from apiserver.storage.log.types import (
     Compacted,
     Durability,
@@ -47,6 +48,7 @@ MAX_BATCH_BYTES = 1 << 20
 PULL_ROWS = 1000
 SWEEP_REVISIONS = 1000
 RETRY_SECONDS = 0.2
+Operation = Write | frozenset[str] | Restore
 SWEEP_ID = 0x6B7564737765  # advisory lock of the running sweep
 
 
@@ -80,7 +82,7 @@ class PostgresLog:
         self._poll_interval = poll_interval
         self._publisher = Publisher(0)
         self._compacted = 0
-        self._waiting: deque[tuple[Write | frozenset[str], asyncio.Future[Any]]] = deque()
+        self._waiting: deque[tuple[Operation, asyncio.Future[Any]]] = deque()
         self._writing: asyncio.Task[None] | None = None
         self._pulling = asyncio.Lock()
         self._hint = asyncio.Event()
@@ -114,7 +116,10 @@ class PostgresLog:
     def reset(self, keep: Iterable[str] = ()) -> Awaitable[int]:
         return self._enqueue(frozenset(keep))
 
-    def _enqueue(self, operation: Write | frozenset[str]) -> asyncio.Future[Any]:
+    def restore(self, wanted: Restore) -> Awaitable[Restored]:
+        return self._enqueue(wanted)
+
+    def _enqueue(self, operation: Operation) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._closed:
             future.set_exception(StorageUnavailable("the store is closed"))
@@ -140,6 +145,8 @@ class PostgresLog:
             try:
                 if isinstance(operation, Write):
                     answers = await self._append([each for each, _ in batch])  # type: ignore[misc]
+                elif isinstance(operation, Restore):
+                    answers = [await self._restore(operation)]
                 else:
                     answers = [await self._reset(operation)]
             except Exception as error:  # noqa: BLE001  every writer must get an answer
@@ -184,6 +191,48 @@ class PostgresLog:
                 await fetch(connection, sql.NOTIFY, reached)
         await self._publish(rows)
         return len(rows)
+
+    async def _restore(self, restore: Restore) -> Restored:
+        async with self._writer.use() as connection, connection.transaction():
+            ((base,),) = await fetch(connection, sql.LOCK_COUNTER)
+            heads = await fetch(connection, queries.HEADS)
+            planned = plan(((key, (revision, created)) for key, revision, created in heads), restore)
+            revisions = [change.revision for change in planned.changed]
+            found = await fetch(connection, sql.ROWS_AT, {"revisions": revisions}) if revisions else []
+            restored = build_rows(planned, {row[0]: record_of(row).value for row in found}, base, restore)
+            if restored.rows:
+                await self._insert(connection, restored.rows)
+                reached = {"revision": restored.rows[-1].revision}
+                await fetch(connection, sql.ADVANCE, reached)
+                await fetch(connection, sql.NOTIFY, reached)
+        if len(restored.rows) > MOST_EVENTS:
+            while restored.rows[0].revision - 1 > self._publisher.position:
+                await self._pull()
+            self._publisher.replace(restored.snapshot())
+        else:
+            await self._publish(restored.rows)
+        return restored
+
+    async def load(self, records: Sequence[Record], revision: int, meta: Mapping[str, bytes]) -> None:
+        async with self._writer.use() as connection, connection.transaction():
+            ((reached,),) = await fetch(connection, sql.LOCK_COUNTER)
+            if reached:
+                raise StorageUnavailable("the store is not empty")
+            await self._insert(connection, records)
+            for name, value in meta.items():
+                await fetch(connection, sql.PUT_META, {"name": name, "value": value})
+            await fetch(connection, sql.BEGIN_AT, {"revision": revision})
+            await fetch(connection, sql.NOTIFY, {"revision": revision})
+        self._publisher.position = self._compacted = revision
+
+    @staticmethod
+    async def _insert(connection: Connection, records: Sequence[Record]) -> None:
+        """Insert finished rows."""
+        async with connection.cursor() as cursor, cursor.copy(sql.COPY.encode()) as copy:
+            copy.set_types(sql.COPY_TYPES)
+            for record in records:
+                row = row_of(record)
+                await copy.write_row((*row[:4], record.deleted, *row[5:]))
 
     async def _publish(self, records: list[Record]) -> None:
         """Publish own rows, after the rows of other servers that precede them."""

@@ -19,6 +19,12 @@ FROM (
 RETURNING {queries.COLUMNS}"""  # noqa: S608
 ADVANCE = "UPDATE counter SET revision = %(revision)s WHERE id = 1"
 NOTIFY = "SELECT pg_notify('kubedra_log', %(revision)s::text)"
+ROWS_AT = f"SELECT {queries.COLUMNS} FROM log WHERE revision = ANY (%(revisions)s::int8[])"  # noqa: S608
+COPY = f"COPY log ({queries.COLUMNS}) FROM STDIN"
+COPY_TYPES = ("int8", "text", "int8", "int8", "bool", "bytea", "int8")
+BEGIN_AT = "UPDATE counter SET revision = %(revision)s, compacted = %(revision)s, swept = %(revision)s WHERE id = 1"
+PUT_META = """
+INSERT INTO meta (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"""
 # One statement, so one snapshot: the counter and the rows that belong to it.
 PULL = f"""
 SELECT c.revision, c.compacted, l.* FROM counter c LEFT JOIN LATERAL (

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from apiserver.storage.log import queries
-from apiserver.storage.log.rows import check_past, record_of
+from apiserver.storage.log.rows import Heads, check_past, record_of
 from apiserver.storage.log.types import (
     Compacted,
     Feed,
@@ -28,7 +28,7 @@ from apiserver.storage.sqlite.disk_reserve import run_or_retry
 from apiserver.storage.sqlite.engine import Connection, Engine
 from apiserver.storage.sqlite.files import DatabaseFiles
 from apiserver.storage.sqlite.reader import Readers
-from apiserver.storage.sqlite.writer import Writer
+from apiserver.storage.sqlite.writer import Writer, load_rows
 from apiserver.storage.watchcache.keys import end_of
 
 SWEEP_REVISIONS = 250
@@ -176,6 +176,13 @@ class SqliteLog(Writer):
                 busy = self._publisher.position != position
                 await asyncio.sleep((self._loop.time() - begin) * SWEEP_REST if busy else 0)
             return gone
+
+    async def load(self, records: Sequence[Record], revision: int, meta: Mapping[str, bytes]) -> None:
+        await self._run(partial(load_rows, records=records, revision=revision, meta=meta))
+        self._publisher.position = self._compacted = self._swept = revision
+        self._heads = Heads((record.key, record.revision, record.create_revision) for record in records)
+        if self._files is not None:
+            self._files.marker.write(revision, self._files.durability)
 
     async def get_or_set_meta(self, name: str, value: bytes) -> bytes:
         def job(connection: Connection) -> bytes:

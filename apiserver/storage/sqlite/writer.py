@@ -7,14 +7,23 @@ import logging
 import sqlite3
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from apiserver.storage.log import queries
+from apiserver.storage.log.restoring import MOST_EVENTS, Plan, Restore, Restored, build_rows, plan
 from apiserver.storage.log.rows import Heads, Publisher, record_of, row_of
-from apiserver.storage.log.types import Record, StorageError, StorageFull, StorageUnavailable, Write, WriteRefused
+from apiserver.storage.log.types import (
+    Record,
+    Snapshot,
+    StorageError,
+    StorageFull,
+    StorageUnavailable,
+    Write,
+    WriteRefused,
+)
 from apiserver.storage.sqlite.disk_reserve import DiskSpace, retry_after_checkpoint
 from apiserver.storage.sqlite.engine import Connection, Engine
 from apiserver.storage.sqlite.files import DatabaseFiles
@@ -36,9 +45,12 @@ class Reset:
         self.keep = keep
 
 
-def frees(operation: Write | Reset) -> bool:
+Operation = Write | Reset | Restore
+
+
+def frees(operation: Operation) -> bool:
     """Return whether a write frees space."""
-    return isinstance(operation, Reset) or operation.deleted or operation.frees
+    return isinstance(operation, Reset) or (isinstance(operation, Write) and (operation.deleted or operation.frees))
 
 
 def resolve_all(answers: Iterable[tuple[asyncio.Future[Any], Any]]) -> None:
@@ -76,7 +88,7 @@ class Writer(ABC):
         self._engine = engine
         self._files = files
         self._publisher = Publisher(position)
-        self._waiting: deque[tuple[Write | Reset, asyncio.Future[Any]]] = deque()
+        self._waiting: deque[tuple[Operation, asyncio.Future[Any]]] = deque()
         self._under_way = self._scheduled = self._closed = False
         self._drained: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -90,7 +102,10 @@ class Writer(ABC):
     def reset(self, keep: Iterable[str] = ()) -> Awaitable[int]:
         return self.append(Reset(frozenset(keep)))
 
-    def append(self, write: Write | Reset) -> Awaitable[Any]:
+    def restore(self, wanted: Restore) -> Awaitable[Restored]:
+        return self.append(wanted)
+
+    def append(self, write: Operation) -> Awaitable[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._closed or self._broken:
             future.set_exception(StorageUnavailable(self._broken or "the store is closed"))
@@ -111,6 +126,9 @@ class Writer(ABC):
             if isinstance(operation, Reset):
                 self._waiting.popleft()
                 self._start_reset(operation, future)
+            elif isinstance(operation, Restore):
+                self._waiting.popleft()
+                self._start_restore(operation, future)
             else:
                 self._start_batch()
 
@@ -164,11 +182,35 @@ class Writer(ABC):
         self._under_way = True
         self._engine.submit(lambda connection: delete_rows(connection, revisions, base), done)
 
-    def _publish_committed(self, rows: list[Record], answers: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    def _start_restore(self, restore: Restore, future: asyncio.Future[Any]) -> None:
+        base = self._publisher.position
+        planned = plan(self._heads.items(), restore)
+
+        def done(restored: Any, error: Exception | None) -> None:
+            if error is None:
+                for row in restored.rows:
+                    self._heads.advance(row)
+                state = restored.snapshot() if len(restored.rows) > MOST_EVENTS else None
+                self._publish_committed(restored.rows, [(future, restored)], state)
+            else:
+                self._fail_batch([future], error)
+            self._next()
+
+        self._under_way = True
+        self._engine.submit(lambda connection: restore_rows(connection, planned, base, restore), done)
+
+    def _publish_committed(
+        self, rows: list[Record], answers: list[tuple[asyncio.Future[Any], Any]], state: Snapshot | None = None
+    ) -> None:
+        """Publish rows, or the state after them, and resolve the futures of their writes."""
         self._failing = ""
-        if self._files is not None:
-            self._files.marker.write(rows[-1].revision, self._files.durability)
-        self._publisher.publish(rows)
+        if rows:
+            if self._files is not None:
+                self._files.marker.write(rows[-1].revision, self._files.durability)
+            if state is None:
+                self._publisher.publish(rows)
+            else:
+                self._publisher.replace(state)
         resolve_all(answers)
 
     def _fail_batch(self, futures: list[asyncio.Future[Any]], error: Exception) -> None:
@@ -306,3 +348,30 @@ def delete_rows(connection: Connection, revisions: Sequence[int], base: int) -> 
     ]
     append_rows(connection, rows, base)
     return rows
+
+
+def restore_rows(connection: Connection, planned: Plan, base: int, restore: Restore) -> Restored:
+    """Append the rows of a restore."""
+    revisions = ",".join(str(change.revision) for change in planned.changed)
+    found = map(record_of, connection.execute(ROWS_AT, (f"[{revisions}]",))) if revisions else ()
+    restored = build_rows(planned, {row.revision: row.value for row in found}, base, restore)
+    if restored.rows:
+        append_rows(connection, restored.rows, base)
+    return restored
+
+
+def load_rows(connection: Connection, records: Sequence[Record], revision: int, meta: Mapping[str, bytes]) -> None:
+    """Fill an empty store. Raise sqlite3.Error or StorageUnavailable; nothing is written then."""
+    cursor = connection.cursor()
+    cursor.execute("BEGIN IMMEDIATE")
+    try:
+        if cursor.execute("SELECT count(*) FROM log").fetchone() != (0,):
+            raise StorageUnavailable("the store is not empty")
+        cursor.executemany(INSERT, map(row_of, records))
+        cursor.executemany("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", meta.items())
+        cursor.execute("UPDATE counter SET revision = ?1, compacted = ?1, swept = ?1 WHERE id = 1", (revision,))
+        cursor.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
