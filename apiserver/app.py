@@ -20,6 +20,7 @@ from apiserver.admission.plugins.registered import build
 from apiserver.aggregation.servers import Server as RemoteServer
 from apiserver.api.errors.status import StatusError
 from apiserver.api.features.gates import RELEASES, Features
+from apiserver.api.values.times import timestamp
 from apiserver.authentication.authenticator import ADMIN
 from apiserver.authentication.tokens.kubelet_tokens import KubeletTokens
 from apiserver.controlplane.about import (
@@ -76,6 +77,8 @@ from apiserver.resources.services.network import ServiceNetwork
 from apiserver.resources.services.ranges import PortRange
 from apiserver.runtime.clock import bind_now, now
 from apiserver.security import Access, open_keys
+from apiserver.state.contents import build_header
+from apiserver.state.snapshots import RestoreResult, Snapshots
 from apiserver.storage import (
     DamagedRow,
     RevisionLog,
@@ -131,6 +134,7 @@ class Server:
         self._flows = FlowSchemaStatus(self.registry, self._fairness.configure)
         self._custom = CustomResources(self.registry, self.catalog, self.webhooks, ADMIN)
         self._issued = IssuedCertificates(self.registry)
+        self.snapshots = Snapshots(log, self._describe_snapshot, self._settle)
         self._reloaded = tuple(self._access.reloaded_files(self._host))
         # A server with open access is the only one, so that no client looks for its lease.
         leased = settings.tokens is not None and settings.features.enabled("APIServerIdentity")
@@ -328,16 +332,45 @@ class Server:
         """
         deleted = await self.log.reset(self.built_in.get_initial_keys() + self._apis.get_initial_keys())
         self.registry.dropped.clear()
-        if self._faults is not None:
-            self._faults.clear()
-        self.requests.clear()
-        self._driver_calls.clear()
+        self._clear_records()
         await self.built_in.ensure()
         await self._apis.ensure()
         if self._lease is not None:
             await self._lease.renew()
         await self._components.restart()
         return deleted, self.log.revision
+
+    async def restore(self, name: str, reset: bool) -> RestoreResult:
+        """Go back to a snapshot. With `reset` also delete faults and records of requests."""
+        found = await self.snapshots.restore(name)
+        if reset:
+            self._clear_records()
+        return found
+
+    async def _settle(self) -> None:
+        """Bring the server into agreement with a restored state: its own objects, and the APIs of definitions."""
+        self.registry.dropped.clear()
+        await self.built_in.ensure()
+        await self._custom.wait_served()
+        await self._apis.ensure()
+        if self._lease is not None:
+            await self._lease.renew()
+
+    def _clear_records(self) -> None:
+        """Delete faults and records of requests and drivers' calls."""
+        if self._faults is not None:
+            self._faults.clear()
+        self.requests.clear()
+        self._driver_calls.clear()
+
+    def _describe_snapshot(self, revision: int, meta: Mapping[str, bytes]) -> dict[str, Any]:
+        """Return the header of a snapshot."""
+        settings = self.settings
+        release = ".".join(map(str, settings.features.release))
+        return build_header(
+            release=release, time=timestamp(now()), revision=revision, virtual=settings.clock is not None,
+            seed=settings.seed, meta=meta,
+        )  # fmt: skip
 
     def stop_watches(self) -> None:
         """End all watches, so that their connections can close."""
@@ -403,6 +436,8 @@ class Server:
                 allowed=self._access.administrator(self._authentication.user_of),
                 info=self._info,
                 reset=self.reset,
+                snapshots=self.snapshots,
+                restore=self.restore,
                 dropped=self.registry.dropped.losses,
                 idle=self._idle_monitor.poll,
                 explain=lambda: self._components.explain,

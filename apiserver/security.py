@@ -31,6 +31,7 @@ from apiserver.registry.verbs.server_writes import rewrite_own
 from apiserver.runtime.clock import now, outside
 from apiserver.runtime.offload import on_loop
 from apiserver.runtime.reloading import ReloadedConfiguration, ReloadedFiles
+from apiserver.state.contents import SHARED_KEYS
 from apiserver.storage import StorageError
 
 if TYPE_CHECKING:
@@ -49,8 +50,7 @@ __all__ = ["Access", "open_keys"]
 log = logging.getLogger(__name__)
 
 #: Names of the stored keys for service account tokens: the signing pair, and its predecessor.
-_KEPT_PAIR: Final = "service-account-key-pair"
-_KEPT_BEFORE: Final = "service-account-key"
+_KEPT_PAIR, _KEPT_BEFORE = SHARED_KEYS
 _OF_KEYS: Final = "StructuredAuthenticationConfigurationJWKSMetrics"
 
 

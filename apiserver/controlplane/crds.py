@@ -40,6 +40,7 @@ from apiserver.resources.customresources.names import (
     set_condition,
 )
 from apiserver.storage.log.types import Expired
+from apiserver.storage.watchcache.window import Cursor
 from apiserver.webhooks.client import Webhooks
 
 __all__ = ["CustomResources"]
@@ -74,6 +75,8 @@ class CustomResources:
         self._terminating: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         self._cleaning: dict[str, asyncio.Task[None]] = {}
+        self._cursor: Cursor | None = None
+        self._reconciling, self._reconciled = False, asyncio.Event()
 
     @property
     def _store(self) -> Store:
@@ -102,19 +105,33 @@ class CustomResources:
     async def _follow(self, since: int) -> None:
         names = [definition["metadata"]["name"] for definition in self._all()]
         while True:
-            await self._reconcile_all(names)
-            cursor = self._store.cache.cursor(since)
+            await self._reconcile_changed(names)
+            cursor = self._cursor = self._store.cache.cursor(since)
             try:
                 while not cursor.closed:
                     if await cursor.wait(3600.0):
                         events = cursor.next_batch(1000)
                         since = cursor.revision
-                        await self._reconcile_all([event.key.rpartition("/")[2] for event in events])
+                        await self._reconcile_changed([event.key.rpartition("/")[2] for event in events])
             except Expired:
                 since = self._store.cache.revision
             names = sorted({*(item["metadata"]["name"] for item in self._all()), *self._served})
             if cursor.closed and self._store.cache.closed:
                 return
+
+    async def wait_served(self) -> None:
+        """Wait until all changes of definitions so far are reconciled."""
+        while self._cursor is None or self._reconciling or self._cursor.pending:
+            self._reconciled.clear()
+            await self._reconciled.wait()
+
+    async def _reconcile_changed(self, names: list[str]) -> None:
+        self._reconciling = True
+        try:
+            await self._reconcile_all(names)
+        finally:
+            self._reconciling = False
+            self._reconciled.set()
 
     async def _reconcile_all(self, names: list[str]) -> None:
         """Reconcile these definitions, and others of their groups once names become free."""

@@ -40,7 +40,7 @@ class StoredSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class RestoreResult:
-    """The effect of a restore. `expired`: the watches end with 410, because the difference is large."""
+    """The effect of a restore, as numbers of objects."""
 
     created: int
     updated: int
@@ -90,6 +90,11 @@ class Snapshots:
         revision, records, _ = await self._log.state(at=await self._log.current_revision())
         shared = {name: value for name in SHARED_KEYS if (value := await self._log.get_meta(name)) is not None}
         return Contents(self._describe(revision, shared), records)
+
+    @staticmethod
+    def contents(snapshot: StoredSnapshot) -> Contents:
+        """Return the content of a snapshot as it was taken or received."""
+        return Contents(snapshot.header, snapshot.records)
 
     def _keep(self, name: str, contents: Contents, *, own: bool) -> StoredSnapshot:
         if not name:

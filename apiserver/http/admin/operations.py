@@ -11,6 +11,7 @@ from apiserver.http.sinks.driver_calls import DriverCalls
 from apiserver.http.sinks.ring import Ring
 from apiserver.registry.definition.dropped_fields import Loss
 from apiserver.request.messages import Request
+from apiserver.state.snapshots import RestoreResult, Snapshots
 
 if TYPE_CHECKING:
     from apiserver.http.handlers.faults import Faults
@@ -24,6 +25,8 @@ class Operations:
     allowed     (request) "" if its user, also an impersonated one, may use the routes, else the reason
     info        the fields of `/-/info` besides the version
     reset       empties the store; (deleted objects, new revision)
+    snapshots   the snapshots in memory
+    restore     goes back to a snapshot (name, whether to delete faults and records, too)
     dropped     (kind, namespace, name) the fields that feature gates dropped
     idle        polls the components for pending work
     explain     explains pods, claims and nodes (kind, namespace, name); None if no components run here
@@ -37,6 +40,8 @@ class Operations:
     allowed: Callable[[Request], Awaitable[str]]
     info: Callable[[], Mapping[str, Any]]
     reset: Callable[[], Awaitable[tuple[int, int]]]
+    snapshots: Snapshots
+    restore: Callable[[str, bool], Awaitable[RestoreResult]]
     dropped: Callable[[str, str, str], list[Loss]]
     idle: Callable[[], Awaitable[IdleStatus]]
     explain: Callable[[], Callable[[str, str, str], Awaitable[dict[str, Any]]] | None]
