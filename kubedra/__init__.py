@@ -18,9 +18,10 @@ from kubedra.version import __version__
 
 if TYPE_CHECKING:
     from kubedra.client.client import ApiError, AsyncClient, AtRestError, Client
+    from kubedra.exploration.plane import LoopControlPlane
     from kubedra.plane.control_plane import ControlPlane
 
-__all__ = ["ApiError", "AsyncClient", "AtRestError", "Client", "ControlPlane", "__version__"]
+__all__ = ["ApiError", "AsyncClient", "AtRestError", "Client", "ControlPlane", "LoopControlPlane", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
@@ -28,6 +29,10 @@ def __getattr__(name: str) -> Any:
         from kubedra.plane.control_plane import ControlPlane
 
         return ControlPlane
+    if name == "LoopControlPlane":
+        from kubedra.exploration.plane import LoopControlPlane
+
+        return LoopControlPlane
     if name in {"ApiError", "AsyncClient", "AtRestError", "Client"}:
         from kubedra.client import client
 

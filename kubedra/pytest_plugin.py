@@ -8,6 +8,7 @@
 - `kube_server` (session scope) is the control plane; each xdist worker has its own.
 - `kube` (test scope) is that control plane, reset before the test.
 - `@pytest.mark.kube(own=True, emulated_version="1.35", feature_gates={...})` starts a control plane for one test.
+- `@pytest.mark.kube(explore=200)` runs the test under 200 schedules of faults, delays and orders.
 - `@pytest.mark.kube(clock="virtual")` uses the session's control plane in virtual time (`kube.advance(minutes=5)`).
 
 The report of a failing test shows the objects and events. `--kube-log` adds the log of the control plane, and
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from kubedra.client.clock import Clock
     from kubedra.client.faults import Fault
     from kubedra.driver import Driver
+    from kubedra.exploration.plane import LoopControlPlane
+    from kubedra.exploration.search import Explorer
     from kubedra.plane.control_plane import ControlPlane
     from kubedra.plane.node_process import NodeProcess
     from kubedra.runtime.objects import Json
@@ -224,13 +227,14 @@ class Kube:
 
 
 _KUBE = pytest.StashKey[Kube]()
+_EXPLORER: pytest.StashKey[Explorer] = pytest.StashKey()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "kube(own=False, clock=..., **options): options of the `kube` fixture; with own=True, the options of"
-        " kubedra.ControlPlane",
+        "kube(own=False, clock=..., explore=N, **options): options of the `kube` fixture; with own=True, the options of"
+        " kubedra.ControlPlane; with explore, run the test under N schedules",
     )
 
 
@@ -243,6 +247,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--kube-log", action="store_true", help="show the log of the control plane, at info level, if a test fails"
+    )
+    group.addoption(
+        "--kubedra-explore", type=int, metavar="N", help="run each explored test under N schedules, not its own number"
+    )
+    group.addoption(
+        "--kubedra-schedule", metavar="LINE", help="run each explored test once, under the schedule that a failure named"
     )
     parser.addini("kubedra_clock", "time of the session's control plane: real (default) or virtual", default="real")
 
@@ -292,9 +302,12 @@ def kube_server(pytestconfig: pytest.Config, _kube_servers: _Servers) -> Control
 
 
 @pytest.fixture
-def kube(request: pytest.FixtureRequest) -> Iterator[Kube]:
-    """Yield an empty control plane for one test."""
+def kube(request: pytest.FixtureRequest) -> Iterator[Kube | LoopControlPlane]:
+    """Yield an empty control plane for one test; for an explored coroutine test, one on the test's own loop."""
     options = _options(request.node)
+    if "explore" in options:
+        yield from _explored(request.node, options)
+        return
     own = options.pop("own")
     options.setdefault("clock", request.config.getini("kubedra_clock"))
     if own:
@@ -318,13 +331,46 @@ def kube(request: pytest.FixtureRequest) -> Iterator[Kube]:
             stop()
 
 
+def _explored(item: pytest.Function, options: dict[str, Any]) -> Iterator[LoopControlPlane]:
+    from kubedra.exploration.plugin import make_explorer
+
+    explorer = make_explorer({name: value for name, value in options.items() if name not in ("own", "explore")})
+    item.stash[_EXPLORER] = explorer
+    try:
+        yield explorer.kube
+    finally:
+        explorer.close()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an explored test under its schedules."""
+    explorer = pyfuncitem.stash.get(_EXPLORER, None)
+    if explorer is None:
+        return None
+    from kubedra.exploration.plugin import explore
+
+    config = pyfuncitem.config
+    count = config.getoption("--kubedra-explore")
+    count = _options(pyfuncitem)["explore"] if count is None else count
+    explore(pyfuncitem, explorer, count, config.getoption("--kubedra-schedule"))
+    return True
+
+
 def _options(node: pytest.Item) -> dict[str, Any]:
     """Return the options of the marker. Raises UsageError for unknown ones and for those that need own=True."""
     marker = node.get_closest_marker("kube")
     options: dict[str, Any] = {"own": False, **(marker.kwargs if marker else {})}
-    unknown = sorted(set(options) - _OWN_ONLY - {"own", "clock"})
-    if unknown:
-        raise pytest.UsageError(f"{node.nodeid}: mark.kube has no option {', '.join(unknown)}")
+    known = _OWN_ONLY | {"own", "clock", "explore"}
+    if "explore" in options:
+        from kubedra.exploration.plugin import OPTIONS
+
+        known = OPTIONS | {"own", "explore"}
+    if unknown := sorted(set(options) - known):
+        explored = " for an explored test" if "explore" in options else ""
+        raise pytest.UsageError(f"{node.nodeid}: mark.kube has no option {', '.join(unknown)}{explored}")
+    if "explore" in options:
+        return options
     needs_own = sorted(set(options) & _OWN_ONLY)
     if needs_own and not options["own"]:
         raise pytest.UsageError(

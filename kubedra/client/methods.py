@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -35,6 +36,8 @@ class Methods:
         self._kinds: dict[str, dict[str, Json]] = {}
         #: Whether the server may have `/-/idle`, which only kubedra's servers have.
         self.reports_idleness = True
+        #: The clock of timeouts, in seconds.
+        self.monotonic: Callable[[], float] = time.monotonic
 
     def request(
         self,

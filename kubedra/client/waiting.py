@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -44,6 +43,7 @@ class Reader(Protocol):
     """The client methods that a wait uses."""
 
     reports_idleness: bool
+    monotonic: Callable[[], float]
 
     def request(
         self, method: str, path: str, body: Any = None, *, params: Mapping[str, str] | None = None
@@ -81,7 +81,7 @@ class Wait:
 
     def watch_until_met(self, timeout: float, fail_fast: bool) -> Steps[Json]:
         """List and watch the object, and check every second whether the control plane is idle."""
-        begin = time.monotonic()
+        begin = self._methods.monotonic()
         deadline, idle = begin + timeout, ""
         while True:
             listing = yield from self._list()
@@ -90,15 +90,15 @@ class Wait:
                 return self._last or {}
             if idle:
                 # The control plane was idle before this state was read, so no change is under way.
-                raise AtRestError((yield from self._describe_idle(time.monotonic() - begin, idle)))
-            if time.monotonic() >= deadline:
+                raise AtRestError((yield from self._describe_idle(self._methods.monotonic() - begin, idle)))
+            if self._methods.monotonic() >= deadline:
                 raise TimeoutError((yield from self._describe_timeout(timeout)))
-            lasting = deadline - time.monotonic()
+            lasting = deadline - self._methods.monotonic()
             if fail_fast and self._methods.reports_idleness:
                 lasting = min(lasting, _QUIET)
             if (yield from self._watch(listing["metadata"]["resourceVersion"], lasting)):
                 return self._last or {}
-            left = deadline - time.monotonic()
+            left = deadline - self._methods.monotonic()
             if fail_fast and left > 0:
                 idle = yield from self._idle_reason(left)
 
@@ -107,7 +107,7 @@ class Wait:
 
     def _watch(self, revision: str, seconds: float) -> Steps[bool]:
         """Return whether the condition was met within `seconds`."""
-        until = time.monotonic() + seconds
+        until = self._methods.monotonic() + seconds
         params = {
             "watch": "true",
             "fieldSelector": self._selector,
@@ -123,7 +123,7 @@ class Wait:
                     None if event["type"] == "DELETED" else event["object"]
                 ):
                     return True
-                if time.monotonic() >= until:
+                if self._methods.monotonic() >= until:
                     return False
         finally:
             yield CloseWatch(watch)
