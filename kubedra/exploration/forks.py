@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,13 +31,16 @@ _LIMIT = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a run: the exception's type and text, empty if the run passed."""
+    """The result of a run: the exception's type and text, empty if the run passed.
+
+    `visited` has the choice points of a run without deviations.
+    """
 
     kind: str = ""
     message: str = ""
     trace: str = ""
     taken: list[Deviation] = field(default_factory=list)
-    points: int = 0
+    visited: list[tuple[str, Sequence[str]]] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -50,8 +53,8 @@ def record(run: Callable[[Schedule], None], schedule: Schedule) -> Outcome:
         run(schedule)
     except BaseException as error:  # noqa: BLE001 - pytest's own are no Exceptions
         kind = f"{type(error).__module__}.{type(error).__qualname__}"
-        return Outcome(kind, str(error), traceback.format_exc(), schedule.taken, schedule.points)
-    return Outcome(taken=schedule.taken, points=schedule.points)
+        return Outcome(kind, str(error), traceback.format_exc(), schedule.taken)
+    return Outcome(taken=schedule.taken, visited=[] if schedule.taken else schedule.visited)
 
 
 class _Child:

@@ -39,6 +39,7 @@ Program = Callable[[AsyncClient], Awaitable[object]]
 _WAIT = 600.0
 
 
+@functools.cache
 def _server_module(name: str) -> Any:
     """Import a module of the server. Raise ImportError if a package of the caller has its name."""
     if (root := str(process.server_root())) not in sys.path:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Final, NamedTuple, Protocol
 
-__all__ = ["ACTIONS", "Deviation", "FixedSchedule", "RandomSchedule", "Schedule", "ScheduleError", "parse", "render"]
+__all__ = ["ACTIONS", "Deviation", "FixedSchedule", "RandomSchedule", "Schedule", "ScheduleError", "parse", "pick", "render", "shrink"]
 
 #: Each action with the seconds that it may take, if any.
 ACTIONS: Final[dict[str, tuple[float, ...]]] = {
@@ -98,8 +98,8 @@ class Schedule:
 
     def __init__(self) -> None:
         self.taken: list[Deviation] = []
-        self.points = 0
-        """The number of choice points passed."""
+        #: The points passed, with the actions at each.
+        self.visited: list[tuple[str, Sequence[str]]] = []
         self._seen: Counter[str] = Counter()
         self._begun = False
 
@@ -115,9 +115,10 @@ class Schedule:
         """Return the deviation at the next point of this name, None to go on undisturbed."""
         if not self._begun:
             return None
-        self.points += 1
         self._seen[what] += 1
-        chosen = self._choose(f"{what}#{self._seen[what]}", actions)
+        point = f"{what}#{self._seen[what]}"
+        self.visited.append((point, actions))
+        chosen = self._choose(point, actions)
         if chosen is not None:
             self.taken.append(chosen)
         return chosen
@@ -157,7 +158,7 @@ class RandomSchedule(Schedule):
 
     def _choose(self, point: str, actions: Sequence[str]) -> Deviation | None:
         random, enabled = self._random, [action for action in actions if action in self._enabled]
-        if self.points <= self._start or not enabled:
+        if len(self.visited) <= self._start or not enabled:
             return None
         faults = [action for action in enabled if action not in _ORDER]
         if self._faults and faults and random.random() < self._fault_rate:
@@ -172,6 +173,26 @@ class RandomSchedule(Schedule):
     def _deviate(self, point: str, action: str) -> Deviation:
         seconds = ACTIONS[action]
         return Deviation(point, action, self._random.choice(seconds) if seconds else 0.0)
+
+
+def pick(number: int, visited: Sequence[tuple[str, Sequence[str]]]) -> Schedule:
+    """Return the schedule of a number: every second one has few deviations, at points that the plain run has passed.
+
+    Those find what a single fault at the right place causes, and the others what only many together do.
+    """
+    random = Random(f"points {number}")  # noqa: S311 - repeatable on purpose
+    if number % 2 == 0 or not visited:
+        return RandomSchedule(number)
+    by_name: dict[str, list[tuple[str, Sequence[str]]]] = {}
+    for point, actions in visited:
+        by_name.setdefault(point.partition("#")[0], []).append((point, actions))
+    names, deviations = [*by_name], []
+    for _ in range(random.choice((1, 1, 2, 3))):
+        point, actions = random.choice(by_name[random.choice(names)])
+        action = random.choice(actions)
+        seconds = ACTIONS[action]
+        deviations.append(Deviation(point, action, random.choice(seconds) if seconds else 0.0))
+    return FixedSchedule(deviations)
 
 
 #: Returns whether a run with these deviations still fails in the same way.

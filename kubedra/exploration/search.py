@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kubedra.exploration.forks import CAN_FORK, Outcome, record, run_forked
-from kubedra.exploration.schedule import Deviation, FixedSchedule, RandomSchedule, Schedule, shrink
+from kubedra.exploration.schedule import Deviation, FixedSchedule, Schedule, pick, shrink
 
 if TYPE_CHECKING:
     from kubedra.exploration.plane import LoopControlPlane
@@ -84,7 +84,7 @@ def search(explorer: Explorer, numbers: Iterable[int]) -> Finding | None:
     if plain.failed:
         return Finding(0, [], [], plain)
     numbers = list(numbers)
-    outcomes = explorer.outcomes(map(RandomSchedule, numbers), workers())
+    outcomes = explorer.outcomes((pick(number, plain.visited) for number in numbers), workers())
     for number, outcome in zip(numbers, outcomes, strict=True):
         if outcome.failed:
             outcomes.close()  # type: ignore[attr-defined]

@@ -16,8 +16,8 @@ CORRECT = os.environ.get("CORRECT") == "yes"
 @pytest.mark.kube(explore=200, controllers=False)
 async def test_no_update_is_lost(kube: LoopControlPlane) -> None:
     await kube.create(config_map("register"))
-    for prefix in ("red-", "blue-"):
-        kube.run(prefix, partial(register_items, prefix=prefix, correct=CORRECT))
+    for color in ("red", "blue"):
+        kube.run(color, partial(register_items, prefix=f"{color}-", correct=CORRECT))
     for name in ("red-1", "blue-1", "red-2"):
         await kube.create(config_map(name))
         await kube.advance(seconds=1)

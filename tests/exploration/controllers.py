@@ -119,20 +119,28 @@ async def allocate_devices(client: AsyncClient, *, correct: bool) -> None:
 
     The bug, a double allocation: it knows taken devices from its watch only, which may be late.
     """
-    listing = await ask(client, "GET", MAPS)
-    taken = {item["metadata"]["name"]: item.get("data", {}).get("device") for item in listing["items"]}
+    taken: dict[str, str | None] = {}
     new: asyncio.Queue[str] = asyncio.Queue()
-    for name, device in taken.items():
-        if name.startswith("claim-") and device is None:
-            new.put_nowait(name)
+
+    def note(item: Json) -> None:
+        name, device = item["metadata"]["name"], item.get("data", {}).get("device")
+        if name.startswith("claim-"):
+            if device is None and name not in taken:
+                new.put_nowait(name)
+            taken[name] = device or taken.get(name)
 
     async def follow() -> None:
-        async for event in events(client, listing["metadata"]["resourceVersion"]):
-            name, device = event["object"]["metadata"]["name"], event["object"].get("data", {}).get("device")
-            if name.startswith("claim-"):
-                if device is None and name not in taken:
-                    new.put_nowait(name)
-                taken[name] = device or taken.get(name)
+        while True:
+            listing = await ask(client, "GET", MAPS)
+            for item in listing["items"]:
+                note(item)
+            try:
+                async for event in events(client, listing["metadata"]["resourceVersion"]):
+                    note(event["object"])
+            except ApiError as error:
+                if error.code not in (410, *_PASSING):
+                    raise
+                await asyncio.sleep(0.5)
 
     async with asyncio.TaskGroup() as group:
         group.create_task(follow())
