@@ -426,8 +426,10 @@ class Server:
 
     def _build_admin(self) -> AsgiApp:
         from apiserver.http.admin.application import create_admin
+        from apiserver.http.admin.hold import hold_writes
         from apiserver.http.admin.operations import Operations
         from apiserver.http.handlers.faults import Faults
+        from apiserver.registry.catalog.adoption import Adoption
 
         self._faults = Faults(self.chain, self._authentication.user_of)
         return create_admin(
@@ -436,6 +438,9 @@ class Server:
                 allowed=self._access.administrator(self._authentication.user_of),
                 info=self._info,
                 reset=self.reset,
+                adoption=Adoption(
+                    self.registry, self.catalog, ADMIN, partial(hold_writes, self._faults, self._idle_monitor.poll)
+                ),
                 snapshots=self.snapshots,
                 restore=self.restore,
                 dropped=self.registry.dropped.losses,

@@ -56,6 +56,8 @@ usage: kubedra COMMAND [FLAGS]
   explain       explain why a pod is pending and what would help, or which pods use devices, in any cluster
   simulate      predict whether and where pods fit, and how full the nodes get
   claims list-pods  list pods instead of workloads in claims, before a downgrade without DRAReservedForWorkloads
+  import        copy a live cluster to a file, or into a running server
+  export        write manifests of a cluster's objects for `kubectl apply`
   docs          read or search the documentation of this release
   completion    print a completion script for bash, zsh or fish
   version       print the version
@@ -118,6 +120,20 @@ def docs(args: Sequence[str]) -> int:
     from kubedra.command.docs import show
 
     return show(args)
+
+
+def import_cluster(args: Sequence[str]) -> int:
+    """Run `kubedra import`."""
+    from kubedra.cluster_copy.importing import run
+
+    return run(args)
+
+
+def export(args: Sequence[str]) -> int:
+    """Run `kubedra export`."""
+    from kubedra.cluster_copy.exporting import run
+
+    return run(args)
 
 
 def fail(message: str) -> int:
@@ -387,6 +403,8 @@ _COMMANDS = {
     "logs": logs,
     "completion": completion,
     "docs": docs,
+    "import": import_cluster,
+    "export": export,
 }
 
 

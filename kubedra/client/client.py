@@ -80,17 +80,26 @@ class _BaseClient(Generic[Http]):
         raise NotImplementedError
 
     @classmethod
-    def from_kubeconfig(cls, path: Path | str | None = None) -> Self:
-        """Return a client for the cluster and user of the current context.
+    def from_kubeconfig(
+        cls, path: Path | str | None = None, *, context: str = "", user_agent: str = "kubedra", timeout: float = 30.0
+    ) -> Self:
+        """Return a client for the cluster and user of a context, by default the current one.
 
         Without a path, read the files of `$KUBECONFIG`, merged, or `.kubedra/kubeconfig`. Raises KubeconfigError (a
         ValueError) for an unusable file.
         """
         from kubedra.kubeconfig.reader import read_kubeconfig
 
-        cluster = read_kubeconfig(None if path is None else Path(path))
+        cluster = read_kubeconfig(None if path is None else Path(path), context)
         verify = cluster.tls_context() or False
-        return cls(cluster.server, verify=verify, namespace=cluster.namespace, credentials=cluster.credentials)
+        return cls(
+            cluster.server,
+            verify=verify,
+            namespace=cluster.namespace,
+            timeout=timeout,
+            user_agent=user_agent,
+            credentials=cluster.credentials,
+        )
 
     @property
     def namespace(self) -> str:

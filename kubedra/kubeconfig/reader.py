@@ -90,13 +90,13 @@ def default_files() -> tuple[Path, ...]:
     return tuple(path for path in paths if path.exists()) or paths[:1] or (data_dir() / "kubeconfig",)
 
 
-def read_kubeconfig(path: Path | None = None) -> Cluster:
-    """Return the cluster of the current context of a file, or of the merged `default_files()`.
+def read_kubeconfig(path: Path | None = None, context_name: str = "") -> Cluster:
+    """Return the cluster of a context of a file, or of the merged `default_files()`; by default the current context.
 
     Raises KubeconfigError.
     """
     config = _Config((path,) if path else default_files())
-    context = config.find("context", config.current_context())
+    context = config.find("context", context_name or config.current_context())
     cluster = config.find("cluster", context.text("cluster"))
     user = config.find("user", context.text("user")) if context.text("user") else _Section(context.path, "user", "", {})
     if not cluster.text("server"):

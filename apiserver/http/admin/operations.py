@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from apiserver.http.admin.idle import IdleStatus
 from apiserver.http.sinks.driver_calls import DriverCalls
 from apiserver.http.sinks.ring import Ring
+from apiserver.registry.catalog.adoption import Adoption
 from apiserver.registry.definition.dropped_fields import Loss
 from apiserver.request.messages import Request
 from apiserver.state.snapshots import RestoreResult, Snapshots
@@ -24,6 +25,7 @@ class Operations:
     version     the release of kubedra
     allowed     (request) "" if its user, also an impersonated one, may use the routes, else the reason
     info        the fields of `/-/info` besides the version
+    adoption    stores objects of other clusters
     reset       empties the store; (deleted objects, new revision)
     snapshots   the snapshots in memory
     restore     goes back to a snapshot (name, whether to delete faults and records, too)
@@ -39,6 +41,7 @@ class Operations:
     version: str
     allowed: Callable[[Request], Awaitable[str]]
     info: Callable[[], Mapping[str, Any]]
+    adoption: Adoption
     reset: Callable[[], Awaitable[tuple[int, int]]]
     snapshots: Snapshots
     restore: Callable[[str, bool], Awaitable[RestoreResult]]

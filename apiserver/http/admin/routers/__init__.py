@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from apiserver.http.admin.routers import clock, driver_calls, dropped, explain, faults, idle, info, requests, reset, snapshots
+from apiserver.http.admin.routers import (
+    adoption,
+    clock,
+    driver_calls,
+    dropped,
+    explain,
+    faults,
+    idle,
+    info,
+    requests,
+    reset,
+    snapshots,
+)
 
 #: In the order of `/docs`.
-ROUTERS = (info, reset, snapshots, idle, explain, clock, dropped, requests, driver_calls, faults)
+ROUTERS = (info, reset, snapshots, adoption, idle, explain, clock, dropped, requests, driver_calls, faults)

@@ -1,0 +1,1 @@
+"""Copies of live clusters: read one without changing it, leave out secrets, replace names, and write manifests."""
