@@ -37,7 +37,7 @@ def adapt_node(node: Json) -> None:
     conditions = (node.get("status") or {}).get("conditions") or ()
     if any(each["type"] == "Ready" and each["status"] == "True" for each in conditions):
         metadata = node["metadata"]
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), _EMULATED: ""}
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), _EMULATED: "true"}
 
 
 def adapt_definition(definition: Json) -> bool:

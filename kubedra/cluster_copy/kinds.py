@@ -99,7 +99,7 @@ class Kind:
 
 
 def left_out(kind: Kind) -> str:
-    """Return the reason to leave out a kind that nobody named, or ""."""
+    """Return the reason to leave out a kind that was not named, or ""."""
     return _LEFT_OUT.get(kind.qualified, "")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from kubedra.runtime.objects import Json
 
@@ -110,7 +110,7 @@ def _filter(holder: Json, field: str, keep: Callable[[str], bool]) -> None:
         holder.pop(field, None)
 
 
-def _without(values: Any, *names: str) -> Any:
+def _without(values: Json, *names: str) -> Json:
     return {name: value for name, value in values.items() if name not in names}
 
 
@@ -133,7 +133,7 @@ def _pod(manifest: Json) -> Json:
 
 def _container(container: Json) -> Json:
     mounts = [each for each in container.get("volumeMounts") or () if not each["name"].startswith(_TOKEN_VOLUME)]
-    rest: Json = _without(container, "volumeMounts")
+    rest = _without(container, "volumeMounts")
     return {**rest, "volumeMounts": mounts} if mounts else rest
 
 
