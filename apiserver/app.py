@@ -78,7 +78,7 @@ from apiserver.resources.services.ranges import PortRange
 from apiserver.runtime.clock import bind_now, now
 from apiserver.security import Access, open_keys
 from apiserver.state.contents import build_header
-from apiserver.state.snapshots import RestoreResult, Snapshots
+from apiserver.state.snapshots import RestoreResult, Snapshots, begin_with
 from apiserver.storage import (
     DamagedRow,
     RevisionLog,
@@ -277,6 +277,8 @@ class Server:
         try:
             async with AsyncExitStack() as opened:
                 opened.push_async_callback(log.close)
+                if settings.from_file:
+                    await begin_with(log, settings.from_file)
                 keys = await open_keys(settings.identity.accounts, log)
                 opened.push_async_callback(keys.close)
                 server = cls(settings, log, WatchCache(log, orjson.loads), keys, dependencies or Dependencies())

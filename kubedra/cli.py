@@ -53,6 +53,7 @@ usage: kubedra COMMAND [FLAGS]
   envtest-assets  write kube-apiserver and etcd stand-ins for controller-runtime's envtest (KUBEBUILDER_ASSETS)
   health        check whether a server or the controllers are ready
   cel           evaluate a device selector on ResourceSlices
+  snapshot      save and restore the state of a cluster, and compare snapshots
   explain       explain why a pod is pending and what would help, or which pods use devices, in any cluster
   simulate      predict whether and where pods fit, and how full the nodes get
   claims list-pods  list pods instead of workloads in claims, before a downgrade without DRAReservedForWorkloads
@@ -393,11 +394,19 @@ def envtest(args: Sequence[str]) -> int:
     return envtest_assets(args)
 
 
+def snapshot(args: Sequence[str]) -> int:
+    """Run `kubedra snapshot save|restore|list|show|diff|delete`."""
+    from kubedra.command.snapshot import main as run
+
+    return run(args)
+
+
 _COMMANDS = {
     "envtest-assets": envtest,
     "node": node,
     "profiles": profiles,
     "health": health,
+    "snapshot": snapshot,
     "status": status,
     "down": down,
     "logs": logs,

@@ -9,6 +9,8 @@
 - `kube` (test scope) is that control plane, reset before the test.
 - `@pytest.mark.kube(own=True, emulated_version="1.35", feature_gates={...})` starts a control plane for one test.
 - `@pytest.mark.kube(explore=200)` runs the test under 200 schedules of faults, delays and orders.
+- `@pytest.mark.kube(snapshot="two-nodes.kubedra")` begins with the state of a file; `snapshot=prepare` with that after
+  `prepare(kube)`, which runs once per session.
 - `@pytest.mark.kube(clock="virtual")` uses the session's control plane in virtual time (`kube.advance(minutes=5)`).
 
 The report of a failing test shows the objects and events. `--kube-log` adds the log of the control plane, and
@@ -18,18 +20,19 @@ this module, so it imports nothing heavy.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from datetime import timedelta
-    from pathlib import Path
 
     from kubedra.client.client import Client
     from kubedra.client.clock import Clock
     from kubedra.client.faults import Fault
+    from kubedra.client.snapshots import Snapshot
     from kubedra.driver import Driver
     from kubedra.exploration.plane import LoopControlPlane
     from kubedra.exploration.search import Explorer
@@ -111,6 +114,14 @@ class Kube:
     def fault(self, **options: Any) -> Fault:
         """See `Client.fault`."""
         return self.client().fault(**options)
+
+    def snapshot(self, name: str = "") -> Snapshot:
+        """Keep the state of the cluster in the server's memory; see `Client.snapshot`."""
+        return self.client().snapshot(name)
+
+    def restore(self, snapshot: Snapshot | Path | str, **options: Any) -> Json:
+        """Go back to a snapshot, or to one in a file; see `Client.restore`."""
+        return self.client().restore(snapshot, **options)
 
     def driver_calls(self, **options: Any) -> list[Json]:
         """Return the calls of real drivers in this test, oldest first; see `Client.driver_calls`."""
@@ -233,8 +244,8 @@ _EXPLORER: pytest.StashKey[Explorer] = pytest.StashKey()
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "kube(own=False, clock=..., explore=N, **options): options of the `kube` fixture; with own=True, the options of"
-        " kubedra.ControlPlane; with explore, run the test under N schedules",
+        "kube(own=False, clock=..., snapshot=..., explore=N, **options): options of the `kube` fixture; with own=True, the"
+        " options of kubedra.ControlPlane; with explore, run the test under N schedules",
     )
 
 
@@ -263,6 +274,21 @@ class _Servers:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._started: dict[str, ControlPlane] = {}
+        #: The names of snapshots in the servers, by server and source.
+        self._snapshots: dict[tuple[int, object], str] = {}
+
+    def begin(self, kube: Kube, snapshot: Path | Callable[[Kube], object] | None) -> None:
+        """Bring a control plane into the state in which a test begins."""
+        if snapshot is None:
+            kube.plane.reset()
+            return
+        from kubedra.client.snapshots import restore
+        from kubedra.client.steps import walk
+
+        known = kube.plane.pid, snapshot
+        if known not in self._snapshots:
+            self._snapshots[known] = _load(kube, snapshot)
+        walk(restore(self._snapshots[known], reset=True), kube.client())
 
     def get(self, clock: str) -> ControlPlane:
         if clock not in self._started:
@@ -276,6 +302,18 @@ class _Servers:
     def stop(self) -> None:
         for plane in self._started.values():
             plane.stop()
+
+
+def _load(kube: Kube, snapshot: Path | Callable[[Kube], object]) -> str:
+    """Keep a snapshot in the server, from a file or after a function. Return its name."""
+    from kubedra.client.snapshots import upload
+    from kubedra.client.steps import walk
+
+    if callable(snapshot):
+        kube.plane.reset()
+        snapshot(kube)
+        return kube.snapshot().name
+    return str(walk(upload(snapshot.name, snapshot), kube.client())["name"])
 
 
 def _plane(config: pytest.Config, **options: Any) -> ControlPlane:
@@ -310,15 +348,18 @@ def kube(request: pytest.FixtureRequest) -> Iterator[Kube | LoopControlPlane]:
         return
     own = options.pop("own")
     options.setdefault("clock", request.config.getini("kubedra_clock"))
+    snapshot = options.pop("snapshot")
+    servers: _Servers = request.getfixturevalue("_kube_servers")
     if own:
         plane = _plane(request.config, **options).start()
         stop = plane.stop
     else:
-        servers: _Servers = request.getfixturevalue("_kube_servers")
         plane = servers.get(options["clock"])
-        plane.reset()
         stop = lambda: None  # noqa: E731
-    kube = request.node.stash[_KUBE] = Kube(plane)
+    kube = Kube(plane)
+    if snapshot is not None or not own:
+        servers.begin(kube, snapshot)
+    request.node.stash[_KUBE] = kube
     try:
         yield kube
     finally:
@@ -360,11 +401,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def _options(node: pytest.Item) -> dict[str, Any]:
     """Return the options of the marker. Raises UsageError for unknown ones and for those that need own=True."""
     marker = node.get_closest_marker("kube")
-    options: dict[str, Any] = {"own": False, **(marker.kwargs if marker else {})}
-    known = _OWN_ONLY | {"own", "clock", "explore"}
+    options: dict[str, Any] = {"own": False, "snapshot": None, **(marker.kwargs if marker else {})}
+    known = _OWN_ONLY | {"own", "clock", "snapshot", "explore"}
     if "explore" in options:
         from kubedra.exploration.plugin import OPTIONS
 
+        if options.pop("snapshot") is not None:
+            raise pytest.UsageError(f"{node.nodeid}: mark.kube has no option snapshot for an explored test")
         known = OPTIONS | {"own", "explore"}
     if unknown := sorted(set(options) - known):
         explored = " for an explored test" if "explore" in options else ""
@@ -376,6 +419,10 @@ def _options(node: pytest.Item) -> dict[str, Any]:
         raise pytest.UsageError(
             f"{node.nodeid}: mark.kube({', '.join(needs_own)}) needs own=True, because the session's server is shared"
         )
+    if isinstance(options["snapshot"], str):
+        # A file beside the test wins.
+        beside = node.path.parent / options["snapshot"]
+        options["snapshot"] = beside if beside.exists() else Path(options["snapshot"])
     return options
 
 

@@ -43,8 +43,8 @@ see `kubedra status`, `kubedra logs` and `kubedra down`.
 
 #: The flags of `--help`.
 _COMMON = (
-    "--detach", "--fresh", "--nodes", "--devices", "--profile", "--run", "--port", "--data-dir", "--emulated-version",
-    "--feature-gates",
+    "--detach", "--fresh", "--from", "--nodes", "--devices", "--profile", "--run", "--port", "--data-dir",
+    "--emulated-version", "--feature-gates",
 )  # fmt: skip
 #: The defaults of `kubedra up` that differ from those of `kubedra serve`.
 _UP: dict[str, object] = {
@@ -223,6 +223,13 @@ def _add_server_flags(own: argparse._ArgumentGroup) -> None:
         "--fresh",
         action="store_true",
         help="first delete the objects of an earlier start from the data directory; only with --storage sqlite",
+    )
+    own.add_argument(
+        "--from",
+        dest="from_file",
+        default="",
+        metavar="SNAPSHOT",
+        help="begin with the objects of a file of `kubedra snapshot save`, or of a URL of fsspec; only without data",
     )
     own.add_argument(
         "--accept-hosts",

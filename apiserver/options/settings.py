@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.admission.plugins.registered import PluginSelection, conflicting, select
@@ -103,6 +104,8 @@ class Settings:
     run: bool
     #: Whether the data of an earlier start are deleted first.
     fresh: bool
+    #: The snapshot with which an empty store begins.
+    from_file: str
     cdi_dirs: tuple[Path, ...]
     plugin_dir: Path | None
     registry_dir: Path | None
@@ -189,6 +192,7 @@ def read(arguments: Sequence[str]) -> Settings:
         raise SettingsError(str(error)) from error
     if tokens is None and (identity.certificates or others.any):
         tokens = {}  # requests without valid credentials are anonymous
+    begun = _snapshot_header(args)
     _check(args, tokens)
     args.nodes = args.nodes or 0
     args.devices = "gpu.example.com" if args.devices is None else args.devices
@@ -237,6 +241,7 @@ def read(arguments: Sequence[str]) -> Settings:
         jobs_exit_after=jobs,
         run=args.run,
         fresh=args.fresh,
+        from_file=args.from_file,
         cdi_dirs=tuple(path.absolute() for path in args.cdi_dir),
         plugin_dir=plugin_dir,
         registry_dir=(args.registry_dir or plugin_dir / "registry").absolute() if plugin_dir else None,
@@ -246,7 +251,7 @@ def read(arguments: Sequence[str]) -> Settings:
         attached=args.attached,
         logging_format=args.logging_format,
         verbosity=args.v,
-        clock=_clock(args.clock),
+        clock=_clock(args.clock, begun),
         service_addresses=service_addresses,
         seed=args.seed,
         warn_dropped_fields=args.warn_dropped_fields,
@@ -270,15 +275,31 @@ def _runs_child_process(args: argparse.Namespace) -> bool:
     return args.components_apart == "true" and _MAY_FORK and args.clock == "real" and args.seed is None
 
 
-def _clock(text: str) -> datetime | None:
-    """Parse the start of virtual time; return None for real time. Raise SettingsError."""
+def _snapshot_header(args: argparse.Namespace) -> Mapping[str, Any]:
+    """Return the header of the snapshot of --from, {} without one; its seed is the default. Raise SettingsError."""
+    if not args.from_file:
+        return {}
+    from kubedra.archive.archive import ArchiveError, read_archive
+
+    try:
+        with read_archive(args.from_file, "snapshot") as archive:
+            header: Mapping[str, Any] = archive.header
+    except ArchiveError as error:
+        raise SettingsError(f"--from: {error}") from error
+    if args.seed is None:
+        args.seed = header.get("seed")
+    return header
+
+
+def _clock(text: str, begun: Mapping[str, Any] = MappingProxyType({})) -> datetime | None:
+    """Parse the start of virtual time, by default that of a snapshot; None for real time. Raise SettingsError."""
     kind, _, start = text.partition("=")
     if kind == "real" and text == kind:
         return None
     if kind != "virtual":
         raise SettingsError(f"--clock {text}: use real, virtual or virtual=TIME")
     try:
-        return parse_time(start) if "=" in text else START
+        return parse_time(start) if "=" in text else parse_time(begun["created"]) if begun else START
     except ValueError:
         raise SettingsError(f"--clock {text}: {start!r} is not a time; write it like 2026-01-01T00:00:00Z") from None
 

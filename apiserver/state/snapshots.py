@@ -1,6 +1,6 @@
 """Snapshots in a server's memory: take, restore, send and receive them.
 
-A snapshot that was restored knows which rows of the log have its objects, so restoring it again compares revisions only.
+After a restore a snapshot has the revisions of the rows with its objects. Restoring it again compares only these.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from apiserver.state.contents import KIND, SHARED_KEYS, Contents, parse, render
-from apiserver.storage.log.restoring import Restore
-from apiserver.storage.log.types import Record, RevisionLog
+from apiserver.state.contents import KIND, SHARED_KEYS, Contents, parse, read_contents, render
+from apiserver.storage.log.types import Record, Restore, RevisionLog, UnusableDatabase
 from kubedra.archive.archive import ArchiveError, ArchiveReader
 
-__all__ = ["RestoreResult", "Snapshots", "StoredSnapshot"]
+__all__ = ["RestoreResult", "Snapshots", "StoredSnapshot", "begin_with"]
 
 #: Objects that went back are deleted and created again: a pod's phase, node and containers never go back.
 _RECREATED: Final = "/registry/pods/"
@@ -138,6 +137,17 @@ class Snapshots:
         created = sum(row.create_revision == row.revision and row.key not in gone for row in written)
         deleted = len(gone.difference(row.key for row in written))
         return RestoreResult(created, len(written) - created, deleted, self._log.revision)
+
+
+async def begin_with(log: RevisionLog, place: str) -> None:
+    """Fill an empty log with the snapshot of a file. Raise UnusableDatabase; nothing is changed then."""
+    if log.revision:
+        raise UnusableDatabase(f"--from {place}: the server has data already; --fresh deletes them first")
+    try:
+        contents = read_contents(place)
+    except ArchiveError as error:
+        raise UnusableDatabase(f"--from: {error}") from error
+    await log.load(contents.records, contents.revision, contents.meta)
 
 
 def _parse(file: bytes, name: str) -> Contents:

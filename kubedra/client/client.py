@@ -19,6 +19,13 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, assert_never
 from kubedra.client.faults import async_fault, blocking_fault
 from kubedra.client.methods import FIELD_MANAGER, Methods, Objects
 from kubedra.client.responses import ApiError, decode, log_warnings
+from kubedra.client.snapshots import (
+    async_snapshot,
+    async_snapshots,
+    blocking_snapshot,
+    blocking_snapshots,
+    go_back,
+)
 from kubedra.client.steps import Call, CloseWatch, NextEvent, OpenWatch, Pause, Step, as_async, as_blocking
 from kubedra.client.waiting import AtRestError, condition
 from kubedra.kubeconfig.credentials import CredentialHeaders, Credentials, Headers
@@ -110,7 +117,7 @@ class _BaseClient(Generic[Http]):
         return f"<kubedra.{type(self).__name__} {self.url} namespace={self.namespace}>"
 
     def _request_arguments(self, call: Call, headers: Headers) -> dict[str, Any]:
-        content = None if call.body is None else json.dumps(call.body)
+        content = call.content if call.body is None else json.dumps(call.body)
         sent = {
             "method": call.method,
             "url": call.path,
@@ -132,11 +139,11 @@ class _BaseClient(Generic[Http]):
             "timeout": httpx.Timeout(opening.timeout, connect=_CONNECT),
         }
 
-    def _read_answer(self, answer: httpx.Response) -> tuple[int, str]:
+    def _read_answer(self, answer: httpx.Response, *, raw: bool) -> tuple[int, str | bytes]:
         if answer.status_code == _UNAUTHORIZED:
             self._credentials.expire()
         log_warnings(answer.headers.get_list("warning"))
-        return answer.status_code, answer.text
+        return answer.status_code, answer.content if raw else answer.text
 
     def _translate_error(self, error: Exception) -> Exception | None:
         """Return the exception to raise instead of `error`, or None to re-raise it.
@@ -176,7 +183,7 @@ class Client(_BaseClient["httpx.Client"]):
             match step:
                 case Call():
                     answer = self._http.request(**self._request_arguments(step, self._credentials.headers()))
-                    return self._read_answer(answer)
+                    return self._read_answer(answer, raw=step.raw)
                 case OpenWatch():
                     return _Watch(self._http, self._stream_arguments(step, self._credentials.headers()))
                 case NextEvent(watch):
@@ -208,6 +215,9 @@ class Client(_BaseClient["httpx.Client"]):
     driver_calls = as_blocking(Methods.driver_calls)
     requests = as_blocking(Methods.requests)
     fault = blocking_fault
+    snapshot = blocking_snapshot
+    snapshots = blocking_snapshots
+    restore = as_blocking(go_back)
     explain = as_blocking(Methods.explain)
     wait = as_blocking(Methods.wait)
     add_node = as_blocking(Methods.add_node)
@@ -251,7 +261,7 @@ class AsyncClient(_BaseClient["httpx.AsyncClient"]):
             match step:
                 case Call():
                     answer = await self._http.request(**self._request_arguments(step, await self._headers()))
-                    return self._read_answer(answer)
+                    return self._read_answer(answer, raw=step.raw)
                 case OpenWatch():
                     watch = _AsyncWatch()
                     await watch.open(self._http, self._stream_arguments(step, await self._headers()))
@@ -285,6 +295,9 @@ class AsyncClient(_BaseClient["httpx.AsyncClient"]):
     driver_calls = as_async(Methods.driver_calls)
     requests = as_async(Methods.requests)
     fault = async_fault
+    snapshot = async_snapshot
+    snapshots = async_snapshots
+    restore = as_async(go_back)
     explain = as_async(Methods.explain)
     wait = as_async(Methods.wait)
     add_node = as_async(Methods.add_node)

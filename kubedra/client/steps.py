@@ -25,11 +25,16 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request. Its result is (status code, text). `timeout` in seconds overrides the client's."""
+    """One request. Its result is (status code, text). `timeout` in seconds overrides the client's.
+
+    `content` is a body of bytes instead of the JSON `body`. With `raw` the result has bytes instead of text.
+    """
 
     method: str
     path: str
     body: Any = None
+    content: bytes | None = None
+    raw: bool = False
     content_type: str = JSON
     params: Mapping[str, str] = field(default_factory=dict)
     timeout: float | None = None

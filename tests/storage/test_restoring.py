@@ -9,7 +9,7 @@ import pytest
 
 from apiserver.storage import Record, RevisionLog, Snapshot, StorageUnavailable, Write
 from apiserver.storage.log import restoring
-from apiserver.storage.log.restoring import Restore
+from apiserver.storage.log.types import Restore
 from tests.storage.conftest import OpenStore
 from tests.storage.test_log_contract import create, on_the_loop
 

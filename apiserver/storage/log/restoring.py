@@ -6,28 +6,16 @@ restore are one commit (docs/adr/0039-state-as-a-value.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from apiserver.storage.log.types import Record, Snapshot
+from apiserver.storage.log.types import Record, Restore, Restored
 
-__all__ = ["MOST_EVENTS", "Changed", "Plan", "Restore", "Restored", "build_rows", "plan"]
+__all__ = ["MOST_EVENTS", "Changed", "Plan", "build_rows", "plan"]
 
 #: Restores with more rows replace the state of the caches, so that watchers list again, instead of sending events. A
 #: watcher's window has 10 000 events.
 MOST_EVENTS = 5000
-
-
-class Restore(NamedTuple):
-    """A restore: the wanted rows by key.
-
-    `own` says that the revisions are those of this log, so that equal revisions mean equal objects. `recreated` returns
-    whether a changed object is deleted and created again instead of updated.
-    """
-
-    wanted: Mapping[str, Record]
-    own: bool
-    recreated: Callable[[str], bool]
 
 
 class Changed(NamedTuple):
@@ -58,17 +46,6 @@ def plan(heads: Iterable[tuple[str, tuple[int, int]]], restore: Restore) -> Plan
         if record is None or not restore.own or record.revision != revision:
             changed.append(Changed(key, revision, created, record))
     return Plan(changed, [(record, graves.get(key, 0)) for key, record in left.items()])
-
-
-class Restored(NamedTuple):
-    """The new rows of a restore, and the live rows after it by key."""
-
-    rows: list[Record]
-    state: dict[str, Record]
-
-    def snapshot(self) -> Snapshot:
-        """Return the state in key order."""
-        return Snapshot(self.rows[-1].revision, [self.state[key] for key in sorted(self.state)])
 
 
 def build_rows(found: Plan, values: Mapping[int, bytes], base: int, restore: Restore) -> Restored:

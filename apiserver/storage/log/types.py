@@ -22,10 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
-if TYPE_CHECKING:
-    from apiserver.storage.log.restoring import Restore, Restored
+from typing import Any, NamedTuple, Protocol
 
 
 class Write(NamedTuple):
@@ -66,6 +63,29 @@ class Snapshot(NamedTuple):
     revision: int
     records: list[Record]
     remaining: int = 0
+
+
+class Restore(NamedTuple):
+    """A restore: the wanted rows by key.
+
+    `own` says that the revisions are those of this log, so that equal revisions mean equal objects. `recreated` returns
+    whether a changed object is deleted and created again instead of updated.
+    """
+
+    wanted: Mapping[str, Record]
+    own: bool
+    recreated: Callable[[str], bool]
+
+
+class Restored(NamedTuple):
+    """The new rows of a restore, and the live rows after it by key."""
+
+    rows: list[Record]
+    state: dict[str, Record]
+
+    def snapshot(self) -> Snapshot:
+        """Return the state in key order."""
+        return Snapshot(self.rows[-1].revision, [self.state[key] for key in sorted(self.state)])
 
 
 class Durability(StrEnum):

@@ -22,7 +22,7 @@ import psycopg
 
 from apiserver.runtime.clock import Timer, timers
 from apiserver.storage.log import queries
-from apiserver.storage.log.restoring import MOST_EVENTS, Restore, Restored, build_rows, plan
+from apiserver.storage.log.restoring import MOST_EVENTS, build_rows, plan
 from apiserver.storage.log.rows import Publisher, check_past, content_checksum, record_of, refusal, row_of
 from apiserver.storage.log.types import (
     Compacted,
@@ -32,6 +32,8 @@ from apiserver.storage.log.types import (
     HistoryEvent,
     Lost,
     Record,
+    Restore,
+    Restored,
     Snapshot,
     StorageFull,
     StorageUnavailable,

@@ -13,10 +13,12 @@ from functools import partial
 from typing import Any
 
 from apiserver.storage.log import queries
-from apiserver.storage.log.restoring import MOST_EVENTS, Plan, Restore, Restored, build_rows, plan
+from apiserver.storage.log.restoring import MOST_EVENTS, Plan, build_rows, plan
 from apiserver.storage.log.rows import Heads, Publisher, record_of, row_of
 from apiserver.storage.log.types import (
     Record,
+    Restore,
+    Restored,
     Snapshot,
     StorageError,
     StorageFull,

@@ -24,7 +24,9 @@ _Name = Annotated[str, Path(pattern=_NAME)]
 class SnapshotRequest(Model):
     """How to take a snapshot."""
 
-    name: str = Field("", pattern=rf"^$|{_NAME}", description="name; by default a new one. A snapshot of that name is replaced")
+    name: str = Field(
+        "", pattern=rf"^$|{_NAME}", description="name; by default a new one. A snapshot of that name is replaced"
+    )
 
 
 class SnapshotInfo(Model):
