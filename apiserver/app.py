@@ -78,7 +78,7 @@ from apiserver.resources.services.ranges import PortRange
 from apiserver.runtime.clock import bind_now, now
 from apiserver.security import Access, open_keys
 from apiserver.state.contents import build_header
-from apiserver.state.snapshots import RestoreResult, Snapshots, begin_with
+from apiserver.state.snapshots import RestoreResult, Snapshots
 from apiserver.storage import (
     DamagedRow,
     RevisionLog,
@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from apiserver.http.handlers.faults import Faults
     from apiserver.registry.store.store import Store
     from apiserver.runtime.metrics import Family
+    from apiserver.state.contents import Contents
 
 
 class Server:
@@ -277,8 +278,8 @@ class Server:
         try:
             async with AsyncExitStack() as opened:
                 opened.push_async_callback(log.close)
-                if settings.from_file:
-                    await begin_with(log, settings.from_file)
+                if dependencies is not None and dependencies.initial is not None:
+                    await _begin_with(log, dependencies.initial)
                 keys = await open_keys(settings.identity.accounts, log)
                 opened.push_async_callback(keys.close)
                 server = cls(settings, log, WatchCache(log, orjson.loads), keys, dependencies or Dependencies())
@@ -463,3 +464,12 @@ class Server:
             "objects": self.registry.counts(),
             "watches": len(self._dispatch.streams),
         }
+
+
+async def _begin_with(log: RevisionLog, contents: Contents) -> None:
+    """Fill an empty log. Raise UnusableDatabase if it has objects."""
+    if log.revision:
+        raise UnusableDatabase(
+            "--from: the storage has objects of an earlier start; --fresh deletes them, without --from they stay"
+        )
+    await log.load(contents.records, contents.revision, contents.meta)

@@ -32,6 +32,7 @@ _DELEGATES: dict[str, str] = {
     "claims": "controllers.resourceclaims.list_pods",
     "credentials": "apiserver.command.credentials",
     "data": "apiserver.command.data",
+    "import": "apiserver.command.import_cluster",
 }
 
 USAGE = """\
@@ -121,13 +122,6 @@ def docs(args: Sequence[str]) -> int:
     from kubedra.command.docs import show
 
     return show(args)
-
-
-def import_cluster(args: Sequence[str]) -> int:
-    """Run `kubedra import`."""
-    from kubedra.cluster_copy.importing import run
-
-    return run(args)
 
 
 def export(args: Sequence[str]) -> int:
@@ -412,7 +406,6 @@ _COMMANDS = {
     "logs": logs,
     "completion": completion,
     "docs": docs,
-    "import": import_cluster,
     "export": export,
 }
 

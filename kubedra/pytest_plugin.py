@@ -88,6 +88,16 @@ class Kube:
         """See `Client.apply`."""
         return self.client().apply(manifest, **options)
 
+    def export(self, namespace: str = "", kinds: Iterable[str] = (), *, with_secrets: bool = False) -> list[Json]:
+        """Return manifests of all objects, or of those in a namespace, that `apply` takes; see `kubedra export`.
+
+        Fields that servers set and objects that controllers create are left out, and so are Secrets without
+        `with_secrets`.
+        """
+        from kubedra.cluster_copy.exporting import export_objects
+
+        return export_objects(self.client(), [namespace] if namespace else [], kinds, with_secrets=with_secrets)[0]
+
     def __repr__(self) -> str:
         return f"<kube {self.plane!r}>"
 
@@ -263,7 +273,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kubedra-explore", type=int, metavar="N", help="run each explored test under N schedules, not its own number"
     )
     group.addoption(
-        "--kubedra-schedule", metavar="LINE", help="run each explored test once, under the schedule that a failure named"
+        "--kubedra-schedule",
+        metavar="LINE",
+        help="run each explored test once, under the schedule that a failure named",
     )
     parser.addini("kubedra_clock", "time of the session's control plane: real (default) or virtual", default="real")
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from apiserver.app import Server
     from apiserver.http.server.web import Web
     from apiserver.http.sinks.jsonlines import JsonLines
+    from apiserver.state.contents import Contents
 
 #: The credential in the kubeconfig for clients that require one although access is open.
 _OPEN_CREDENTIAL = "open-access"
@@ -58,9 +59,16 @@ def certified(settings: Settings, names: Sequence[str]) -> tuple[Settings, Files
 class Process:
     """One run of the server."""
 
-    def __init__(self, settings: Settings, listener: socket.socket, files: Files, components: Components) -> None:
-        """Prepare the run; `files` is the certificate for https."""
-        self._listener, self._files, self._components = listener, files, components
+    def __init__(
+        self,
+        settings: Settings,
+        listener: socket.socket,
+        files: Files,
+        components: Components,
+        initial: Contents | None = None,
+    ) -> None:
+        """Prepare the run; `files` is the certificate for https, `initial` is the first state of the storage."""
+        self._listener, self._files, self._components, self._initial = listener, files, components, initial
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else {"0.0.0.0": "127.0.0.1"}.get(host, host)  # noqa: S104 - compared, not bound
         # The service `kubernetes` needs the real port.
@@ -86,6 +94,7 @@ class Process:
         dependencies = Dependencies(
             components=self._components,
             announced=lambda: self._announced,
+            initial=self._initial,
             request_log=self._log("--request-log", self._settings.request_log),
             audit_log=self._log("--audit-log-path", self._settings.audit_log),
         )

@@ -30,6 +30,7 @@ from apiserver.options.flags import SettingsError
 from apiserver.options.settings import Settings, read
 from apiserver.registry.catalog.served import RuntimeConfigError
 from apiserver.runtime.virtual_loop import VirtualLoop
+from apiserver.state.contents import Contents
 from apiserver.storage import UnusableDatabase
 from apiserver.storage.sqlite.deletion import delete_data
 from kubedra.command.arguments import program
@@ -53,11 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print_warning(settings, warning)
         kubeconfig.check(settings.kubeconfig)
         names = choose_components(settings)
+        initial = _read_initial(settings)
         listener = listen(settings)
         if settings.fresh and settings.storage == "sqlite":
             delete_data(settings.data_dir)
         settings, files = certified(settings, names)
-        _run(Process(settings, listener, files, _components(settings, listener, files, names)))
+        _run(Process(settings, listener, files, _components(settings, listener, files, names), initial))
     except ComponentsEnded as error:
         print(f"{prog}: {error}", file=sys.stderr)
         return 1
@@ -66,6 +68,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{prog}: {source_of(f'{flag}{error}')}", file=sys.stderr)
         return 2
     return 0
+
+
+def _read_initial(settings: Settings) -> Contents | None:
+    """Return the first state of the storage. Raise SettingsError before anything is deleted or stored."""
+    if not settings.from_file:
+        return None
+    from apiserver.state.contents import read_contents
+    from kubedra.archive.archive import ArchiveError
+
+    try:
+        return read_contents(settings.from_file)
+    except ArchiveError as error:
+        raise SettingsError(f"--from: {error}") from error
 
 
 def listen(settings: Settings) -> socket.socket:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from apiserver.http.handlers.dispatch import Unattended
     from apiserver.http.server.coalesce import Coalescer
     from apiserver.http.sinks.jsonlines import JsonLines
+    from apiserver.state.contents import Contents
 
 __all__ = ["Components", "Dependencies", "RunningComponents"]
 
@@ -116,5 +117,7 @@ class Dependencies:
     components: Components = field(default_factory=Components)
     #: Whether the process has made its announcement of the server, if any.
     announced: Callable[[], bool] = lambda: True
+    #: The first state of an empty storage.
+    initial: Contents | None = None
     request_log: JsonLines | None = None
     audit_log: JsonLines | None = None

@@ -31,7 +31,8 @@ class SettingsError(ValueError):
 _EPILOG = """\
 `--help-all` prints all flags. Flags can also be set by variables (KUBEDRA_PORT=8002) and in kubedra.toml (port = 8002).
 `kubedra serve` runs only the API server. `kubedra up` adds --controllers=* --nodes=2 --storage-class=standard
---runtime-config=metrics.k8s.io/v1beta1=true; your flags override these.
+--runtime-config=metrics.k8s.io/v1beta1=true; your flags override these. With --from there are no nodes and classes but
+those of the file.
 With --detach both return when the server is ready and leave it in the background:
 see `kubedra status`, `kubedra logs` and `kubedra down`.
 
@@ -50,10 +51,10 @@ _COMMON = (
 _UP: dict[str, object] = {
     "controllers": "*",
     "components_apart": "true",
-    "nodes": 2,
-    "storage_class": "standard",
     "runtime_config": ["metrics.k8s.io/v1beta1=true"],
 }
+#: Further ones without --from: a copy of a cluster has nodes and classes of its own.
+_UP_WITHOUT_FILE: dict[str, object] = {"nodes": 2, "storage_class": "standard"}
 
 
 class _Parser(Parser):
@@ -76,7 +77,12 @@ class _Parser(Parser):
             elif not joined:
                 at += 1
             at += 1
-        return super().parse_known_args(kept, namespace)
+        found, rest = super().parse_known_args(kept, namespace)
+        if self.prog == "kubedra up" and not found.from_file:
+            for setting, default in _UP_WITHOUT_FILE.items():
+                if getattr(found, setting) is None:
+                    setattr(found, setting, default)
+        return found, rest
 
     def fail(self, message: str) -> NoReturn:
         raise SettingsError(message)
@@ -228,8 +234,8 @@ def _add_server_flags(own: argparse._ArgumentGroup) -> None:
         "--from",
         dest="from_file",
         default="",
-        metavar="SNAPSHOT",
-        help="begin with the objects of a file of `kubedra snapshot save`, or of a URL of fsspec; only without data",
+        metavar="FILE|URL",
+        help="begin with the objects of this file of `kubedra import` or `kubedra snapshot`; the storage must be empty",
     )
     own.add_argument(
         "--accept-hosts",
@@ -308,7 +314,6 @@ def _add_control_plane_flags(own: argparse._ArgumentGroup, *, up: bool) -> None:
     )
     own.add_argument(
         "--storage-class",
-        default="none",
         metavar="NAME",
         help="default StorageClass to create at start, with emulated volumes (default none; `kubedra up`: standard)",
     )

@@ -104,7 +104,7 @@ class Settings:
     run: bool
     #: Whether the data of an earlier start are deleted first.
     fresh: bool
-    #: The snapshot with which an empty store begins.
+    #: The snapshot with the first objects, a path or a URL; "" for none.
     from_file: str
     cdi_dirs: tuple[Path, ...]
     plugin_dir: Path | None
@@ -237,7 +237,7 @@ def read(arguments: Sequence[str]) -> Settings:
         nodes=args.nodes,
         devices=args.devices,
         profile=_profile(args.profile),
-        storage_class="" if args.storage_class == "none" else args.storage_class,
+        storage_class="" if args.storage_class in (None, "none") else args.storage_class,
         jobs_exit_after=jobs,
         run=args.run,
         fresh=args.fresh,

@@ -13,7 +13,7 @@ from apiserver.storage.log.types import Record
 from apiserver.storage.watchcache.entry import OPENING
 from kubedra.archive.archive import ArchiveError, ArchiveReader, ArchiveWriter, header, read_archive
 
-__all__ = ["SHARED_KEYS", "Contents", "build_header", "parse", "read_contents", "render"]
+__all__ = ["SHARED_KEYS", "Contents", "build_header", "parse", "read_contents", "render", "render_item"]
 
 #: The store's metadata in a snapshot: the keys that sign service account tokens, so that stored tokens stay valid.
 SHARED_KEYS: Final = ("service-account-key-pair", "service-account-key")
@@ -54,12 +54,14 @@ def render(fields: Mapping[str, Any], records: Iterable[Record]) -> bytes:
     """Return the archive of a snapshot."""
     file = io.BytesIO()
     writer = ArchiveWriter(file, "the snapshot", dict(fields))
-    writer.write_all(
-        b"%b\t%d\t%d\t%b" % (record.key.encode(), record.revision, record.create_revision, record.value)
-        for record in records
-    )
+    writer.write_all(map(render_item, records))
     writer.finish()
     return file.getvalue()
+
+
+def render_item(record: Record) -> bytes:
+    """Return the line of an object."""
+    return b"%b\t%d\t%d\t%b" % (record.key.encode(), record.revision, record.create_revision, record.value)
 
 
 def read_contents(place: str) -> Contents:

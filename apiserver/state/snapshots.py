@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from apiserver.state.contents import KIND, SHARED_KEYS, Contents, parse, read_contents, render
-from apiserver.storage.log.types import Record, Restore, RevisionLog, UnusableDatabase
+from apiserver.state.contents import KIND, SHARED_KEYS, Contents, parse, render
+from apiserver.storage.log.types import Record, Restore, RevisionLog
 from kubedra.archive.archive import ArchiveError, ArchiveReader
 
-__all__ = ["RestoreResult", "Snapshots", "StoredSnapshot", "begin_with"]
+__all__ = ["RestoreResult", "Snapshots", "StoredSnapshot"]
 
 #: Objects that went back are deleted and created again: a pod's phase, node and containers never go back.
 _RECREATED: Final = "/registry/pods/"
@@ -137,17 +137,6 @@ class Snapshots:
         created = sum(row.create_revision == row.revision and row.key not in gone for row in written)
         deleted = len(gone.difference(row.key for row in written))
         return RestoreResult(created, len(written) - created, deleted, self._log.revision)
-
-
-async def begin_with(log: RevisionLog, place: str) -> None:
-    """Fill an empty log with the snapshot of a file. Raise UnusableDatabase; nothing is changed then."""
-    if log.revision:
-        raise UnusableDatabase(f"--from {place}: the server has data already; --fresh deletes them first")
-    try:
-        contents = read_contents(place)
-    except ArchiveError as error:
-        raise UnusableDatabase(f"--from: {error}") from error
-    await log.load(contents.records, contents.revision, contents.meta)
 
 
 def _parse(file: bytes, name: str) -> Contents:

@@ -6,10 +6,11 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from kubedra.archive.archive import ArchiveError
 from kubedra.client.client import ApiError, Client
 from kubedra.cluster_copy.anonymize import anonymize
 from kubedra.cluster_copy.collect import Copy, Selection, collect
@@ -34,7 +35,11 @@ The source is only read: nothing but lists is requested. Values of Secrets and t
 _LISTED: Final = 5
 
 
-def run(args: Sequence[str]) -> int:
+#: Writes objects to a file; returns the counts and refusals of `send`.
+WriteCopy = Callable[[Path, Sequence[Json]], Json]
+
+
+def run(args: Sequence[str], write_copy: WriteCopy) -> int:
     """Run the command. Return 0, 1 if the connection is lost, 2 for a usage error."""
     options = _parser().parse_args(args)
     logging.getLogger("kubedra.client").setLevel(logging.ERROR)  # warnings about deprecated versions of kinds
@@ -44,10 +49,10 @@ def run(args: Sequence[str]) -> int:
             with Client.from_kubeconfig(options.to or data_dir() / "kubeconfig") as client:
                 answer, place = send(client, copy.objects), client.url
         else:
-            answer, place = _write(options.output, copy.objects), str(options.output)
+            answer, place = write_copy(options.output, copy.objects), str(options.output)
     except LostError as error:
         return _fail(f"{error}; nothing was changed", 1)
-    except (ApiError, ValueError, OSError) as error:
+    except (ApiError, ArchiveError, ValueError, OSError) as error:
         return _fail(str(error), 2)
     _report(copy, answer, place)
     return 0
@@ -113,10 +118,6 @@ def _read(options: argparse.Namespace) -> Copy:
 def _default_kubeconfig() -> Path | None:
     """Return the user's kubeconfig; None for the files of $KUBECONFIG."""
     return None if os.environ.get("KUBECONFIG") else Path.home() / ".kube" / "config"
-
-
-def _write(place: Path, objects: list[Json]) -> Json:
-    raise NotImplementedError
 
 
 def _report(copy: Copy, answer: Json, place: str) -> None:

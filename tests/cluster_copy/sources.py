@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final
 
@@ -79,13 +80,18 @@ def production() -> list[Json]:
         "Deployment", "payroll", 10, "acme", version="apps/v1",
         spec={"replicas": 1, "selector": selector, "template": template},
     )  # fmt: skip
+    hashed = {"app": "payroll", "pod-template-hash": "9f55f9956"}
     replicas = build(
-        "ReplicaSet", "payroll-9f55f9956", 11, "acme", version="apps/v1", metadata=owned(deployment),
-        spec={"replicas": 1, "selector": selector, "template": template},
+        "ReplicaSet", "payroll-9f55f9956", 11, "acme", version="apps/v1",
+        metadata={
+            "labels": hashed, "annotations": {"deployment.kubernetes.io/revision": "1"}, **owned(deployment),
+        },
+        spec={
+            "replicas": 1, "selector": {"matchLabels": hashed}, "template": {**template, "metadata": {"labels": hashed}},
+        },
     )  # fmt: skip
     running = build(
-        "Pod", "payroll-9f55f9956-2pf4d", 12, "acme",
-        metadata={"labels": {"app": "payroll"}, **owned(replicas)},
+        "Pod", "payroll-9f55f9956-2pf4d", 12, "acme", metadata={"labels": hashed, **owned(replicas)},
         spec={**pod_manifest("")["spec"], "nodeName": "acme-node-1"},
         status={"phase": "Running", "podIP": "10.1.2.3", "startTime": _CREATED},
     )  # fmt: skip
@@ -98,7 +104,7 @@ def production() -> list[Json]:
         },
     )  # fmt: skip
     return [
-        DEFINITION,
+        deepcopy(DEFINITION),
         build("Namespace", "acme", 1, spec={"finalizers": ["kubernetes"]}, status={"phase": "Active"}),
         build("Namespace", "other", 2, spec={"finalizers": ["kubernetes"]}, status={"phase": "Active"}),
         build_node("acme-node-1", 20, "True"), build_node("acme-node-2", 21, "Unknown"),

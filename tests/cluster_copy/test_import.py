@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from kubedra.cli import main
+from apiserver.command.import_cluster import write_copy
 from kubedra.client.client import Client
 from kubedra.client.responses import ApiError
 from kubedra.cluster_copy.collect import Copy, Selection, collect
+from kubedra.cluster_copy.importing import run
 from kubedra.cluster_copy.kinds import Kind, KindFilter
 from kubedra.cluster_copy.progress import Progress
 from kubedra.cluster_copy.source import LostError, Source
@@ -236,7 +237,7 @@ def test_the_command_copies_into_a_running_server(
 ) -> None:
     config = write_config(tmp_path, source[1].url)
     to = write_config(tmp_path, target[1].url, "target")
-    assert main(["import", f"--kubeconfig={config}", f"--to={to}", "-n", "acme"]) == 0
+    assert run([f"--kubeconfig={config}", f"--to={to}", "-n", "acme"], write_copy) == 0
     printed = capsys.readouterr()
     assert printed.out.startswith("imported ")
     assert f"objects into {target[1].url}: " in printed.out
@@ -255,7 +256,7 @@ def test_the_command_copies_into_a_running_server(
 )
 def test_a_mistake_is_one_line(args: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     try:
-        code = main(["import", *args])
+        code = run(args, write_copy)
     except SystemExit as end:
         code = int(str(end.code))
     assert (code, capsys.readouterr().err) == (2, f"{message}\n")
@@ -267,7 +268,7 @@ def test_a_lost_source_is_one_line_and_exit_code_1(
     config = write_config(tmp_path, "http://127.0.0.1:1")
     to = write_config(tmp_path, target[1].url, "target")
     before = target[0].server.log.revision
-    assert main(["import", f"--kubeconfig={config}", f"--to={to}"]) == 1
+    assert run([f"--kubeconfig={config}", f"--to={to}"], write_copy) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("kubedra import: http://127.0.0.1:1: the connection was lost while reading /apis: ")
     assert line.endswith("; nothing was changed")

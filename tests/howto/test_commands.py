@@ -70,6 +70,8 @@ PRINTS = {
     "kubectl describe pod greedy -n quickstart": r"FailedScheduling.*0/2 nodes are available",
     "kubedra node add node-1 --as that-machine --slices slices.yaml": r"^node/that-machine created\n$",
     "kubedra explain pod greedy -n quickstart": r"(?s)0/2 nodes are available.*what would help.* more devices? like ",
+    "kubedra import --kubeconfig .kubedra-production/kubeconfig -o production.kubedra": r"^imported \d+ objects into",
+    "kubectl get pods -n quickstart -o wide": r"(?s)greedy +0/1 +Pending.*trainer-a +1/1 +Running",
     "kubedra explain node node-1": r"8 devices: ",
     "kubedra explain pod greedy -n quickstart --kubeconfig .kubedra-explain/kubeconfig": r"greedy: unschedulable",
     "kubectl get --raw /-/explain/pod/quickstart/greedy": r'"verdict":"unschedulable"',

@@ -57,6 +57,15 @@ class Adopted:
     warnings: Counter[str] = field(default_factory=Counter)
     revision: int = 0
 
+    def as_json(self) -> Json:
+        """Return the result as the route does."""
+        refused = [
+            {"kind": each.kind, "namespace": each.namespace, "name": each.name, "reason": each.reason}
+            for each in self.refused
+        ]
+        counts = {"created": self.created, "replaced": self.replaced, "unchanged": self.unchanged}
+        return {**counts, "refused": refused, "warnings": dict(self.warnings), "resourceVersion": str(self.revision)}
+
 
 @dataclass(frozen=True, slots=True)
 class _Sent:

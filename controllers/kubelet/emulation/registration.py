@@ -263,15 +263,24 @@ class Registration:
             )
 
 
+_OS_IMAGE = "kubedra emulated node"
+
+
 def _node_info(node: Json, release: tuple[int, int]) -> Json:
-    """Build the nodeInfo of an emulated machine with the kubelet version of the emulated release."""
+    """Build the nodeInfo of an emulated machine with the kubelet version of the emulated release.
+
+    The machine of a copied node keeps its own.
+    """
+    present: Json = node.get("status", {}).get("nodeInfo") or {}
+    if present.get("osImage") not in (None, "", _OS_IMAGE):
+        return present
     version = f"v{release[0]}.{release[1]}.0"
     return {
         "machineID": node["metadata"]["uid"].replace("-", ""),
         "systemUUID": node["metadata"]["uid"],
         "bootID": node["metadata"]["uid"],
         "kernelVersion": "6.8.0",
-        "osImage": "kubedra emulated node",
+        "osImage": _OS_IMAGE,
         "containerRuntimeVersion": "kubedra://1",
         "kubeletVersion": version,
         "kubeProxyVersion": "",

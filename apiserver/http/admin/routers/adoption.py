@@ -61,16 +61,6 @@ def create(operations: Operations) -> APIRouter:
             raise HTTPException(400, str(error)) from error
         except StatusError as error:
             raise HTTPException(error.code, error.message) from error
-        return ImportResult(
-            created=adopted.created,
-            replaced=adopted.replaced,
-            unchanged=adopted.unchanged,
-            refused=[
-                RefusedObject(kind=each.kind, namespace=each.namespace, name=each.name, reason=each.reason)
-                for each in adopted.refused
-            ],
-            warnings=dict(adopted.warnings),
-            resource_version=str(adopted.revision),
-        )
+        return ImportResult.model_validate(adopted.as_json())
 
     return router
