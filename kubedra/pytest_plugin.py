@@ -273,9 +273,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kubedra-explore", type=int, metavar="N", help="run each explored test under N schedules, not its own number"
     )
     group.addoption(
-        "--kubedra-schedule",
-        metavar="LINE",
-        help="run each explored test once, under the schedule that a failure named",
+        "--kubedra-schedule", metavar="LINE", help="run explored tests once, under this schedule of a failure"
     )
     parser.addini("kubedra_clock", "time of the session's control plane: real (default) or virtual", default="real")
 

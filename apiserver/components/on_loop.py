@@ -22,6 +22,8 @@ from apiserver.authentication.authenticator import ADMIN
 from apiserver.components.components import build_factory
 from apiserver.components.in_process import InProcess
 from apiserver.http.handlers.exploration import Exploration, client_of_request
+from apiserver.http.server.protocol import Protocol
+from apiserver.http.server.web import Web
 from apiserver.options.settings import Settings, read
 from apiserver.runtime.explored_loop import ExploredLoop, LoopProcess, current_process
 from apiserver.storage.log.types import Record
@@ -31,6 +33,8 @@ from controllers.runtime.transport import TransportError
 __all__ = ["LoopPlane", "Process", "Refused"]
 
 log = logging.getLogger(__name__)
+#: The address of the server, for clients on the same loop.
+ADDRESS: Final = ("127.0.0.1", 6443)
 #: The processes that have a component of their own; all others are in kube-controller-manager.
 _OWN: Final = {"scheduler": "kube-scheduler", "node-agent": "kubelet"}
 _REST: Final = "kube-controller-manager"
@@ -44,7 +48,12 @@ class Process:
     """A program that is started again after it was killed. `run` is called for each start."""
 
     def __init__(
-        self, name: str, run: Callable[[], Awaitable[object]], failed: Callable[[BaseException], object], *, explored: bool
+        self,
+        name: str,
+        run: Callable[[], Awaitable[object]],
+        failed: Callable[[BaseException], object],
+        *,
+        explored: bool,
     ) -> None:
         self.name, self._run, self._failed, self._explored = name, run, failed, explored
         self.past: list[LoopProcess] = []
@@ -67,17 +76,17 @@ class Process:
     def kill_for(self, seconds: float) -> None:
         """Kill it and start it again after so many seconds."""
         if self.current.alive:
-            self.current.kill()
-            self.past.append(self.current)
+            self.kill()
             asyncio.get_running_loop().call_later(seconds, self._restart, context=Context())
 
     def _restart(self) -> None:
         self.current = self._start()
 
-    async def unwind(self) -> None:
-        """End all tasks of all its runs."""
-        for process in (*self.past, self.current):
-            await process.unwind()
+    def kill(self) -> None:
+        """Kill it for good."""
+        if self.current.alive:
+            self.current.kill()
+            self.past.append(self.current)
 
 
 async def _call(run: Callable[[], Awaitable[object]]) -> None:
@@ -135,6 +144,7 @@ class LoopPlane:
         self.failure = loop.create_future()
         self.server = await Server.open(self._settings)
         self.server.chain.insert_first(Exploration(lambda: loop.schedule))
+        self._listen(loop)
         groups: dict[str, list[str]] = {}
         for name in self._names:
             groups.setdefault(_OWN.get(name, _REST), []).append(name)
@@ -144,6 +154,18 @@ class LoopPlane:
         for manager in list(self._managers.values()):
             await manager.wait_ready()
             await manager.wait_nodes()
+
+    def _listen(self, loop: ExploredLoop) -> None:
+        """Accept connections from this loop at `ADDRESS`."""
+        web = Web(self.server.front)
+        web.config.load()
+
+        def accept() -> tuple[asyncio.Protocol, Context]:
+            context = Context()
+            context.run(client_of_request.set, self._calling())
+            return context.run(Protocol, web.config, web.server_state, {}, loop), context
+
+        loop.listeners[ADDRESS] = accept
 
     def _manager(self, process: str, components: Sequence[str]) -> Callable[[], Awaitable[None]]:
         make = build_factory(self._settings, None, components, log.info)
@@ -190,9 +212,12 @@ class LoopPlane:
         raise LookupError(f'the server does not have a resource "{word}"')
 
     async def close(self) -> None:
-        """End the components and the server."""
-        self.loop.schedule = None
+        """Kill the processes and end the server. Their tasks are left to the runner of the loop, which cancels them."""
         self.failure.cancel()
         for process in self.processes.values():
-            await process.unwind()
+            process.kill()
         await self.server.close()
+        self.loop.schedule = None
+        for process in self.processes.values():
+            for past in process.past:
+                past.release()

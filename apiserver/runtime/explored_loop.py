@@ -10,12 +10,14 @@ Both ends of each connection are on this loop, so the time-outs of connections a
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any
 
 from apiserver.runtime.clock import Timer
+from apiserver.runtime.memory_network import Address, Listener, connect
 from apiserver.runtime.virtual_loop import VirtualLoop, _Selector, _VirtualTimer
 
 if TYPE_CHECKING:
@@ -37,8 +39,6 @@ class LoopProcess:
         self.alive = True
         #: Callbacks that wait until the process resumes; None while it runs.
         self.held: list[asyncio.Handle] | None = None
-        #: Its tasks in the order of their creation.
-        self.tasks: dict[asyncio.Task[Any], None] = {}
         #: Called when the process is killed.
         self.when_killed: list[Callable[[], object]] = []
 
@@ -67,14 +67,10 @@ class LoopProcess:
             for call in self.when_killed:
                 call()
 
-    async def unwind(self) -> None:
-        """End the tasks. A killed process refuses the requests that they send meanwhile."""
-        self.alive = False
+    def release(self) -> None:
+        """Let the callbacks of a killed process run after all, so that its tasks can be cancelled."""
         held, self.held = self.held or [], None
         _ready_of(asyncio.get_running_loop()).extend(held)
-        for task in self.tasks:
-            task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
 def _ready_of(loop: asyncio.AbstractEventLoop) -> deque[asyncio.Handle]:
@@ -87,18 +83,34 @@ class ExploredLoop(VirtualLoop):
 
     def __init__(self) -> None:
         self.schedule: Schedule | None = None
+        #: The servers on this loop, by address.
+        self.listeners: dict[Address, Listener] = {}
+        self._connected: dict[socket.socket, Address] = {}
         super().__init__()
 
-    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
-        context: Context | None = options.get("context")
-        process = current_process.get() if context is None else context.get(current_process)
-        if process is not None and context is None:
-            options["context"] = context = copy_context()
-        task: asyncio.Task[Any] = super().create_task(coro, **options)
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        if isinstance(address, tuple) and address[:2] in self.listeners:
+            self._connected[sock] = address[:2]
+        else:
+            await super().sock_connect(sock, address)
+
+    async def create_connection(
+        self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any
+    ) -> tuple[Any, Any]:
+        sock = options.get("sock")
+        address = (host, port) if sock is None else self._connected.pop(sock, None)
+        listener = self.listeners.get(address) if address is not None else None
+        if listener is None or address is None:
+            found: tuple[Any, Any] = await super().create_connection(protocol_factory, host, port, **options)
+            return found
+        if sock is not None:
+            sock.close()
+        protocol = protocol_factory()
+        transport = connect(protocol, listener, address)
+        process = current_process.get()
         if process is not None:
-            process.tasks[task] = None
-            task.add_done_callback(lambda done: process.tasks.pop(done, None), context=context)
-        return task
+            process.when_killed.append(transport.peer.abort)
+        return transport, protocol
 
     def _add(
         self,

@@ -1,1 +1,1 @@
-"""Explore the schedules of a test: order, delays, faults and failures of components, by seed; shrink and replay them."""
+"""Exploration of tests: runs under many schedules of faults, delays and orders, shrunk and repeatable."""

@@ -95,9 +95,7 @@ class _Child:
         os.kill(self.pid, signal.SIGKILL)
 
 
-def _be_child(
-    run: Callable[[Schedule], None], schedule: Schedule, prepare: Callable[[], None], writing: int
-) -> None:
+def _be_child(run: Callable[[Schedule], None], schedule: Schedule, prepare: Callable[[], None], writing: int) -> None:
     """Run in this child process, write the outcome, and end without any clean-up of the parent's."""
     code = 1
     try:

@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 
@@ -37,6 +37,8 @@ __all__ = ["LoopControlPlane", "Program"]
 Program = Callable[[AsyncClient], Awaitable[object]]
 #: Default timeout of `wait`, in seconds of virtual time: longer than all delays of a schedule together.
 _WAIT = 600.0
+#: The address of the server, for clients on the same loop. No socket is opened.
+_URL = "http://127.0.0.1:6443"
 
 
 @functools.cache
@@ -81,7 +83,9 @@ class _Chunks(httpx.AsyncByteStream):
             async for chunk in self._chunks:
                 yield chunk
         except self._closed as error:
-            raise httpx.RemoteProtocolError(f"peer closed connection without sending complete message ({error})") from None
+            raise httpx.RemoteProtocolError(
+                f"peer closed connection without sending complete message ({error})"
+            ) from None
 
     async def aclose(self) -> None:
         close: Any = getattr(self._chunks, "aclose", None)
@@ -94,7 +98,7 @@ class LoopClient(AsyncClient):
 
     def __init__(self, plane: Callable[[], Any], name: str, namespace: str = "default") -> None:
         self._find_plane = plane
-        super().__init__("http://kubedra", namespace=namespace, user_agent=name)
+        super().__init__(_URL, namespace=namespace, user_agent=name)
         self._methods.monotonic = lambda: asyncio.get_running_loop().time()
         self._methods.reports_idleness = False
 
@@ -175,7 +179,16 @@ class LoopControlPlane(LoopClient):
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
 
-    async def __aenter__(self) -> LoopControlPlane:
+    @property
+    def kubeconfig(self) -> Path:
+        """A kubeconfig for clients on the same loop, such as kopf and kubernetes_asyncio."""
+        assert self._directory is not None, "the control plane has been started"
+        path = self._directory / "kubeconfig"
+        if not path.exists():
+            _server_module("apiserver.command.kubeconfig").write(path, self.url)
+        return path
+
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 

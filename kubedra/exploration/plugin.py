@@ -92,6 +92,7 @@ def _describe(item: pytest.Function, found: Finding, count: int, seconds: float)
     """Return the text about a failing schedule that follows the test's exception."""
     replay = f"--kubedra-schedule={shlex.quote(render(found.deviations))}"
     return (
-        f"schedule {found.number} of {count} fails; shrunk from {len(found.first)} to {len(found.deviations)} deviations"
-        f" in {seconds:.1f} s. Replay it:\n  pytest {shlex.quote(item.nodeid)} {replay}"
+        f"schedule {found.number} of {count} fails, found and shrunk from {len(found.first)} to"
+        f" {len(found.deviations)} deviations in {seconds:.1f} s. Replay it:\n"
+        f"  pytest {shlex.quote(item.nodeid)} {replay}"
     )

@@ -17,9 +17,20 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
-__all__ = ["ACTIONS", "Deviation", "FixedSchedule", "RandomSchedule", "Schedule", "ScheduleError", "parse", "pick", "render", "shrink"]
+__all__ = [
+    "ACTIONS",
+    "Deviation",
+    "FixedSchedule",
+    "RandomSchedule",
+    "Schedule",
+    "ScheduleError",
+    "parse",
+    "pick",
+    "render",
+    "shrink",
+]
 
 #: Each action with the seconds that it may take, if any.
 ACTIONS: Final[dict[str, tuple[float, ...]]] = {
@@ -82,12 +93,6 @@ def _parse(word: str) -> Deviation:
     if bool(ACTIONS[action]) != (seconds is not None):
         raise ScheduleError(f'"{word}": {action} takes {"@SECONDS" if ACTIONS[action] else "no seconds"}')
     return Deviation(point, action, float(seconds or 0))
-
-
-class Choose(Protocol):
-    """Chooses at the points of a run."""
-
-    def __call__(self, point: str, actions: Sequence[str]) -> Deviation | None: ...
 
 
 class Schedule:

@@ -49,7 +49,7 @@ def pod(name: str, **claims: str) -> Json:
 
 
 def no_device_twice(kube: LoopControlPlane) -> None:
-    """No device is allocated to two claims."""
+    """Check that no device is allocated to two claims."""
     found: Counter[tuple[str, ...]] = Counter()
     for each in kube.objects("resourceclaims"):
         for result in ((each.get("status") or {}).get("allocation") or {}).get("devices", {}).get("results", ()):
@@ -59,8 +59,10 @@ def no_device_twice(kube: LoopControlPlane) -> None:
 
 
 def bound_with_claims(kube: LoopControlPlane) -> None:
-    """A pod that may still run on a node has its claims: allocated and reserved for it."""
-    claims = {(each["metadata"]["namespace"], each["metadata"]["name"]): each for each in kube.objects("resourceclaims")}
+    """Check that the claims of each bound pod are allocated and reserved for it."""
+    claims = {
+        (each["metadata"]["namespace"], each["metadata"]["name"]): each for each in kube.objects("resourceclaims")
+    }
     for each in kube.objects("pods"):
         meta, status = each["metadata"], each.get("status", {})
         if not each["spec"].get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
@@ -166,7 +168,9 @@ async def test_workloads_reach_what_they_ask_for(kube: LoopControlPlane) -> None
     await kube.patch("deployment/web", {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "j"}]}}}})
     await kube.wait("deployment/web", is_rolled_out)
     await kube.wait("statefulset/db", lambda found: found["status"].get("readyReplicas") == 2)
-    images = [each["spec"]["containers"][0]["image"] for each in kube.objects("pods") if "web" in each["metadata"]["name"]]
+    images = [
+        each["spec"]["containers"][0]["image"] for each in kube.objects("pods") if "web" in each["metadata"]["name"]
+    ]
     assert images == ["j"] * 3
     await kube.delete("deployment/web")
     await kube.delete("statefulset/db")
