@@ -94,6 +94,7 @@ from apiserver.webhooks.client import Webhooks
 if TYPE_CHECKING:
     from apiserver.authentication.tokens.service_account_keys import Keys
     from apiserver.http.handlers.chain import HandlerChain
+    from apiserver.http.handlers.exploration import Schedules
     from apiserver.http.handlers.faults import Faults
     from apiserver.registry.store.store import Store
     from apiserver.runtime.metrics import Family
@@ -160,6 +161,7 @@ class Server:
         self.chain = self._build_chain()
         self._aggregation = Aggregation(self.registry, settings, ADMIN, self.chain, self._publish_remotes)
         self._faults: Faults | None = None
+        self._schedules: Schedules | None = None
         # With open access nothing else checks the origin of a request.
         pages = WebPages(settings.bind_address, settings.accept_hosts) if settings.tokens is None else None
         self.front = FrontEnd(self.chain, self._build_admin, pages, self._access.certificates, settings.identity.claims)
@@ -360,9 +362,11 @@ class Server:
             await self._lease.renew()
 
     def _clear_records(self) -> None:
-        """Delete faults and records of requests and drivers' calls."""
+        """Delete faults, schedules and records of requests and drivers' calls."""
         if self._faults is not None:
             self._faults.clear()
+        if self._schedules is not None:
+            self._schedules.clear()
         self.requests.clear()
         self._driver_calls.clear()
 
@@ -431,9 +435,11 @@ class Server:
         from apiserver.http.admin.application import create_admin
         from apiserver.http.admin.hold import hold_writes
         from apiserver.http.admin.operations import Operations
+        from apiserver.http.handlers.exploration import Schedules
         from apiserver.http.handlers.faults import Faults
         from apiserver.registry.catalog.adoption import Adoption
 
+        self._schedules = Schedules(self.chain)
         self._faults = Faults(self.chain, self._authentication.user_of)
         return create_admin(
             Operations(
@@ -451,6 +457,7 @@ class Server:
                 explain=lambda: self._components.explain,
                 requests=self.requests,
                 faults=self._faults,
+                schedules=self._schedules,
                 driver_calls=self._driver_calls,
                 own_driver_calls=self._components.driver_calls,
             )

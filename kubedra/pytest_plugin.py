@@ -20,6 +20,7 @@ this module, so it imports nothing heavy.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from kubedra.client.snapshots import Snapshot
     from kubedra.driver import Driver
     from kubedra.exploration.plane import LoopControlPlane
-    from kubedra.exploration.search import Explorer
+    from kubedra.exploration.search import Trials
     from kubedra.plane.control_plane import ControlPlane
     from kubedra.plane.node_process import NodeProcess
     from kubedra.runtime.objects import Json
@@ -239,16 +240,26 @@ class Kube:
         parts += [f"node {name}:\n{node.log()}" for name, node in self._nodes.items()]
         return "\n".join(part.rstrip("\n") for part in parts if part.strip()) or "nothing was logged"
 
+    def renew(self) -> None:
+        """Empty the control plane and stop the nodes of the test, for another run of it."""
+        self._close_nodes()
+        self.plane.reset()
+        self._log_begin = self.plane.log_size()
+
+    def _close_nodes(self) -> None:
+        nodes, self._nodes = self._nodes, {}
+        for node in nodes.values():
+            node.close()
+
     def close(self) -> None:
         """Stop the nodes and the client of the test; the fixture calls it."""
-        for node in self._nodes.values():
-            node.close()
+        self._close_nodes()
         if self._client is not None:
             self._client.close()
 
 
 _KUBE = pytest.StashKey[Kube]()
-_EXPLORER: pytest.StashKey[Explorer] = pytest.StashKey()
+_EXPLORER: pytest.StashKey[Trials] = pytest.StashKey()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -353,7 +364,8 @@ def kube_server(pytestconfig: pytest.Config, _kube_servers: _Servers) -> Control
 def kube(request: pytest.FixtureRequest) -> Iterator[Kube | LoopControlPlane]:
     """Yield an empty control plane for one test; for an explored coroutine test, one on the test's own loop."""
     options = _options(request.node)
-    if "explore" in options:
+    explored = options.pop("explore", None) is not None
+    if explored and _is_coroutine(request.node):
         yield from _explored(request.node, options)
         return
     own = options.pop("own")
@@ -370,6 +382,10 @@ def kube(request: pytest.FixtureRequest) -> Iterator[Kube | LoopControlPlane]:
     if snapshot is not None or not own:
         servers.begin(kube, snapshot)
     request.node.stash[_KUBE] = kube
+    if explored:
+        from kubedra.exploration.outside import OutsideExplorer
+
+        request.node.stash[_EXPLORER] = OutsideExplorer(kube)
     try:
         yield kube
     finally:
@@ -385,7 +401,8 @@ def kube(request: pytest.FixtureRequest) -> Iterator[Kube | LoopControlPlane]:
 def _explored(item: pytest.Function, options: dict[str, Any]) -> Iterator[LoopControlPlane]:
     from kubedra.exploration.plugin import make_explorer
 
-    explorer = make_explorer({name: value for name, value in options.items() if name not in ("own", "explore")})
+    options.pop("own")
+    explorer = make_explorer(options)
     item.stash[_EXPLORER] = explorer
     try:
         yield explorer.kube
@@ -408,21 +425,25 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
+def _is_coroutine(node: pytest.Item) -> bool:
+    return isinstance(node, pytest.Function) and inspect.iscoroutinefunction(inspect.unwrap(node.obj))
+
+
 def _options(node: pytest.Item) -> dict[str, Any]:
     """Return the options of the marker. Raises UsageError for unknown ones and for those that need own=True."""
     marker = node.get_closest_marker("kube")
     options: dict[str, Any] = {"own": False, "snapshot": None, **(marker.kwargs if marker else {})}
     known = _OWN_ONLY | {"own", "clock", "snapshot", "explore"}
-    if "explore" in options:
+    if on_loop := "explore" in options and _is_coroutine(node):
         from kubedra.exploration.plugin import OPTIONS
 
         if options.pop("snapshot") is not None:
             raise pytest.UsageError(f"{node.nodeid}: mark.kube has no option snapshot for an explored test")
         known = OPTIONS | {"own", "explore"}
     if unknown := sorted(set(options) - known):
-        explored = " for an explored test" if "explore" in options else ""
-        raise pytest.UsageError(f"{node.nodeid}: mark.kube has no option {', '.join(unknown)}{explored}")
-    if "explore" in options:
+        where = " for an explored coroutine test" if on_loop else ""
+        raise pytest.UsageError(f"{node.nodeid}: mark.kube has no option {', '.join(unknown)}{where}")
+    if on_loop:
         return options
     needs_own = sorted(set(options) & _OWN_ONLY)
     if needs_own and not options["own"]:

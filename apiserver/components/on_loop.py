@@ -47,6 +47,8 @@ class Refused(TransportError):
 class Process:
     """A program that is started again after it was killed. `run` is called for each start."""
 
+    is_process = True
+
     def __init__(
         self,
         name: str,

@@ -13,9 +13,9 @@ import pytest
 
 from kubedra.exploration.plane import LoopControlPlane
 from kubedra.exploration.schedule import FixedSchedule, ScheduleError, parse, render
-from kubedra.exploration.search import Explorer, Finding, search
+from kubedra.exploration.search import Explorer, Finding, Trials, search
 
-__all__ = ["OPTIONS", "explore", "is_explored_on_loop", "make_explorer"]
+__all__ = ["OPTIONS", "explore", "make_explorer"]
 
 #: Options of the marker for a control plane on the loop of the test.
 OPTIONS: Final = frozenset(
@@ -35,11 +35,6 @@ def coroutine_function(item: pytest.Function) -> Callable[..., Any] | None:
     return test if owner is None or inspect.ismethod(test) else functools.partial(test, owner)
 
 
-def is_explored_on_loop(item: pytest.Function) -> bool:
-    """Return whether the control plane of an explored test is on its own loop."""
-    return coroutine_function(item) is not None
-
-
 def make_explorer(options: Mapping[str, Any]) -> Explorer:
     """Start the control plane of an explored test."""
     explorer = Explorer(LoopControlPlane(**options))
@@ -47,11 +42,10 @@ def make_explorer(options: Mapping[str, Any]) -> Explorer:
     return explorer
 
 
-def explore(item: pytest.Function, explorer: Explorer, count: int, given: str | None) -> None:
+def explore(item: pytest.Function, explorer: Trials, count: int, given: str | None) -> None:
     """Run an explored test under its schedules, or under the given one. Raise the test's exception."""
     __tracebackhide__ = True
-    test = coroutine_function(item)
-    assert test is not None, "the test is a coroutine function"
+    test = coroutine_function(item) or item.obj
     arguments = {name: item.funcargs[name] for name in item._fixtureinfo.argnames}
     explorer.test = functools.partial(test, **arguments)
     if given is not None:
@@ -71,7 +65,7 @@ def explore(item: pytest.Function, explorer: Explorer, count: int, given: str | 
     )
 
 
-def _play(explorer: Explorer, schedule: FixedSchedule, note: str) -> None:
+def _play(explorer: Trials, schedule: FixedSchedule, note: str) -> None:
     __tracebackhide__ = True
     try:
         explorer.play(schedule)

@@ -108,6 +108,10 @@ class Schedule:
         self._seen: Counter[str] = Counter()
         self._begun = False
 
+    def as_json(self) -> dict[str, object]:
+        """Return the schedule as a server's route takes it."""
+        return {"deviations": "none"}
+
     def begin(self) -> None:
         """Start to choose."""
         self._begun = True
@@ -140,6 +144,9 @@ class FixedSchedule(Schedule):
         super().__init__()
         self._fixed = {each.point: each for each in deviations}
 
+    def as_json(self) -> dict[str, object]:
+        return {"deviations": render(self._fixed.values())}
+
     def _choose(self, point: str, actions: Sequence[str]) -> Deviation | None:
         found = self._fixed.get(point)
         return found if found is not None and found.action in actions else None
@@ -153,13 +160,17 @@ class RandomSchedule(Schedule):
     needs a single late fault.
     """
 
-    def __init__(self, seed: int | str) -> None:
+    def __init__(self, number: int) -> None:
         super().__init__()
-        self._random = random = Random(f"schedule {seed}")  # noqa: S311 - repeatable on purpose
+        self._number = number
+        self._random = random = Random(f"schedule {number}")  # noqa: S311 - repeatable on purpose
         self._enabled = frozenset(action for action in ACTIONS if random.random() < 0.5)
         self._faults, self._delays = random.choice((1, 2, 3, 6)), random.choice((0, 2, 8, 24))
         self._fault_rate, self._order_rate = random.choice((0.5, 0.15, 0.04)), random.choice((0.5, 0.15, 0.04))
         self._start = random.choice((0, 0, 5, 20, 80))
+
+    def as_json(self) -> dict[str, object]:
+        return {"number": self._number}
 
     def _choose(self, point: str, actions: Sequence[str]) -> Deviation | None:
         random, enabled = self._random, [action for action in actions if action in self._enabled]

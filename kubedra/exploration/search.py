@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kubedra.exploration.forks import CAN_FORK, Outcome, record, run_forked
 from kubedra.exploration.schedule import Deviation, FixedSchedule, Schedule, pick, shrink
@@ -18,7 +18,7 @@ from kubedra.exploration.schedule import Deviation, FixedSchedule, Schedule, pic
 if TYPE_CHECKING:
     from kubedra.exploration.plane import LoopControlPlane
 
-__all__ = ["Explorer", "Finding", "search"]
+__all__ = ["Explorer", "Finding", "Trials", "search"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,19 @@ class Finding:
     first: list[Deviation]
     deviations: list[Deviation]
     outcome: Outcome
+
+
+class Trials(Protocol):
+    """A test that can be run under any schedule."""
+
+    test: Callable[[], Any]
+
+    def play(self, schedule: Schedule) -> None:
+        """Run the test once. Its exception is raised."""
+
+    def outcomes(self, schedules: Iterable[Schedule], workers: int = 1, /) -> Iterator[Outcome]:
+        """Run the test under each schedule. Yield the outcomes in order."""
+        ...
 
 
 class Explorer:
@@ -78,7 +91,7 @@ def workers() -> int:
     return max(1, available // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
-def search(explorer: Explorer, numbers: Iterable[int]) -> Finding | None:
+def search(explorer: Trials, numbers: Iterable[int]) -> Finding | None:
     """Run the plain schedule and then those of the numbers. Return the first one that fails, shrunk."""
     (plain,) = explorer.outcomes([FixedSchedule()])
     if plain.failed:
@@ -92,7 +105,7 @@ def search(explorer: Explorer, numbers: Iterable[int]) -> Finding | None:
     return None
 
 
-def _shrink(explorer: Explorer, number: int, outcome: Outcome) -> Finding:
+def _shrink(explorer: Trials, number: int, outcome: Outcome) -> Finding:
     """Leave out what the failure does not need. Failures with another exception are other failures."""
     latest = outcome
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from functools import partial
 
+import httpx
 import pytest
 
-from kubedra import LoopControlPlane
+from kubedra import ApiError, Client, LoopControlPlane
+from kubedra.pytest_plugin import Kube
 from tests.exploration.controllers import allocate_devices, config_map, mark_items, register_items
 
 CORRECT = os.environ.get("CORRECT") == "yes"
@@ -48,3 +50,16 @@ async def test_no_device_is_allocated_twice(kube: LoopControlPlane) -> None:
         await kube.advance(seconds=1)
     for name in ("claim-1", "claim-2"):
         await kube.wait(f"configmap/{name}", lambda claim: "data" in claim, timeout=300)
+
+
+@pytest.mark.kube(explore=20)
+def test_the_outside_worker_creates_its_object(kube: Kube) -> None:
+    with Client(kube.url, user_agent="worker") as worker:
+        for _ in range(5 if CORRECT else 1):
+            try:
+                worker.create(config_map("made"))
+                break
+            except (ApiError, httpx.TransportError) as error:
+                if getattr(error, "reason", "") == "AlreadyExists":
+                    break
+    kube.get("configmap/made")

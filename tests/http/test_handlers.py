@@ -96,7 +96,7 @@ def test_a_link_that_is_put_first_is_passed_until_it_is_taken_out() -> None:
     assert chain.try_fast(Request("GET", f"{MAPS}/a", "", {}, b"")) is not None
     assert seen == ["before", "first", "second"]
     seen.clear()
-    chain.remove_first(before)
+    chain.remove_link(before)
     chain.try_fast(Request("GET", f"{MAPS}/a", "", {}, b""))
     assert seen == ["first", "second"]
 

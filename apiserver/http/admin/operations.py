@@ -15,6 +15,7 @@ from apiserver.request.messages import Request
 from apiserver.state.snapshots import RestoreResult, Snapshots
 
 if TYPE_CHECKING:
+    from apiserver.http.handlers.exploration import Schedules
     from apiserver.http.handlers.faults import Faults
 
 
@@ -34,6 +35,7 @@ class Operations:
     explain     explains pods, claims and nodes (kind, namespace, name); None if no components run here
     requests    the latest requests
     faults      the faults to inject
+    schedules   the schedule of an explored test
     driver_calls      the calls of drivers that kubelets in other processes reported
     own_driver_calls  those of the kubelets in this server
     """
@@ -50,5 +52,6 @@ class Operations:
     explain: Callable[[], Callable[[str, str, str], Awaitable[dict[str, Any]]] | None]
     requests: Ring
     faults: Faults
+    schedules: Schedules
     driver_calls: DriverCalls
     own_driver_calls: Callable[[], Awaitable[Sequence[dict[str, Any]]]]

@@ -125,11 +125,6 @@ class HandlerChain:
         """Insert a link before all others."""
         link.next, self._first = self._first, link
 
-    def remove_first(self, link: Link) -> None:
-        """Remove the first link. Requests that it has begun continue in it."""
-        assert self._first is link, "the link is the first one"
-        self._first = link.next
-
     def append_link(self, link: Link) -> None:
         """Insert a link after all others, before the last handler."""
         self._replace(self._last, link)

@@ -7,6 +7,7 @@ Each request of an explored client is a choice point, and so is each batch of ev
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -15,18 +16,19 @@ from apiserver.api.errors.status import StatusError
 from apiserver.api.objects import Json
 from apiserver.http.formats.errors import status_response
 from apiserver.http.formats.watch import error_event
-from apiserver.http.handlers.chain import Handler
+from apiserver.http.handlers.chain import Handler, HandlerChain
 from apiserver.http.handlers.faults import Match, Rule
 from apiserver.request.messages import ConnectionClosed, Request, Response, Stream
 
 if TYPE_CHECKING:
     from kubedra.exploration.schedule import Deviation, Schedule
 
-__all__ = ["Client", "Exploration", "client_of_request"]
+__all__ = ["Client", "Exploration", "Schedules", "client_of_request"]
 
 T = TypeVar("T")
 _READING: Final = frozenset({"get", "list"})
 _REPLACING: Final = frozenset({"update", "patch"})
+_OF_PROCESSES: Final = frozenset({"pause", "kill", "kill-before"})
 #: Each refusal: the status, and Retry-After.
 _REFUSALS: Final[dict[str, tuple[int, int | None]]] = {
     "conflict": (409, None),
@@ -36,9 +38,10 @@ _REFUSALS: Final[dict[str, tuple[int, int | None]]] = {
 
 
 class Client(Protocol):
-    """A process that sends requests."""
+    """A sender of requests. Only a process on the server's loop can be paused and killed."""
 
     name: str
+    is_process: bool
 
     def pause(self, seconds: float) -> None: ...
 
@@ -48,25 +51,55 @@ class Client(Protocol):
 
 #: The client of the request that is handled; None for requests that no schedule disturbs.
 client_of_request: ContextVar[Client | None] = ContextVar("client_of_request", default=None)
+#: User agents of requests that no schedule disturbs: those of the test itself.
+_OF_THE_TEST: Final = frozenset({"kubedra", "kubedra-wait"})
+
+
+class OutsideClient:
+    """A client that is known by its user agent."""
+
+    is_process = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def pause(self, seconds: float) -> None:
+        """Do nothing: the process is another one."""
+
+    def kill_for(self, seconds: float) -> None:
+        """Do nothing: the process is another one."""
+
+
+def by_user_agent(request: Request) -> Client | None:
+    """Return the client of a request from outside; None for the test's own."""
+    name = re.split(r"[/\s]", request.headers.get("user-agent", ""), maxsplit=1)[0] or "unnamed"
+    return None if name in _OF_THE_TEST else OutsideClient(name)
 
 
 class Exploration:
-    """The link. `schedule` decides."""
+    """The link. `schedule` decides; `client` returns the sender of a request."""
 
     next: Handler
 
-    def __init__(self, schedule: Callable[[], Schedule | None]) -> None:
-        self._schedule = schedule
+    def __init__(
+        self,
+        schedule: Callable[[], Schedule | None],
+        client: Callable[[Request], Client | None] = lambda _: client_of_request.get(),
+    ) -> None:
+        self._schedule, self._client = schedule, client
 
     def try_fast(self, request: Request) -> Response | None:
         return None
 
     async def handle(self, request: Request) -> Response | Stream:
-        schedule, client = self._schedule(), client_of_request.get()
+        schedule, client = self._schedule(), self._client(request)
         if schedule is None or client is None or not request.info.resource:
             return await self.next.handle(request)
         name = name_client(client.name, request.headers.get("user-agent", ""))
-        found = schedule.choose(f"{name}:{_describe(request)}", _actions(request.info.verb))
+        actions = _actions(request.info.verb)
+        if not client.is_process:
+            actions = tuple(action for action in actions if action not in _OF_PROCESSES)
+        found = schedule.choose(f"{name}:{_describe(request)}", actions)
         answer = await self._answer(request, client, found)
         if isinstance(answer, Stream) and answer.status == 200:
             self._follow(answer, f"{name}:event:{request.info.resource}", schedule, request)
@@ -103,6 +136,29 @@ class Exploration:
         if (objects := stream.objects) is not None:
             expired: list[tuple[str, Json]] = [("ERROR", gone.to_dict())]
             stream.objects = lambda: _disturb(objects(), point, schedule, lambda: expired)
+
+
+class Schedules:
+    """The schedule for clients outside, one at a time. Its link is in the chain meanwhile."""
+
+    def __init__(self, chain: HandlerChain) -> None:
+        self._chain = chain
+        self._link = Exploration(lambda: self.current, by_user_agent)
+        self.current: Schedule | None = None
+
+    def set(self, schedule: Schedule) -> None:
+        """Begin a schedule instead of the present one."""
+        self.clear()
+        self.current = schedule
+        schedule.begin()
+        self._chain.insert_first(self._link)
+
+    def clear(self) -> None:
+        """End the schedule, if there is one."""
+        if self.current is not None:
+            self.current.end()
+            self.current = None
+            self._chain.remove_link(self._link)
 
 
 async def _disturb(

@@ -172,7 +172,7 @@ class Faults:
         if needed and not self._inserted:
             self._chain.insert_first(self)
         elif self._inserted and not needed:
-            self._chain.remove_first(self)
+            self._chain.remove_link(self)
         self._inserted = needed
 
     # The handler

@@ -13,8 +13,9 @@ from apiserver.http.admin.routers import (
     info,
     requests,
     reset,
+    schedule,
     snapshots,
 )
 
 #: In the order of `/docs`.
-ROUTERS = (info, reset, snapshots, adoption, idle, explain, clock, dropped, requests, driver_calls, faults)
+ROUTERS = (info, reset, snapshots, adoption, idle, explain, clock, dropped, requests, driver_calls, faults, schedule)
