@@ -29,10 +29,14 @@ def node(devices: str | None = "2", uid: str = "n-uid", **annotations: str) -> J
 class Node:
     """The slices of the informer, and the writes. `observe` adds written slices to the informer."""
 
+    #: Fields of devices that the server drops, because a gate is off.
+    dropped: frozenset[str] = frozenset()
+
     def __init__(self, *there: Json) -> None:
         self.client = RecordingClient({"ResourceSlice": self._made})
         self.informers = make_informers(RESOURCE_SLICES, *there)
         self.changed: list[str] = []
+        self._version = 0
         self.part = EmulatedSlices(self.client, self.informers.of(RESOURCE_SLICES), self.changed.append)  # type: ignore[arg-type]
         self.made: list[Json] = []
 
@@ -40,7 +44,10 @@ class Node:
         if not isinstance(body, dict):
             return body
         name = body["metadata"].get("name") or f"{body['metadata']['generateName']}{len(self.made):05}"
-        self.made.append({**body, "metadata": {**body["metadata"], "name": name, "uid": name, "resourceVersion": "1"}})
+        self._version += 1
+        meta = {**body["metadata"], "name": name, "uid": name, "resourceVersion": str(self._version)}
+        kept = [{key: each[key] for key in each if key not in self.dropped} for each in body["spec"].get("devices", [])]
+        self.made.append({**body, "metadata": meta, "spec": {**body["spec"], "devices": kept}})
         return self.made[-1]
 
     async def reconcile(self, found: Json) -> list[str]:
@@ -133,6 +140,22 @@ async def test_taints_of_other_clients_stay_and_those_of_annotations_follow_them
     assert await there.reconcile(node()) == ["update"]
     [left] = there.made[-1:]
     assert [each["taints"] for each in left["spec"]["devices"]] == [[foreign], [foreign]]
+
+
+async def test_fields_that_the_server_drops_are_written_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A server without the gate DRADeviceTaints drops taints. Each write is an event that reconciles the node again."""
+    caplog.set_level(logging.WARNING)
+    there = Node()
+    there.dropped = frozenset({"taints"})
+    tainted = node(tainted_devices="gpu-0=k:NoExecute")
+    assert await there.reconcile(tainted) == ["create"]
+    there.observe()
+    assert await there.reconcile(tainted) == []
+    assert await there.reconcile(tainted) == []
+    assert [record.message for record in caplog.records] == [
+        "node n: the server drops fields of devices; enable the feature gates DRADeviceTaints"
+    ]
+    assert await there.reconcile(node("3", tainted_devices="gpu-0=k:NoExecute")) == ["update"]
 
 
 async def test_an_unknown_profile_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -22,7 +22,7 @@ from controllers.runtime.client import Client, is_reason
 from controllers.runtime.informer import Informer
 from controllers.runtime.kinds import DEVICE_CLASSES, RESOURCE_SLICES
 from kubedra import profiles
-from kubedra.profiles.pools import Owner, Pool, plan
+from kubedra.profiles.pools import Owner, Pool, dropped_gates, plan
 
 log = logging.getLogger(__name__)
 #: Maximum time until the informer has a written slice.
@@ -52,6 +52,9 @@ class EmulatedSlices:
         self._of_node = slices.index("node", _node_of)
         #: Time of creation and names of slices missing in the informer, by node uid and driver.
         self._unseen: dict[tuple[str, str], tuple[datetime, set[str]]] = {}
+        #: Pools with fields that the server dropped, and the versions of their slices then, by node uid and driver.
+        #: The same write would drop them again, and each write triggers a reconcile.
+        self._dropped: dict[tuple[str, str], tuple[Pool, set[tuple[str, str]]]] = {}
         #: The published taints by node uid and driver.
         self._tainted: dict[tuple[str, str], set[TaintPlace]] = {}
         self._logged: dict[str, str] = {}
@@ -98,12 +101,16 @@ class EmulatedSlices:
         if now - since < _SEEN_WITHIN and not all(name in self._slices.objects for name in names):
             self._unseen[key] = (since, names)
             return False
+        if self._dropped.pop(key, None) == (incomplete := (pool, {_version_of(item) for item in existing})):
+            self._dropped[key] = incomplete
+            return True
         todo = plan(driver, Owner(meta["name"], meta["uid"]), meta["name"], pool, existing)
+        written: list[tuple[Json, Json]] = []
         try:
             for item in todo.deletes:
                 await self._client.delete(RESOURCE_SLICES, item["metadata"]["name"], uid=item["metadata"]["uid"])
             for item in todo.updates:
-                await self._client.update(RESOURCE_SLICES, {**item, **_TYPE})
+                written.append((item, await self._client.update(RESOURCE_SLICES, {**item, **_TYPE})))
         except Exception as error:
             # The watch event of the concurrent change will trigger another pass.
             if not is_reason(error, "NotFound", "Conflict"):
@@ -112,7 +119,13 @@ class EmulatedSlices:
         made: set[str] = set()
         for item in todo.creates:
             self._unseen[key] = (now, made)
-            made.add((await self._client.create(RESOURCE_SLICES, {**item, **_TYPE}))["metadata"]["name"])
+            written.append((item, await self._client.create(RESOURCE_SLICES, {**item, **_TYPE})))
+            made.add(written[-1][1]["metadata"]["name"])
+        if gates := " ".join(dict.fromkeys(filter(None, (dropped_gates(*each) for each in written)))):
+            log.warning("node %s: the server drops fields of devices; enable the feature gates %s", meta["name"], gates)
+            gone = {item["metadata"]["uid"] for item in (*todo.deletes, *todo.updates)}
+            unchanged = {_version_of(item) for item in existing if item["metadata"]["uid"] not in gone}
+            self._dropped[key] = (pool, unchanged | {_version_of(stored) for _, stored in written})
         return not (todo.deletes or todo.updates or todo.creates)
 
     def _add_foreign_taints(self, driver: str, meta: Json, pool: Pool, existing: list[Json]) -> Pool:
@@ -171,6 +184,7 @@ class EmulatedSlices:
         self._logged.pop(uid, None)
         self._complete.pop(uid, None)
         self._unseen = {key: unseen for key, unseen in self._unseen.items() if key[0] != uid}
+        self._dropped = {key: incomplete for key, incomplete in self._dropped.items() if key[0] != uid}
         self._tainted = {key: taints for key, taints in self._tainted.items() if key[0] != uid}
 
     def _slice_changed(self, item: Json) -> None:
