@@ -57,6 +57,9 @@ usage: kubedra COMMAND [FLAGS]
   snapshot      save and restore the state of a cluster, and compare snapshots
   explain       explain why a pod is pending and what would help, or which pods use devices, in any cluster
   simulate      predict whether and where pods fit, and how full the nodes get
+  scenario run  run scenario files: faults, time, workloads and expectations in YAML (--junit FILE)
+  scenario check  check scenario files
+  scenario schema  print the JSON schema of scenario files
   claims list-pods  list pods instead of workloads in claims, before a downgrade without DRAReservedForWorkloads
   import        copy a live cluster to a file, or into a running server
   export        write manifests of a cluster's objects for `kubectl apply`
@@ -127,6 +130,13 @@ def docs(args: Sequence[str]) -> int:
 def export(args: Sequence[str]) -> int:
     """Run `kubedra export`."""
     from kubedra.cluster_copy.exporting import run
+
+    return run(args)
+
+
+def scenario(args: Sequence[str]) -> int:
+    """Run `kubedra scenario`."""
+    from kubedra.scenario.command import scenario as run
 
     return run(args)
 
@@ -407,6 +417,7 @@ _COMMANDS = {
     "completion": completion,
     "docs": docs,
     "export": export,
+    "scenario": scenario,
 }
 
 

@@ -21,7 +21,7 @@ this module, so it imports nothing heavy.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -223,6 +223,18 @@ class Kube:
             return self.client().patch(f"node/{name}", {"metadata": {"labels": dict(labels)}}) if labels else ready
         options["jobs_exit_after"] = jobs_exit_after
         return self.client().add_node(name, devices=devices, slices=slices, labels=labels, **options)
+
+    def kill_node(self, name: str) -> Json:
+        """See `Client.kill_node`; a node with real drivers is killed by `kube.node(name).kill()`."""
+        return self.client().kill_node(name)
+
+    def start_node(self, name: str) -> Json:
+        """See `Client.start_node`."""
+        return self.client().start_node(name)
+
+    def drain(self, name: str, **options: Any) -> Sequence[Json]:
+        """See `Client.drain`. Virtual time advances during the wait."""
+        return self.client().drain(name, virtual=self.plane.virtual, **options)
 
     def node(self, name: str) -> NodeProcess:
         """Return the kubelet process of a node with real drivers."""

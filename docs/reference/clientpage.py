@@ -78,6 +78,11 @@ assert [request["code"] for request in fault.requests()] == [503]
     "path": 'assert kube.client().path("resource.k8s.io/v1", "DeviceClass", name="gpu").endswith("/deviceclasses/gpu")',
     "resolve": 'assert kube.client().resolve("po") == ("v1", "Pod")',
     "delete": 'kube.delete("pod/web", grace_period=0)\nkube.wait("pod/web", "delete")',
+    "drain": 'kube.drain("worker")\nkube.client().uncordon("worker")',
+    "cordon": 'kube.client().cordon("worker")',
+    "uncordon": 'kube.client().uncordon("worker")',
+    "kill_node": 'kube.kill_node("worker")',
+    "start_node": 'kube.start_node("worker")',
 }
 _ASYNC = """
 async def main():

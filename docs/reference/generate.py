@@ -1,4 +1,5 @@
-"""Write docs/reference: flags.md, kinds/ (kinds.py), client.md (clientpage.py), routes.md (routepage.py) and annotations.md (annotationpage.py).
+"""Write docs/reference: flags.md, kinds/ (kinds.py), client.md (clientpage.py), routes.md (routepage.py), annotations.md (annotationpage.py), scenario.md (scenariopage.py).
+
 
 The flags come from the server's parser, the kinds from the schemas, the client from its signatures, the routes from their OpenAPI document, the annotations from their checks.
 
@@ -85,10 +86,13 @@ if __name__ == "__main__":
     import clientpage
     import kinds
     import routepage
+    import scenariopage
 
     annotationpage.PAGE.write_text(annotationpage.page())
     clientpage.PAGE.write_text(clientpage.page())
     routepage.PAGE.write_text(routepage.page())
+    scenariopage.PAGE.write_text(scenariopage.page())
+    scenariopage.SCHEMA_FILE.write_text(scenariopage.schema_text())
     kinds.DIRECTORY.mkdir(exist_ok=True)
     for file in kinds.DIRECTORY.glob("*.md"):
         file.unlink()

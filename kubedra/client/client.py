@@ -88,9 +88,15 @@ class _BaseClient(Generic[Http]):
 
     @classmethod
     def from_kubeconfig(
-        cls, path: Path | str | None = None, *, context: str = "", user_agent: str = "kubedra", timeout: float = 30.0
+        cls,
+        path: Path | str | None = None,
+        *,
+        context: str = "",
+        namespace: str = "",
+        user_agent: str = "kubedra",
+        timeout: float = 30.0,
     ) -> Self:
-        """Return a client for the cluster and user of a context, by default the current one.
+        """Return a client for the cluster and user of a context, by default the current one and its namespace.
 
         Without a path, read the files of `$KUBECONFIG`, merged, or `.kubedra/kubeconfig`. Raises KubeconfigError (a
         ValueError) for an unusable file.
@@ -102,7 +108,7 @@ class _BaseClient(Generic[Http]):
         return cls(
             cluster.server,
             verify=verify,
-            namespace=cluster.namespace,
+            namespace=namespace or cluster.namespace,
             timeout=timeout,
             user_agent=user_agent,
             credentials=cluster.credentials,
@@ -221,6 +227,11 @@ class Client(_BaseClient["httpx.Client"]):
     explain = as_blocking(Methods.explain)
     wait = as_blocking(Methods.wait)
     add_node = as_blocking(Methods.add_node)
+    kill_node = as_blocking(Methods.kill_node)
+    start_node = as_blocking(Methods.start_node)
+    cordon = as_blocking(Methods.cordon)
+    uncordon = as_blocking(Methods.uncordon)
+    drain = as_blocking(Methods.drain)
 
     def watch(self, path: str, *, timeout: float, **params: str) -> Iterator[Json]:
         """Yield events of a collection's path until `timeout` seconds pass without one or the server ends the watch."""
@@ -301,6 +312,11 @@ class AsyncClient(_BaseClient["httpx.AsyncClient"]):
     explain = as_async(Methods.explain)
     wait = as_async(Methods.wait)
     add_node = as_async(Methods.add_node)
+    kill_node = as_async(Methods.kill_node)
+    start_node = as_async(Methods.start_node)
+    cordon = as_async(Methods.cordon)
+    uncordon = as_async(Methods.uncordon)
+    drain = as_async(Methods.drain)
 
     async def watch(self, path: str, *, timeout: float, **params: str) -> AsyncIterator[Json]:  # noqa: ASYNC109 - the watch's own
         """Yield events of a collection's path until `timeout` seconds pass without one or the server ends the watch."""

@@ -77,7 +77,7 @@ def _parse(text: str, origin: str) -> Iterator[Document]:
     import yaml
 
     try:
-        parsed = list(yaml.load_all(text, Loader=_loader()))
+        parsed = list(yaml.load_all(text, Loader=yaml_loader()))
     except yaml.YAMLError as error:
         raise ValueError(f"{origin}: not YAML: {' '.join(str(error).split())}") from error
     for number, obj in enumerate((obj for obj in parsed if obj is not None), 1):
@@ -85,7 +85,7 @@ def _parse(text: str, origin: str) -> Iterator[Document]:
 
 
 @cache
-def _loader() -> Any:
+def yaml_loader() -> Any:
     """Return a safe YAML loader that reads times as text, as every Kubernetes tool does."""
     import yaml
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from kubedra.client.custom_types import is_definition, wait_until_served
 from kubedra.client.manifests import Document, Manifest, documents
+from kubedra.client.node_methods import NodeMethods
 from kubedra.client.nodes import Captured, create_node
 from kubedra.client.paths import field_selector, group_path, join_path
 from kubedra.client.responses import ApiError, decode
@@ -26,7 +27,7 @@ _EXPLAINING = 120.0
 Objects = list[Json]
 
 
-class Methods:
+class Methods(NodeMethods):
     """The methods for one server. `namespace` is the default namespace of namespaced objects."""
 
     def __init__(self, namespace: str) -> None:

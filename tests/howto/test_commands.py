@@ -54,6 +54,7 @@ NEEDS = {
     "cel": (),
     "several-servers": (),
     "simulate": (),
+    "scenarios": (),
 }
 #: Commands that go on until they are stopped: their reader has a terminal for each.
 GO_ON = ("kube-scheduler", "kube-controller-manager", "dra-test-driver", "kubedra node run", "kubedra serve")

@@ -109,8 +109,7 @@ class EmulatedSlices:
         try:
             for item in todo.deletes:
                 await self._client.delete(RESOURCE_SLICES, item["metadata"]["name"], uid=item["metadata"]["uid"])
-            for item in todo.updates:
-                written.append((item, await self._client.update(RESOURCE_SLICES, {**item, **_TYPE})))
+            written += [(item, await self._client.update(RESOURCE_SLICES, {**item, **_TYPE})) for item in todo.updates]
         except Exception as error:
             # The watch event of the concurrent change will trigger another pass.
             if not is_reason(error, "NotFound", "Conflict"):
