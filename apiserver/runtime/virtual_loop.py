@@ -226,6 +226,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         future.add_done_callback(lambda _: self.thread_ended())
         return future
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - asyncio's own
+        """Join the executor's threads. They work outside, so the timeout that Python has from 3.12 on must not fire."""
+        self.outside_began()
+        try:
+            await super().shutdown_default_executor()
+        finally:
+            self.outside_ended()
+
     # Iterations of the loop
 
     def _wait(self, timeout: float | None, poll: Callable[[float | None], list[Any]]) -> list[Any]:

@@ -247,3 +247,19 @@ async def test_a_wait_until_a_moment_ends() -> None:
             await asyncio.sleep(deadline - now)
             turns += 1
             assert turns < 3
+
+
+def test_the_end_of_a_loop_waits_for_a_thread_of_its_executor_without_advancing_time() -> None:
+    ended = threading.Event()
+
+    async def leave_a_thread() -> None:
+        # A cancelled job goes on in its thread, but the loop no longer counts it.
+        busy = threading.Event()
+        asyncio.get_running_loop().run_in_executor(None, lambda: (busy.wait(0.05), ended.set())).cancel()
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(leave_a_thread())
+        loop = runner.get_loop()
+        assert isinstance(loop, VirtualLoop)
+    assert ended.is_set()
+    assert loop.time() == 0
