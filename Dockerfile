@@ -19,12 +19,13 @@ COPY controllers controllers
 COPY migrations migrations
 COPY openapi openapi
 COPY docs docs
+COPY tools/build_hook.py tools/build_hook.py
 # pip compiles what it installs: a container has no time, and no right, to do it at every start.
 # What builds the wheel is fixed as well, so it is not left to pip to fetch it.
 RUN python -m venv /opt/build \
  && /opt/build/bin/python -m pip install --only-binary :all: --constraint constraints.txt hatchling \
  && /opt/build/bin/python -m pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
- && /opt/kubedra/bin/python -m pip install --only-binary :all: --constraint constraints.txt "$(ls /wheels/kubedra-*.whl)[postgres]" \
+ && /opt/kubedra/bin/python -m pip install --only-binary :all: --constraint constraints.txt "$(ls /wheels/kubedra-*.whl)[all]" \
  && /opt/kubedra/bin/python -m pip uninstall --yes pip
 
 FROM python:${PYTHON}

@@ -4,7 +4,8 @@ import sys
 
 from apiserver.command.start import main
 from apiserver.runtime import gc_tuning
+from kubedra.runtime import extras
 
 if __name__ == "__main__":
     gc_tuning.disable()
-    sys.exit(main())
+    sys.exit(extras.run(main))

@@ -4,7 +4,8 @@ import sys
 
 from apiserver.runtime import gc_tuning
 from controllers.manager.start import main
+from kubedra.runtime import extras
 
 if __name__ == "__main__":
     gc_tuning.enable()
-    sys.exit(main())
+    sys.exit(extras.run(main))

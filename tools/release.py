@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 VERSION_FILE = "kubedra/version.py"
 CHANGELOG = "CHANGELOG.md"
+RECIPE = "recipe/recipe.yaml"
 _VERSION = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
 _HEADING = re.compile(r"^## (?:\[?(?P<version>[^\]\s]+)\]?)(?: - (?P<date>\S+))?$", re.MULTILINE)
 _SUBJECT = re.compile(r"^### (.+)$", re.MULTILINE)
@@ -65,8 +66,9 @@ def prepare(version: str, out: Path, *, dry_run: bool = False, tagged: bool = Fa
     print(sums, end="")
     if not dry_run and not tagged:
         (ROOT / VERSION_FILE).write_text(_versioned(version))
+        (ROOT / RECIPE).write_text(_versioned_recipe(version))
         (ROOT / CHANGELOG).write_text(changelog)
-        print(f"{VERSION_FILE} and {CHANGELOG} are changed; commit them, tag v{version} and push the tag")
+        print(f"{VERSION_FILE}, {RECIPE} and {CHANGELOG} are changed; commit them, tag v{version} and push the tag")
 
 
 def _check(version: str, *, tagged: bool) -> None:
@@ -143,6 +145,7 @@ def _copy_tree(tree: Path, version: str, changelog: str) -> Path:
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, tree / name)
     (tree / VERSION_FILE).write_text(_versioned(version))
+    (tree / RECIPE).write_text(_versioned_recipe(version))
     (tree / CHANGELOG).write_text(changelog)
     return tree
 
@@ -182,6 +185,12 @@ def _write_sbom(tree: Path, version: str) -> Path:
 def _versioned(version: str) -> str:
     text = (ROOT / VERSION_FILE).read_text()
     return re.sub(r'__version__ = ".*"', f'__version__ = "{version}"', text)
+
+
+def _versioned_recipe(version: str) -> str:
+    return re.sub(
+        r'^  version: ".*"', f'  version: "{version}"', (ROOT / RECIPE).read_text(), count=1, flags=re.MULTILINE
+    )
 
 
 def _git(*arguments: str) -> str:

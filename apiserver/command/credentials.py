@@ -25,6 +25,7 @@ from apiserver.authentication.authenticator import TokenFileError, read_tokens
 from apiserver.command import kubeconfig
 from apiserver.tls.self_signed import load_or_create_certificate
 from kubedra.command.arguments import Parser, program
+from kubedra.runtime import extras
 from kubedra.runtime import private_files as private
 
 #: The users of the tokens: user name and uid. Both have all permissions.
@@ -151,4 +152,4 @@ def _read_or_create(path: Path, text: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(extras.run(main))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from apiserver.runtime import gc_tuning as garbage
+from kubedra.runtime import extras
 
 __all__ = ["main", "translate_flags"]
 
@@ -112,4 +113,4 @@ def _pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 if __name__ == "__main__":
     garbage.disable()
-    sys.exit(main())
+    sys.exit(extras.run(main))

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -36,6 +37,7 @@ from controllers.options.command_line import (
 from controllers.options.crash_points import CrashPoints
 from controllers.options.options import Options, PluginDirs, Processes
 from kubedra.command.arguments import program
+from kubedra.runtime import extras
 from kubedra.runtime.crash_points import POINTS
 from kubedra.runtime.exclusive import take_name
 
@@ -176,7 +178,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _take_node(flags: Flags) -> Flags:
-    """Return the flags. Raise FlagError if another kubelet of this machine has the node or the directory."""
+    """Return the flags. Raise FlagError if another kubelet of this machine has the node or the directory.
+
+    Raise MissingExtraError without gRPC.
+    """
+    # Used a moment later in a task, whose errors are only logged.
+    import_module("controllers.kubelet.grpc.host")
     server, options = flags.cluster.server, flags.options
     if not take_name(f"node {options.node} {server.replace('//localhost:', '//127.0.0.1:')}"):
         raise FlagError(f"node {options.node}: another kubelet already runs for this node of {server}")
@@ -188,4 +195,4 @@ def _take_node(flags: Flags) -> Flags:
 
 if __name__ == "__main__":
     garbage.enable()
-    sys.exit(main())
+    sys.exit(extras.run(main))

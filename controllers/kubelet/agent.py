@@ -250,11 +250,12 @@ class NodeAgent(ControllerComponent):
         if options is None or options.announcements is not None:
             return
         from controllers.kubelet.run.endpoint import ADDRESS, KubeletEndpoint
+        from kubedra.runtime.extras import MissingExtraError
 
         self._endpoint = KubeletEndpoint(self._client, self._kubelets.find_named_pod)
         try:
             found = await self._endpoint.start()
-        except OSError as error:
+        except (OSError, MissingExtraError) as error:
             log.warning("logs and exec are unavailable: %s", error)
         else:
             self._registration.endpoint = Endpoint(ADDRESS, found.port, found.certificate)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from kubedra.driver.claims import Claim
 from kubedra.profiles.pools import Pool
+from kubedra.runtime.extras import name_missing_extra
 
 if TYPE_CHECKING:
     from kubedra.driver.running import RunningDriver
@@ -91,7 +92,8 @@ class Driver:
         directories of the kubelet. `instance` distinguishes two processes of one driver during a rolling update.
         `cdi_dir` (default: `cdi` in the plugin directory) gets the CDI files that mount `metadata` into containers.
         """
-        from kubedra.driver.running import NodeSettings, RunningDriver
+        with name_missing_extra():
+            from kubedra.driver.running import NodeSettings, RunningDriver
 
         plugins = Path(plugin_dir).absolute()
         registry = Path(registry_dir).absolute() if registry_dir else plugins / "registry"

@@ -98,6 +98,7 @@ def test_uncommitted_changes_are_refused(repository: Path, capsys: pytest.Captur
 @pytest.mark.integration
 def test_two_builds_are_equal(tmp_path: Path) -> None:
     tree = release._copy_tree(tmp_path / "tree", "9.8.7", CHANGELOG)
+    assert '  version: "9.8.7"' in (tree / release.RECIPE).read_text().splitlines()
     assert [file.name for file in release._build_twice(tree, tmp_path, 1_800_000_000)] == [
         "kubedra-9.8.7-py3-none-any.whl",
         "kubedra-9.8.7.tar.gz",

@@ -1,38 +1,19 @@
 """The built wheel: in an empty directory, beside a host's packages of the same names, and with only its dependencies."""
 
-import importlib.metadata
 import os
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from tests.support.patience import run_command
-from tests.support.requirements import closure
 
 pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "pytest-project"
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel into a directory, as pip unpacks it; its dependencies are this environment's."""
-    made = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", made],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-    )
-    (wheel,) = made.glob("kubedra-*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(made / "site")
-    return made / "site"
 
 
 def run(installed: Path, directory: Path, *args: str, also: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -104,32 +85,6 @@ def test_an_intruder_on_the_servers_path_is_named_in_one_line(installed: Path, h
     assert done.returncode == 2
     assert "the package 'controllers' that Python finds is" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
-
-
-@pytest.fixture(scope="module")
-def bare(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the environment of a Python with only the wheel, its declared dependencies and pytest.
-
-    No git, no compiler and no kubectl are on its PATH.
-    """
-    home = tmp_path_factory.mktemp("bare")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True)
-    (site,) = home.glob("lib/python*/site-packages")
-    for entry in installed.iterdir():
-        (site / entry.name).symlink_to(entry)
-    (metadata,) = installed.glob("kubedra-*.dist-info")
-    declared = importlib.metadata.Distribution.at(metadata).requires or []
-    for name in closure([*declared, "pytest"]):
-        for file in importlib.metadata.distribution(name).files or ():
-            top = file.parts[0]
-            if top not in ("..", "__pycache__") and not (site / top).exists():
-                (site / top).symlink_to(Path(file.locate()).parents[len(file.parts) - 1] / top)
-    program = home / "bin" / "kubedra"
-    program.write_text(f"#!{home}/bin/python\nimport sys\nfrom kubedra.cli import main\nsys.exit(main())\n")
-    program.chmod(0o755)
-    for tool in ("grep", "sort"):
-        (home / "bin" / tool).symlink_to(shutil.which(tool) or tool)
-    return {"PATH": str(home / "bin"), "HOME": str(home)}
 
 
 def test_the_fixture_needs_nothing_but_what_the_wheel_declares(bare: dict[str, str], tmp_path: Path) -> None:

@@ -137,9 +137,8 @@ class ServedDocuments:
 
     def _read(self, name: str) -> bytes | None:
         """Read a file and reduce it to the served APIs; return None if there is no file."""
-        try:
-            body = (self.directory / name).read_bytes()
-        except OSError:
+        body = _load(self.directory / name)
+        if body is None:
             return None
         if name == "v2.pb":
             return self._filter_protobuf_paths(body)
@@ -163,7 +162,7 @@ class ServedDocuments:
             return body
         from apiserver.openapi.gnostic import join_entries
 
-        known = orjson.loads(self._filter_paths((self.directory / "v2.json").read_bytes()))
+        known = orjson.loads(self._read("v2.json") or b"{}")
         more: dict[str, dict[str, bytes]] = {part: {} for part in _PARTS}
         for each in self.parts.values():
             for part in _PARTS:
@@ -214,10 +213,22 @@ class ServedDocuments:
 
     def _filter_protobuf_paths(self, body: bytes) -> bytes:
         """Keep the entries that the reduced JSON document has."""
-        document: Json = orjson.loads(self._filter_paths((self.directory / "v2.json").read_bytes()))
+        document: Json = orjson.loads(self._read("v2.json") or b"{}")
         return _filter_entries(
             body, lambda number, name: name in document["paths" if number == _PATHS else "definitions"]
         )
+
+
+def _load(file: Path) -> bytes | None:
+    """Return the contents of a file, which a wheel has compressed; None if it is missing."""
+    try:
+        return file.read_bytes()
+    except OSError:
+        import gzip
+    try:
+        return gzip.decompress(Path(f"{file}.gz").read_bytes())
+    except OSError:
+        return None
 
 
 def _filter_entries(body: bytes, keep: Callable[[int, str], bool]) -> bytes:

@@ -11,6 +11,7 @@ from apiserver.http.formats.negotiation import error_format, is_pretty
 from apiserver.registry.store.store import refusal_of
 from apiserver.request.messages import Request, Response
 from apiserver.storage.log.types import StorageUnavailable
+from kubedra.runtime.extras import MissingExtraError
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +25,8 @@ def error_response(request: Request, error: Exception) -> Response:
     if isinstance(error, PlainError):
         headers = (("X-Content-Type-Options", "nosniff"), *error.headers)
         return Response(error.code, error.text.encode() + b"\n", "text/plain; charset=utf-8", headers)
+    if isinstance(error, MissingExtraError):
+        return status_response(request, internal_error(str(error)))
     log.error("%s %s failed", request.method, request.path, exc_info=error)
     why = f": an object is {TOO_DEEP}" if _is_about_depth(error) else "; see the server's log"
     return status_response(request, internal_error(f"{request.method} {request.path} failed{why}"))

@@ -86,8 +86,8 @@ class Exporter:
             self._many.clear()
         if not self._spans:
             self._some.clear()
-        await asyncio.to_thread(import_module, "grpclib.client")
         try:
+            await asyncio.to_thread(import_module, "grpclib.client")
             with outside(), timers(Timer.MACHINE):
                 async with asyncio.timeout(seconds):
                     await self._call(request_of(batch, self._resource, _SCOPE), seconds)
