@@ -26,16 +26,9 @@ OURS: Final = frozenset({_UNSCHEDULABLE, *(key for by_status in _TAINTS.values()
 
 
 def required_taints(node: Json) -> set[str]:
-    """Return the keys of the NoSchedule taints for a node's conditions and spec.unschedulable.
-
-    Without a Ready condition the node's state is unknown, and its initial taint stays.
-    """
+    """Return the keys of the NoSchedule taints for a node's conditions and spec.unschedulable."""
     conditions = {c["type"]: c["status"] for c in node.get("status", {}).get("conditions") or ()}
     keys = {key for kind, by_status in _TAINTS.items() if (key := by_status.get(conditions.get(kind, "")))}
-    if "Ready" not in conditions:
-        keys |= {
-            taint["key"] for taint in node["spec"].get("taints") or () if taint["key"] in _TAINTS["Ready"].values()
-        }
     return keys | ({_UNSCHEDULABLE} if node["spec"].get("unschedulable") else set())
 
 

@@ -164,7 +164,7 @@ READY, SILENT = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
             {"node.kubernetes.io/disk-pressure", "node.kubernetes.io/pid-pressure"},
         ),
         (node("True", NetworkUnavailable="True", MemoryPressure="Unknown"), {"node.kubernetes.io/network-unavailable"}),
-        (node(None, NOW, taint(READY), taint("other")), {READY}),
+        (node(None, NOW, taint(READY), taint("other")), set()),
         (node("True", NOW, taint(READY)), set()),
         ({**node("True"), "spec": {"unschedulable": True}}, {"node.kubernetes.io/unschedulable"}),
     ],

@@ -2,14 +2,15 @@
 
 Upstream hashes a template's Go value as printed by the library spew (`%#v`, sorted keys, no addresses), so every field
 counts, set or not. The schema provides order, types and pointers. `_GO_NAMES` has the Go names that cannot be derived
-from JSON names. A template's own metadata.creationTimestamp counts as unset. Facts: k8s.io/utils/dump, pkg/controller
-(ComputeHash), pkg/controller/history, apimachinery's rand.SafeEncodeString.
+from JSON names. Facts: k8s.io/utils/dump, pkg/controller (ComputeHash), pkg/controller/history, apimachinery's
+rand.SafeEncodeString.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
 
@@ -18,10 +19,17 @@ from apiserver.api.schema.language import ListOf, MapOf, Scalar, Struct, Type, g
 from apiserver.api.types.core.pods import PodTemplateSpec
 from apiserver.api.values.names import object_name
 from apiserver.api.values.quantity import Quantity
+from controllers.runtime.times import parse_time
 
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _PREFIX: Final = 223
 _WORD: Final = 1 << 64
+#: Go counts the seconds of a time from here.
+_GO_EPOCH: Final = datetime(1, 1, 1, tzinfo=UTC)
+_UTC: Final = (
+    "{name:(string)UTC zone:([]time.zone)<nil> tx:([]time.zoneTrans)<nil> extend:(string) "
+    "cacheStart:(int64)0 cacheEnd:(int64)0 cacheZone:(*time.zone)<nil>}"
+)
 
 #: Go names of fields that differ from the JSON name by more than the initial. Keys may be limited to a type.
 _GO_NAMES: Final[Mapping[str, str]] = {
@@ -187,12 +195,18 @@ def _scalar(kind: Scalar, value: Any) -> str:
         text, number = (value, 0) if isinstance(value, str) else ("", value or 0)
         return f"{{Type:(intstr.Type){int(isinstance(value, str))} IntVal:(int32){number} StrVal:(string){text}}}"
     if kind.name == "time":
-        return "{Time:(time.Time){wall:(uint64)0 ext:(int64)0 loc:(*time.Location)<nil>}}"
+        return _time(value)
     if kind.name == "bool":
         return "true" if value else "false"
     if kind.name in ("int32", "int64"):
         return str(value or 0)
     return value or ""
+
+
+def _time(value: Any) -> str:
+    # A decoded time has the local zone: without /etc/localtime, as in upstream's image, that is UTC without rules.
+    seconds = 0 if value is None else int((parse_time(value) - _GO_EPOCH).total_seconds())
+    return f"{{Time:(time.Time){{wall:(uint64)0 ext:(int64){seconds} loc:(*time.Location){'<nil>' if value is None else _UTC}}}}}"
 
 
 def _quantity(value: Any) -> str:

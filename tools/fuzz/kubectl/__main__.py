@@ -35,6 +35,8 @@ def main() -> int:
         return 2
     kubectl = shutil.which("kubectl")
     assert kubectl is not None
+    if given.directory is not None:
+        given.directory.mkdir(parents=True, exist_ok=True)
     report, started = Report(), time.monotonic()
     with (
         tempfile.TemporaryDirectory(dir=given.directory) as temporary,
@@ -58,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--length", type=int, default=25, metavar="N", help="commands of a sequence")
     parser.add_argument("--players", type=int, default=4, metavar="N", help="sequences at the same time")
     parser.add_argument("--loop", metavar="FILE", help="a program built from loop.go, ten times as fast as kubectl")
-    parser.add_argument("--directory", metavar="DIR", help="where the files of a run are")
+    parser.add_argument("--directory", type=Path, metavar="DIR", help="where the files of a run are")
     parser.add_argument("--alone", action="store_true", help="compare the API servers without controllers")
     parser.add_argument("--twice-ours", action="store_true", help="compare kubedra with itself")
     return parser

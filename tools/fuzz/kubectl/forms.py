@@ -27,7 +27,7 @@ _VARYING: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (r"\.[0-9a-f]{16}\b", ".<event>"),
         (r"\b10\.0\.\d{1,3}\.\d{1,3}\b", "<ip>"),
         (r"\b3[012]\d{3}\b", "<port>"),
-        (r"\(x\d+ over [\w.]+\)", "<times>"),
+        (r" \(x\d+ over [\w.]+\)", ""),
         (r"(?<=[-.])[bcdfghjklmnpqrstvwxz2456789]{5}\b", "*"),
         (r"-\d{8}(?=\b|-)", "-<minute>"),
         (r"/[\w./-]+/(LIVE|MERGED)-\d+", r"<\1>"),
@@ -62,15 +62,15 @@ IGNORED_EVENTS: Final = {
 
 INTENDED: Final = (
     _intended(
-        "that file moves the lines of a refused change of a pod",
-        r"\bpods\b|\bpods/",
+        "a distribution's file of pods' tokens moves the lines of a refused change and of a diff",
+        r"",
         r"^@@ -\d+,(\d+) \+\d+,(\d+) @@",
         r"@@ \1 \2",
     ),
     _intended(
         "a distribution's file of pods' tokens",
         r"",
-        r"^ *- configMap:\n *items:\n.*key: service-ca.crt\n.*\n *name: openshift-service-ca.crt\n",
+        r"^[+-]? *- configMap:\n[+-]? *items:\n.*key: service-ca.crt\n.*\n[+-]? *name: openshift-service-ca.crt\n",
     ),
     _intended(
         "a distribution's file of pods' tokens",

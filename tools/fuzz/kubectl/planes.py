@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -54,15 +55,20 @@ def start_planes(
         twice_ours: start kubedra in place of the real one, to find differences between two runs.
         controllers: start the controllers, too.
     """
-    tokens = directory / "tokens.csv"
-    tokens.write_text(f'{TOKEN},admin,admin,"system:masters"\n')
     # Without controllers no namespace has accounts for pods.
     without = () if controllers else ("--disable-admission-plugins=ServiceAccount",)
-    flags = (*_FLAGS, f"--token-auth-file={tokens}", *without)
+    flags = (*common_flags(directory), *without)
     with contextlib.ExitStack() as stack:
-        start = _ours if twice_ours else _real
+        start = _ours if twice_ours else start_real
         theirs = start(stack, directory, "theirs", flags, controllers)
         yield theirs, _ours(stack, directory, "ours", flags, controllers)
+
+
+def common_flags(directory: Path) -> tuple[str, ...]:
+    """Return flags of both API servers, one of which names the administrator's token."""
+    tokens = directory / "tokens.csv"
+    tokens.write_text(f'{TOKEN},admin,admin,"system:masters"\n')
+    return (*_FLAGS, f"--token-auth-file={tokens}")
 
 
 def _ours(stack: contextlib.ExitStack, directory: Path, name: str, flags: tuple[str, ...], controllers: bool) -> Plane:
@@ -73,7 +79,9 @@ def _ours(stack: contextlib.ExitStack, directory: Path, name: str, flags: tuple[
     return _plane(directory, name, child.url)
 
 
-def _real(stack: contextlib.ExitStack, directory: Path, name: str, flags: tuple[str, ...], controllers: bool) -> Plane:
+def start_real(
+    stack: contextlib.ExitStack, directory: Path, name: str, flags: tuple[str, ...], controllers: bool = True
+) -> Plane:
     real = stack.enter_context(RealServer(directory, *flags))
     plane = _plane(directory, name, real.url)
     if not controllers:
@@ -86,7 +94,8 @@ def _real(stack: contextlib.ExitStack, directory: Path, name: str, flags: tuple[
         f"--service-account-private-key-file={directory}/sa.key", "--concurrent-gc-syncs=20",
         f"--controllers=*,{','.join(f'-{each}' for each in _WITHOUT)}",
     )  # fmt: skip
-    child = subprocess.Popen([binary, *given], stdout=log, stderr=log)
+    # Hashes of times in pod templates include the local zone: as in upstream's image, there is none.
+    child = subprocess.Popen([binary, *given], stdout=log, stderr=log, env={**os.environ, "TZ": ""})
     stack.callback(ended, child)
     stack.callback(child.terminate)
     return plane
