@@ -27,7 +27,7 @@ class VolumeClaimProtection(Protection):
     """The PVC protection controller."""
 
     def __init__(self, client: Client, informers: Informers) -> None:
-        super().__init__(NAME, VOLUME_CLAIMS, FINALIZER, client, informers, queue="pvcprotection")
+        super().__init__(NAME, VOLUME_CLAIMS, FINALIZER, client, informers, queue="pvcprotection", adds=True)
         pods = informers.of(PODS)
         self._controller.require(pods)
         pods.on(updated=lambda _, pod: self._pod_updated(pod), deleted=self._pod_gone)

@@ -15,7 +15,7 @@ FINALIZER = "kubernetes.io/pv-protection"
 
 def build(client: Client, informers: Informers, options: Options) -> VolumeProtection:
     """Build the component for the manager."""
-    return VolumeProtection(NAME, VOLUMES, FINALIZER, client, informers, queue="pvprotection")
+    return VolumeProtection(NAME, VOLUMES, FINALIZER, client, informers, queue="pvprotection", adds=True)
 
 
 class VolumeProtection(Protection):

@@ -64,6 +64,16 @@ def test_a_volume_stays_while_it_is_bound(kube: Kube) -> None:
     kube.wait("persistentvolume/disk", "delete")
 
 
+def test_volumes_and_claims_get_back_a_finalizer_that_was_removed(kube: Kube) -> None:
+    kube.apply([VOLUME, CLAIM])
+    for name, finalizer in (
+        ("persistentvolume/disk", "kubernetes.io/pv-protection"),
+        ("persistentvolumeclaim/data", "kubernetes.io/pvc-protection"),
+    ):
+        kube.patch(name, {"metadata": {"finalizers": None}})
+        kube.wait(name, lambda obj, finalizer=finalizer: obj["metadata"].get("finalizers") == [finalizer])
+
+
 def test_a_class_of_attributes_stays_while_a_claim_names_it(kube: Kube) -> None:
     def attributes_class(name: str) -> Json:
         kind = {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass"}

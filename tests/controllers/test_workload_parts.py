@@ -52,10 +52,18 @@ LARGE: Json = {
     },
 }  # fmt: skip
 
+#: Decoded times have a zone: the values are those of a process without a local zone.
+DATED: Json = {"metadata": {"creationTimestamp": "2024-01-02T03:04:05Z", "deletionTimestamp": "2024-01-02T03:04:05Z"}}
+
 
 @pytest.mark.parametrize(
     ("template", "collisions", "hash"),
-    [(SMALL, None, "568b685c5b"), (LARGE, None, "6d7f455f74"), (SMALL, 1, "6c47788fd5")],
+    [
+        (SMALL, None, "568b685c5b"),
+        (LARGE, None, "6d7f455f74"),
+        (SMALL, 1, "6c47788fd5"),
+        (DATED, None, "6b7f456c8f"),
+    ],
 )
 def test_the_hash_of_a_template_is_kube_controller_managers(template: Json, collisions: int | None, hash: str) -> None:
     """The values are those that upstream's own function gives (1.36)."""

@@ -205,8 +205,10 @@ def _scalar(kind: Scalar, value: Any) -> str:
 
 def _time(value: Any) -> str:
     # A decoded time has the local zone: without /etc/localtime, as in upstream's image, that is UTC without rules.
-    seconds = 0 if value is None else int((parse_time(value) - _GO_EPOCH).total_seconds())
-    return f"{{Time:(time.Time){{wall:(uint64)0 ext:(int64){seconds} loc:(*time.Location){'<nil>' if value is None else _UTC}}}}}"
+    seconds, zone = 0, "<nil>"
+    if value is not None:
+        seconds, zone = int((parse_time(value) - _GO_EPOCH).total_seconds()), _UTC
+    return f"{{Time:(time.Time){{wall:(uint64)0 ext:(int64){seconds} loc:(*time.Location){zone}}}}}"
 
 
 def _quantity(value: Any) -> str:
