@@ -68,6 +68,7 @@ from apiserver.http.sinks.ring import Ring
 from apiserver.options.settings import Settings
 from apiserver.registry.catalog.catalog import Catalog, CatalogEvent, Served
 from apiserver.registry.catalog.served import deprecation, list_known, select_served
+from apiserver.registry.definition.authors import RESET
 from apiserver.registry.definition.random_source import RandomSource
 from apiserver.registry.store.store import Registry, allow_all
 from apiserver.registry.verbs.server_writes import rewrite_own
@@ -93,6 +94,7 @@ from apiserver.webhooks.client import Webhooks
 
 if TYPE_CHECKING:
     from apiserver.authentication.tokens.service_account_keys import Keys
+    from apiserver.history.reader import HistoryReader
     from apiserver.http.handlers.chain import HandlerChain
     from apiserver.http.handlers.exploration import Schedules
     from apiserver.http.handlers.faults import Faults
@@ -321,8 +323,8 @@ class Server:
             running.append(self._exporter.follow())
         if self._lease is not None:
             running.append(self._lease.renew_regularly())
-        if self.settings.compaction_interval:
-            running.append(compact_regularly(self.log, self.settings.compaction_interval, retire=self.cache.retire))
+        if self.settings.retention is not None:
+            running.append(compact_regularly(self.log, self.settings.retention, retire=self.cache.retire))
         events = self.cache[CORE_EVENTS.prefix()]
         events.limit_history()
         if self.settings.event_ttl:
@@ -335,7 +337,7 @@ class Server:
         The initial objects are the built-in namespaces (as new) and those that the components create again (`--nodes`).
         Injected faults and records of requests are deleted, too.
         """
-        deleted = await self.log.reset(self.built_in.get_initial_keys() + self._apis.get_initial_keys())
+        deleted = await self.log.reset(self.built_in.get_initial_keys() + self._apis.get_initial_keys(), RESET)
         self.registry.dropped.clear()
         self._clear_records()
         await self.built_in.ensure()
@@ -455,6 +457,7 @@ class Server:
                 dropped=self.registry.dropped.losses,
                 idle=self._idle_monitor.poll,
                 explain=lambda: self._components.explain,
+                history=self._history,
                 requests=self.requests,
                 faults=self._faults,
                 schedules=self._schedules,
@@ -462,6 +465,14 @@ class Server:
                 own_driver_calls=self._components.driver_calls,
             )
         )
+
+    def _history(self) -> HistoryReader:
+        from apiserver.history.reader import HistoryReader
+
+        async def calls() -> list[dict[str, Any]]:
+            return [*self._driver_calls, *await self._components.driver_calls()]
+
+        return HistoryReader(self.registry, attempts=self._components.scheduling_attempts, calls=calls, clock=now)
 
     def _info(self) -> Mapping[str, Any]:
         major, minor = self.settings.features.release

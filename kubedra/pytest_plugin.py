@@ -142,6 +142,18 @@ class Kube:
         """See `Client.explain`."""
         return self.client().explain(target, **options)
 
+    def history(self, target: str, **options: Any) -> list[Json]:
+        """Return the changes of an object in this test, oldest first; see `Client.history`."""
+        return self.client().history(target, **options)
+
+    def timeline(self, target: str, **options: Any) -> Json:
+        """See `Client.timeline`."""
+        return self.client().timeline(target, **options)
+
+    def revision(self, at: Any) -> str:
+        """See `Client.revision`."""
+        return self.client().revision(at)
+
     def scale(self, target: str, replicas: int, **options: Any) -> Json:
         """See `Client.scale`."""
         return self.client().scale(target, replicas, **options)

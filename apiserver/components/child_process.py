@@ -127,6 +127,10 @@ class ChildProcessComponents:
         found: dict[str, Any] = await self._call("explain", kind, namespace, name)
         return found
 
+    async def scheduling_attempts(self, uid: str) -> list[tuple[str, str, str]]:
+        attempts: list[tuple[str, str, str]] = await self._call("scheduling_attempts", uid)
+        return attempts
+
     async def driver_calls(self) -> list[dict[str, Any]]:
         calls: list[dict[str, Any]] = await self._call("driver_calls")
         return calls

@@ -50,6 +50,10 @@ class RunningComponents(Protocol):
         """Explain the state of a pod, claim or node. Raise LookupError for a missing object."""
         ...
 
+    async def scheduling_attempts(self, uid: str) -> Sequence[tuple[str, str, str]]:
+        """Return the latest attempts to schedule a pod as (RFC 3339 time, result, text), oldest first."""
+        ...
+
     async def driver_calls(self) -> Sequence[dict[str, Any]]:
         """Return the latest calls between kubelets and real drivers, oldest first."""
         ...
@@ -92,6 +96,9 @@ class Components:
     @property
     def explain(self) -> Explain | None:
         return self.running.explain if self.running is not None else None
+
+    async def scheduling_attempts(self, uid: str) -> Sequence[tuple[str, str, str]]:
+        return await self.running.scheduling_attempts(uid) if self.running is not None else ()
 
     async def driver_calls(self) -> Sequence[dict[str, Any]]:
         return await self.running.driver_calls() if self.running is not None else ()

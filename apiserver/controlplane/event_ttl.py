@@ -14,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from apiserver.api.values.times import parse_time
+from apiserver.registry.definition.authors import EXPIRED
 from apiserver.runtime.clock import Timer, now, timers
 from apiserver.storage.log.types import StorageError, Write, WriteRefused
 
@@ -83,7 +84,7 @@ class Expiry:
             if entry is None:
                 del self._deadlines[key]
             else:
-                writes.append((key, deadline, Write(key, entry.value, deadline.revision, deleted=True)))
+                writes.append((key, deadline, Write(key, entry.value, deadline.revision, deleted=True, author=EXPIRED)))
         answers = await asyncio.gather(*(self._store.append(write) for _, _, write in writes), return_exceptions=True)
         for (key, deadline, _), answer in zip(writes, answers, strict=True):
             if isinstance(answer, WriteRefused):

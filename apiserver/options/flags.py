@@ -226,6 +226,13 @@ def _add_server_flags(own: argparse._ArgumentGroup) -> None:
         "--detach", action="store_true", help="return when the server is ready and leave it in the background"
     )
     own.add_argument(
+        "--history",
+        default="",
+        metavar="DURATION|N|all",
+        help="keep the history of this duration (1h), this many revisions (5000) or all, instead of compacting every"
+        " --etcd-compaction-interval",
+    )
+    own.add_argument(
         "--fresh",
         action="store_true",
         help="first delete the objects of an earlier start from the data directory; only with --storage sqlite",

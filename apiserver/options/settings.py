@@ -32,6 +32,7 @@ from apiserver.options.fairness import TrafficSettings, read_traffic
 from apiserver.options.flags import SettingsError, parser
 from apiserver.options.kubelet import read_kubelets
 from apiserver.options.metrics import read_metrics
+from apiserver.options.retention import Retention, parse_retention
 from apiserver.options.service_network import NetworkSettings, read_network
 from apiserver.options.tls import read_tls
 from apiserver.options.tokens import TokenSettings, read_token_settings
@@ -109,7 +110,8 @@ class Settings:
     cdi_dirs: tuple[Path, ...]
     plugin_dir: Path | None
     registry_dir: Path | None
-    compaction_interval: float
+    #: The history to keep; None for no compaction.
+    retention: Retention | None
     event_ttl: float
     announce: bool
     attached: bool
@@ -185,7 +187,8 @@ def read(arguments: Sequence[str]) -> Settings:
         tracing = read_tracing(args)
         others = read_token_settings(args, features, identity.accounts.issuers or (ISSUER,))
         service_addresses = parse_service_addresses(args.service_address)
-        compaction_interval = seconds("etcd-compaction-interval", args.etcd_compaction_interval)
+        interval = seconds("etcd-compaction-interval", args.etcd_compaction_interval)
+        retention = parse_retention(args.history, interval)
         event_ttl = seconds("event-ttl", args.event_ttl)
         jobs = timedelta(seconds=seconds("jobs-exit-after", args.jobs_exit_after)) if args.jobs_exit_after else None
     except ValueError as error:
@@ -245,7 +248,7 @@ def read(arguments: Sequence[str]) -> Settings:
         cdi_dirs=tuple(path.absolute() for path in args.cdi_dir),
         plugin_dir=plugin_dir,
         registry_dir=(args.registry_dir or plugin_dir / "registry").absolute() if plugin_dir else None,
-        compaction_interval=compaction_interval,
+        retention=retention,
         event_ttl=event_ttl,
         announce=args.announce,
         attached=args.attached,

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from apiserver.registry.definition.authors import RESTORE
 from apiserver.state.contents import KIND, SHARED_KEYS, Contents, parse, render
 from apiserver.storage.log.types import Record, Restore, RevisionLog
 from kubedra.archive.archive import ArchiveError, ArchiveReader
@@ -127,7 +128,7 @@ class Snapshots:
         """Go back to a snapshot. Raise KeyError and StorageUnavailable; nothing is changed then."""
         snapshot = self._by_name[name]
         restored = await self._log.restore(
-            Restore(snapshot.state, snapshot.own, lambda key: key.startswith(_RECREATED))
+            Restore(snapshot.state, snapshot.own, lambda key: key.startswith(_RECREATED), RESTORE)
         )
         snapshot.state, snapshot.own = restored.state, True
         gone = {row.key for row in restored.rows if row.deleted}

@@ -188,6 +188,13 @@ class Manager:
                 return found
         return 0, []
 
+    async def scheduling_attempts(self, uid: str) -> list[tuple[str, str, str]]:
+        """Return the latest attempts to schedule a pod as (RFC 3339 time, result, text), oldest first."""
+        from controllers.scheduler.scheduler import Scheduler
+
+        schedulers = (each for each in self.components if isinstance(each, Scheduler))
+        return [attempt for each in schedulers for attempt in each.attempts.of_pod(uid)]
+
     async def driver_calls(self) -> list[dict[str, Any]]:
         """Return the latest calls between this process's kubelet and its real drivers, oldest first."""
         return [call for component in self.components for call in getattr(component, "driver_calls", ())]

@@ -18,6 +18,7 @@ from typing import Any
 from apiserver.api.errors.status import StatusError
 from apiserver.api.helpers.pod_requests import Counts
 from apiserver.api.objects import Json
+from apiserver.runtime import clock
 from apiserver.runtime.metrics import Family
 from controllers.options.options import Options
 from controllers.runtime.client import Client
@@ -44,6 +45,7 @@ from controllers.scheduler.plugins.extenders import NAME as EXTENDER
 from controllers.scheduler.plugins.extenders import ExtenderError
 from controllers.scheduler.podgroups.status import GroupStatus
 from controllers.scheduler.preemption.default import NAME as PREEMPTION
+from controllers.scheduler.queue.attempts import Attempts
 from controllers.scheduler.queue.queue import SchedulingQueue
 from controllers.scheduler.queue.queued_pod import QueuedPod
 from controllers.scheduler.state.nodes import NodeInfo
@@ -94,6 +96,7 @@ class Scheduler:
             gates.enabled,
         )
         self._cycles = 0
+        self.attempts = Attempts()
         handling = self.scheduler_metrics.handling
         self._event_handlers = EventHandlers(informers, shared, self.queue, self.profiles, self.info, handling)
         self.volumes.follow(self._event_handlers.notify)
@@ -249,7 +252,7 @@ class Scheduler:
 
     async def _bind(self, queued: QueuedPod, cycle: Cycle, node: NodeInfo) -> None:
         """Run the binding cycle. A failure undoes assumption and reservation."""
-        info = cycle.pod
+        info, decided = cycle.pod, clock.now()
         points = self.profile_of(info).points
         try:
             with points.at("PreBind"):
@@ -266,6 +269,7 @@ class Scheduler:
             await self._abort_binding(queued, cycle, unexpected_error_text(error))
         else:
             self.scheduler_metrics.count_attempt(queued, "scheduled")
+            self.attempts.record(decided, info.uid, "scheduled", f"to {node.name}")
             note = f"Successfully assigned {info.key} to {node.name}"
             self.profile_of(info).recorder.record(info.pod, "Normal", "Scheduled", "Binding", note)
 
@@ -344,7 +348,9 @@ class Scheduler:
     ) -> None:
         """Requeue the pod, then emit the event, then write the condition."""
         info = queued.info
-        self.scheduler_metrics.count_attempt(queued, "unschedulable" if rejected else "error")
+        outcome = "unschedulable" if rejected else "error"
+        self.scheduler_metrics.count_attempt(queued, outcome)
+        self.attempts.record(clock.now(), info.uid, outcome, text)
         current = self._pods.get(info.key)
         pod = info.pod
         if current is None or current["spec"].get("nodeName"):

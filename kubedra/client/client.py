@@ -131,6 +131,8 @@ class _BaseClient(Generic[Http]):
             "headers": [*headers, *((("Content-Type", call.content_type),) if content else ())],
             "params": dict(call.params) or None,
         }
+        if call.accept:
+            sent["headers"] += [("Accept", call.accept)]
         return sent if call.timeout is None else sent | {"timeout": call.timeout}
 
     @staticmethod
@@ -225,6 +227,9 @@ class Client(_BaseClient["httpx.Client"]):
     snapshots = blocking_snapshots
     restore = as_blocking(go_back)
     explain = as_blocking(Methods.explain)
+    history = as_blocking(Methods.history)
+    timeline = as_blocking(Methods.timeline)
+    revision = as_blocking(Methods.revision)
     wait = as_blocking(Methods.wait)
     add_node = as_blocking(Methods.add_node)
     kill_node = as_blocking(Methods.kill_node)
@@ -310,6 +315,9 @@ class AsyncClient(_BaseClient["httpx.AsyncClient"]):
     snapshots = async_snapshots
     restore = as_async(go_back)
     explain = as_async(Methods.explain)
+    history = as_async(Methods.history)
+    timeline = as_async(Methods.timeline)
+    revision = as_async(Methods.revision)
     wait = as_async(Methods.wait)
     add_node = as_async(Methods.add_node)
     kill_node = as_async(Methods.kill_node)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kubedra.client.custom_types import is_definition, wait_until_served
+from kubedra.client.history import HistoryMethods, Moment, get_at
 from kubedra.client.manifests import Document, Manifest, documents
 from kubedra.client.node_methods import NodeMethods
 from kubedra.client.nodes import Captured, create_node
@@ -27,7 +28,7 @@ _EXPLAINING = 120.0
 Objects = list[Json]
 
 
-class Methods(NodeMethods):
+class Methods(NodeMethods, HistoryMethods):
     """The methods for one server. `namespace` is the default namespace of namespaced objects."""
 
     def __init__(self, namespace: str) -> None:
@@ -47,6 +48,7 @@ class Methods(NodeMethods):
         body: Any = None,
         *,
         content_type: str = JSON,
+        accept: str = "",
         params: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Steps[Json]:
@@ -55,7 +57,13 @@ class Methods(NodeMethods):
         Raises ApiError for a failed request, and ConnectionError if no server responds.
         """
         code, text = yield Call(
-            method=method, path=path, body=body, content_type=content_type, params=params or {}, timeout=timeout
+            method=method,
+            path=path,
+            body=body,
+            content_type=content_type,
+            accept=accept,
+            params=params or {},
+            timeout=timeout,
         )
         return decode(code, text)
 
@@ -136,16 +144,27 @@ class Methods(NodeMethods):
         word, name = _split_target(target, name)
         return (yield from self.path(*(yield from self.resolve(word)), namespace, name, subresource))
 
-    def get(self, target: str, name: str = "", *, namespace: str | None = None) -> Steps[Json]:
-        """Return the object `KIND/NAME`: `get("pod/web")` or `get("pods", "web")`."""
+    def get(
+        self, target: str, name: str = "", *, namespace: str | None = None, at: Moment | None = None
+    ) -> Steps[Json]:
+        """Return the object `KIND/NAME`: `get("pod/web")` or `get("pods", "web")`.
+
+        `at` is a past moment (`Client.revision`): `get("pod/web", at="-5m")`.
+        """
+        if at is not None:
+            return (yield from get_at(self, *_split_target(target, name), at, namespace))
         path = yield from self._object(target, namespace, name=name)
         return (yield from self.request("GET", path))
 
-    def list(self, /, word: str, *, namespace: str | None = None, **params: str) -> Steps[Objects]:
+    def list(
+        self, /, word: str, *, namespace: str | None = None, at: Moment | None = None, **params: str
+    ) -> Steps[Objects]:
         """Return the objects of a kind; `namespace=""` means all namespaces.
 
-        `labelSelector` and `fieldSelector` are as in the API.
+        `labelSelector` and `fieldSelector` are as in the API, `at` as in `get`.
         """
+        if at is not None:
+            return (yield from self.list_at(word, at, namespace, params)).get("items") or []
         path = yield from self._collection(word, namespace)
         listing = yield from self.request("GET", path, params=params)
         items: Objects = listing.get("items") or []

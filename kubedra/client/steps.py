@@ -36,6 +36,7 @@ class Call:
     content: bytes | None = None
     raw: bool = False
     content_type: str = JSON
+    accept: str = ""
     params: Mapping[str, str] = field(default_factory=dict)
     timeout: float | None = None
 

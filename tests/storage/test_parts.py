@@ -27,7 +27,7 @@ from apiserver.storage.sqlite.file_watchdog import FileWatchdog
 from apiserver.storage.sqlite.log import SqliteLog, _sweep
 from apiserver.storage.sqlite.opening import connect, identity_of
 from apiserver.storage.sqlite.size import bytes_of
-from apiserver.storage.sqlite.writer import _commit
+from apiserver.storage.sqlite.writer import INSERT, _commit
 from apiserver.storage.watchcache.cache import RowConverter
 from apiserver.storage.watchcache.entry import Batch, Entry, Event, FleetingEvent
 from tests.storage.caches import Store, a_store, with_store
@@ -174,7 +174,7 @@ def test_a_commit_or_a_sweep_that_fails_leaves_nothing_behind() -> None:
     connection = database()
     connection.execute("PRAGMA synchronous = 2")
     with pytest.raises(sqlite3.OperationalError, match="no such table: log"):
-        _commit(connection, [(6, "a", 6, 0, 0, b"", 0)], 5, 6)
+        _commit(connection, [(INSERT, [(6, "a", 6, 0, 0, b"", 0)])], 5, 6)
     assert not connection.in_transaction
     with pytest.raises(sqlite3.OperationalError, match="no such table: log"):
         _sweep(connection, {"low": 0, "high": 3})
@@ -182,10 +182,10 @@ def test_a_commit_or_a_sweep_that_fails_leaves_nothing_behind() -> None:
     assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
     connection.execute(f"CREATE TABLE log ({queries.COLUMNS})")
     with pytest.raises(StorageUnavailable, match="another process changed the database; restart the server"):
-        _commit(connection, [(6, "a", 6, 0, 0, b"", 0)], 4, 6)
+        _commit(connection, [(INSERT, [(6, "a", 6, 0, 0, b"", 0)])], 4, 6)
     assert not connection.in_transaction
     assert connection.execute("SELECT count(*) FROM log").fetchone() == (0,)
-    _commit(connection, [(6, "a", 6, 0, 0, b"", 0)], 5, 6)
+    _commit(connection, [(INSERT, [(6, "a", 6, 0, 0, b"", 0)])], 5, 6)
     counter = "SELECT revision, swept FROM counter"
     assert (connection.execute(counter).fetchone(), connection.in_transaction) == ((6, 0), False)
     _sweep(connection, {"low": 0, "high": 3})

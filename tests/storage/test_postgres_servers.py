@@ -114,7 +114,7 @@ async def test_rows_arrive_by_polling_when_notifications_are_lost(postgres_schem
         with psycopg.connect(postgres_schema_url, autocommit=True) as connection:
             *row, deleted, value, checksum = row_of(Record(1, "a/x", 1, 0, False, b"x"))
             columns = (*row, bool(deleted), value, checksum)
-            connection.execute("INSERT INTO log VALUES (%s, %s, %s, %s, %s, %s, %s)", columns)
+            connection.execute("INSERT INTO log VALUES (%s, %s, %s, %s, %s, %s, %s, 1, 0)", columns)
             connection.execute("UPDATE counter SET revision = 1")  # as log_append does, but without its hint
         await reached(log, 1)
 

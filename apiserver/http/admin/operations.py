@@ -15,6 +15,7 @@ from apiserver.request.messages import Request
 from apiserver.state.snapshots import RestoreResult, Snapshots
 
 if TYPE_CHECKING:
+    from apiserver.history.reader import HistoryReader
     from apiserver.http.handlers.exploration import Schedules
     from apiserver.http.handlers.faults import Faults
 
@@ -33,6 +34,7 @@ class Operations:
     dropped     (kind, namespace, name) the fields that feature gates dropped
     idle        polls the components for pending work
     explain     explains pods, claims and nodes (kind, namespace, name); None if no components run here
+    history     the history of objects
     requests    the latest requests
     faults      the faults to inject
     schedules   the schedule of an explored test
@@ -50,6 +52,7 @@ class Operations:
     dropped: Callable[[str, str, str], list[Loss]]
     idle: Callable[[], Awaitable[IdleStatus]]
     explain: Callable[[], Callable[[str, str, str], Awaitable[dict[str, Any]]] | None]
+    history: Callable[[], HistoryReader]
     requests: Ring
     faults: Faults
     schedules: Schedules

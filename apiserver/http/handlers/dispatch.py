@@ -113,7 +113,7 @@ class Dispatch:
         assert user is not None, "the authentication handler runs first"
         namespace = info.namespace if endpoint.namespaced else ""
         ctx = endpoint.store.context(user, info.version, info.verb, namespace, info.name, info.subresource)
-        request.time = ctx.now
+        request.time, ctx.agent = ctx.now, request.headers.get("user-agent", "")
         if "timeout" in request.query:
             ctx.deadline = _deadline(request)
         ctx.warnings += request.warnings

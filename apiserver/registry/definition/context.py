@@ -51,7 +51,7 @@ class Context:
     namespace, name, func)` stores the result of a function of another object. `options` are those of a write or
     deletion. `warnings` become Warning headers; `annotations` go into the audit event. `dropped` lists the fields that
     disabled feature gates removed. `deadline` is the client's deadline by `time.monotonic`, if it set one. `namespace`
-    is empty for a cluster-scoped kind.
+    is empty for a cluster-scoped kind. `agent` is the client's user agent, by default the server's own.
     """
 
     now: datetime
@@ -76,6 +76,7 @@ class Context:
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)
     dropped: list[DroppedField] = field(default_factory=list)
+    agent: str = "kube-apiserver"
 
     async def is_allowed(
         self, verb: str, group: str, resource: str, subresource: str = "", namespace: str = "", name: str = ""

@@ -318,11 +318,19 @@ class Store:
         )  # fmt: skip
 
     async def put(
-        self, ctx: Context, key: str, obj: Hub, expected: int, *, keep_managers: bool = False, frees: bool = False
+        self,
+        ctx: Context,
+        key: str,
+        obj: Hub,
+        expected: int,
+        *,
+        author: str,
+        keep_managers: bool = False,
+        frees: bool = False,
     ) -> Entry:
         """Append a new state of an object, in the version of the request. The returned state has it, too.
 
-        `expected` is the required revision of the key.
+        `expected` is the required revision of the key, `author` the text of `encode_author`.
         Raises the errors of `append`, and StatusError if the object is too large.
         """
         converted = self.resource.conversion is not None
@@ -340,7 +348,7 @@ class Store:
             if mark:
                 value = add_mark(value, mark)
         try:
-            entry = await self.append(Write(key, value, expected, frees=frees))
+            entry = await self.append(Write(key, value, expected, frees=frees, author=author))
         except BaseException:
             self.cache.discard_preloaded(key)
             raise

@@ -175,7 +175,8 @@ async def _write(m: Mutation) -> Entry | None:
     store, resource, ctx = m.store, m.resource, m.ctx
     value = add_mark(encode_stored(await convert_to_stored(resource, ctx, m.obj)), resource.stored_mark)
     try:
-        return await convert_entry(resource, ctx, await store.append(Write(m.key, value, m.entry.revision, frees=True)))
+        written = await store.append(Write(m.key, value, m.entry.revision, frees=True, author=m.author))
+        return await convert_entry(resource, ctx, written)
     except (RevisionConflict, KeyMissing) as refused:
         await store.registry.catch_up(refused)
         return None
@@ -183,7 +184,7 @@ async def _write(m: Mutation) -> Entry | None:
 
 async def _remove(m: Mutation, entry: Entry, *, written: bool) -> DeleteResult | None:
     try:
-        last = await m.store.append(Write(m.key, entry.value, entry.revision, deleted=True))
+        last = await m.store.append(Write(m.key, entry.value, entry.revision, deleted=True, author=m.author))
     except (RevisionConflict, KeyMissing) as refused:
         if not written or isinstance(refused, RevisionConflict):
             await m.store.registry.catch_up(refused)

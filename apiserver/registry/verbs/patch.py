@@ -75,6 +75,7 @@ async def patch(store: Store, ctx: Context, request: Request) -> Result:
             forms, resets = projector.forms, ()
         change = Apply(forms, resets, about, expected, request.body, options)
         mutation.creates, mutation.tracked, mutation.keeps_managers = not ctx.subresource, False, True
+        mutation.applies = True
     else:
         change = _PATCHES[media](about, expected, request.body, options.field_validation or "Warn")
     while True:

@@ -24,6 +24,7 @@ from apiserver.api.errors.status import invalid as invalid_status
 from apiserver.api.objects import Hub
 from apiserver.api.values.numbers import parse_uint64
 from apiserver.registry.body.convert import may_have_empty, read, read_compact, read_shared
+from apiserver.registry.definition.authors import encode_author
 from apiserver.registry.definition.metadata import (
     UNCHECKED,
     deduplicate_owners,
@@ -55,6 +56,8 @@ __all__ = [
 class Mutation(Attributes):
     """One write of one object: the request, and the results of the steps so far. Admission sees it, too."""
 
+    #: An apply is a patch with rules of its own, so the log names it.
+    applies = False
     #: The required UID of the stored object.
     uid: str | None = None
     #: A PUT or apply creates a missing object.
@@ -84,6 +87,14 @@ class Mutation(Attributes):
         self.projector = store.projectors.get((ctx.version, ctx.subresource))
         #: The subresource whose rules apply; "" for the whole object and for the object of a projection.
         self.part = ctx.subresource if self.projector is None else ""
+
+    @property
+    def author(self) -> str:
+        """The author of the row that this write appends."""
+        ctx = self.ctx
+        return encode_author(
+            "apply" if self.applies else ctx.verb, ctx.subresource, ctx.user.name, ctx.agent, ctx.manager
+        )
 
 
 # Reading
@@ -364,7 +375,7 @@ async def _append_new(m: Mutation) -> Entry | None:
     if version and not m.creates:
         _check_no_version(version)
     try:
-        return await store.put(m.ctx, key, m.obj, 0, keep_managers=m.keeps_managers)
+        return await store.put(m.ctx, key, m.obj, 0, author=m.author, keep_managers=m.keeps_managers)
     except KeyExists as refused:
         await registry.catch_up(refused)
         return None
@@ -388,7 +399,7 @@ async def append_changed(m: Mutation) -> Entry | None:
         if terminating and store.strategy.is_finalized(obj, old):
             if not dry_run:
                 with suppress(KeyMissing):
-                    await store.append(Write(m.key, entry.value, entry.revision, deleted=True))
+                    await store.append(Write(m.key, entry.value, entry.revision, deleted=True, author=m.author))
                 if store.reservations is not None:
                     await store.reservations.release(m.ctx, obj)
             return Unsaved(m.key, obj, entry.revision)
@@ -400,7 +411,9 @@ async def append_changed(m: Mutation) -> Entry | None:
         if dry_run:
             return Unsaved(m.key, obj, entry.revision)
         # A write of a terminating object is part of its deletion, so a full disk does not refuse it.
-        return await store.put(m.ctx, m.key, obj, entry.revision, keep_managers=m.keeps_managers, frees=terminating)
+        return await store.put(
+            m.ctx, m.key, obj, entry.revision, author=m.author, keep_managers=m.keeps_managers, frees=terminating
+        )
     except (RevisionConflict, KeyMissing) as refused:
         await store.registry.catch_up(refused)
         return None

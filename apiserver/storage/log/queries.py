@@ -27,6 +27,19 @@ FROM log n LEFT JOIN log o ON o.revision = n.prev_revision AND NOT o.deleted
 WHERE n.revision > :after AND n.revision <= :through AND n.key >= :low AND n.key < :high
 ORDER BY n.revision LIMIT :limit"""
 
+# Who wrote a row, and when. The index of keys finds the rows; a look-up of an author costs one probe.
+SIGNED = f"""
+SELECT {COLUMNS}, l.written, a.text FROM log l LEFT JOIN author a ON a.id = l.author
+WHERE key >= :low AND key < :high AND revision <= :at ORDER BY key DESC, prev_revision DESC LIMIT :limit"""  # noqa: S608
+# Times are searched from the newest row back, because a clock may be set back and virtual time begins again.
+AT_TIME = """
+SELECT revision FROM log WHERE revision > :low AND revision <= :high AND written <= :written
+ORDER BY revision DESC LIMIT 1"""
+TIME_OF = "SELECT written FROM log WHERE revision >= :revision AND revision <= :at ORDER BY revision LIMIT 1"
+
+COUNT_AUTHORS = "SELECT count(*) FROM author"
+DELETE_UNUSED_AUTHORS = "DELETE FROM author WHERE id NOT IN (SELECT author FROM log WHERE author IS NOT NULL)"
+
 # Compaction first records its promise, then sweeps. The rows to delete are found through the rows that replaced them,
 # so the cost of a sweep depends on the writes since the last one, not on the size of the store.
 PROMISE = "UPDATE counter SET compacted = :revision WHERE id = 1 AND compacted < :revision"

@@ -6,7 +6,7 @@ migrations, oldest first. A new one is added here, in `tables` and in migrations
 
 from __future__ import annotations
 
-CHAIN = ("0001", "0002")
+CHAIN = ("0001", "0002", "0003")
 HEAD = CHAIN[-1]
 
 VERSION_TABLE = (
@@ -19,6 +19,7 @@ FIRST_ROWS = (
 )
 
 SQLITE_TABLES = (
+    "CREATE TABLE author ( id BIGINT NOT NULL, text TEXT NOT NULL, PRIMARY KEY (id) )",
     (
         "CREATE TABLE counter ( id INTEGER NOT NULL, revision BIGINT NOT NULL, compacted BIGINT NOT NULL, swept BIGINT"
         " NOT NULL, PRIMARY KEY (id) )"
@@ -26,12 +27,14 @@ SQLITE_TABLES = (
     (
         'CREATE TABLE log ( revision INTEGER NOT NULL, "key" TEXT NOT NULL, create_revision BIGINT NOT NULL, '
         "prev_revision BIGINT NOT NULL, deleted BOOLEAN NOT NULL, value BLOB NOT NULL, checksum BIGINT, "
-        'PRIMARY KEY (revision), CONSTRAINT log_key_prev_revision UNIQUE ("key", prev_revision) )'
+        "written BIGINT, author BIGINT, PRIMARY KEY (revision), "
+        'CONSTRAINT log_key_prev_revision UNIQUE ("key", prev_revision) )'
     ),
     "CREATE TABLE meta ( name VARCHAR(64) NOT NULL, value BLOB NOT NULL, PRIMARY KEY (name) )",
 )
 
 POSTGRES_TABLES = (
+    "CREATE TABLE author ( id BIGINT NOT NULL, text TEXT NOT NULL, PRIMARY KEY (id) )",
     (
         "CREATE TABLE counter ( id INTEGER NOT NULL, revision BIGINT NOT NULL, compacted BIGINT NOT NULL, swept BIGINT"
         " NOT NULL, PRIMARY KEY (id) )"
@@ -39,7 +42,7 @@ POSTGRES_TABLES = (
     (
         'CREATE TABLE log ( revision BIGINT NOT NULL, key TEXT COLLATE "C" NOT NULL, '
         "create_revision BIGINT NOT NULL, prev_revision BIGINT NOT NULL, deleted BOOLEAN NOT NULL, "
-        "value BYTEA NOT NULL, checksum BIGINT, PRIMARY KEY (revision), "
+        "value BYTEA NOT NULL, checksum BIGINT, written BIGINT, author BIGINT, PRIMARY KEY (revision), "
         "CONSTRAINT log_key_prev_revision UNIQUE (key, prev_revision) )"
     ),
     "CREATE TABLE meta ( name VARCHAR(64) NOT NULL, value BYTEA NOT NULL, PRIMARY KEY (name) )",
@@ -50,7 +53,8 @@ POSTGRES_TABLES = (
 # write returns one row: the row's numbers, or revision 0 and the key's current revision in prev_revision (0: not
 # alive). The last revision is sent to every listener (NOTIFY).
 POSTGRES_APPEND = """\
-CREATE FUNCTION log_append(keys text[], new_values bytea[], expectations bigint[], deletions boolean[], sums bigint[])
+CREATE FUNCTION log_append(keys text[], new_values bytea[], expectations bigint[], deletions boolean[], sums bigint[],
+                           authors bigint[], written bigint)
 RETURNS TABLE (revision bigint, create_revision bigint, prev_revision bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -64,8 +68,9 @@ BEGIN
     SELECT c.revision INTO reached FROM counter c WHERE c.id = 1 FOR UPDATE;
     started := reached;
     FOR wanted IN
-        SELECT w.key, w.value, w.expected, w.deleted, w.sum
-        FROM unnest(keys, new_values, expectations, deletions, sums) AS w (key, value, expected, deleted, sum)
+        SELECT w.key, w.value, w.expected, w.deleted, w.sum, w.author
+        FROM unnest(keys, new_values, expectations, deletions, sums, authors)
+             AS w (key, value, expected, deleted, sum, author)
     LOOP
         SELECT l.revision, l.create_revision, l.deleted INTO head
         FROM log l WHERE l.key = wanted.key ORDER BY l.prev_revision DESC LIMIT 1;
@@ -79,7 +84,7 @@ BEGIN
             INSERT INTO log VALUES (reached, wanted.key, log_append.create_revision, log_append.prev_revision,
                                     wanted.deleted, wanted.value,
                                     wanted.sum + reached + log_append.create_revision + log_append.prev_revision
-                                    + wanted.deleted::int);
+                                    + wanted.deleted::int, log_append.written, wanted.author);
         ELSE
             log_append.revision := 0;
             log_append.create_revision := 0;

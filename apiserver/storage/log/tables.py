@@ -38,7 +38,18 @@ log = Table(
     Column("value", LargeBinary, nullable=False),
     # See apiserver.storage.log.rows; null only while the migration that added it is under way.
     Column("checksum", BigInteger),
+    # Microseconds since 1970 and the row of `author`; null in rows of older releases.
+    Column("written", BigInteger),
+    Column("author", BigInteger),
     UniqueConstraint("key", "prev_revision", name="log_key_prev_revision"),
+)
+
+# The texts that say who writes, each once. An id is a hash of the text, so that servers need not agree on it.
+author = Table(
+    "author",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("text", Text, nullable=False),
 )
 
 # One row, id 1. `revision`: the newest; `compacted`: history after it is complete; `swept`: rows up to it were removed.

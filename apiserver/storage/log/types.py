@@ -29,7 +29,8 @@ class Write(NamedTuple):
     """One compare-and-append. `expected` is the revision at which the key must be alive; 0 if it must not be alive.
 
     A deletion carries the last state's bytes as its value, which may differ from the stored bytes. `frees` marks a step
-    of a deletion: it is written even when the disk is full.
+    of a deletion: it is written even when the disk is full. `author` says who writes, in a form of the caller's; the
+    log keeps each text once.
     """
 
     key: str
@@ -37,6 +38,7 @@ class Write(NamedTuple):
     expected: int
     deleted: bool = False
     frees: bool = False
+    author: str = ""
 
 
 class Record(NamedTuple):
@@ -48,6 +50,14 @@ class Record(NamedTuple):
     prev_revision: int
     deleted: bool
     value: bytes
+
+
+class SignedRow(NamedTuple):
+    """A row with its time in microseconds since 1970 and its author; 0 and "" if they are not known."""
+
+    record: Record
+    written: int
+    author: str
 
 
 class HistoryEvent(NamedTuple):
@@ -69,12 +79,13 @@ class Restore(NamedTuple):
     """A restore: the wanted rows by key.
 
     `own` says that the revisions are those of this log, so that equal revisions mean equal objects. `recreated` returns
-    whether a changed object is deleted and created again instead of updated.
+    whether a changed object is deleted and created again instead of updated. `author` is that of the new rows.
     """
 
     wanted: Mapping[str, Record]
     own: bool
     recreated: Callable[[str], bool]
+    author: str = ""
 
 
 class Restored(NamedTuple):
@@ -226,6 +237,18 @@ class RevisionLog(Protocol):
         """Return rows under a prefix with after < revision <= through, oldest first, with the states replaced."""
         ...
 
+    async def signed_rows(self, low: str, high: str, limit: int) -> list[SignedRow]:
+        """Return the newest rows of the keys from `low` to before `high`, newest first per key, as far as kept."""
+        ...
+
+    async def revision_at(self, written: int) -> int:
+        """Return the newest revision written at or before a time (microseconds since 1970); 0 if none is known."""
+        ...
+
+    async def time_of(self, revision: int) -> int:
+        """Return the time of the first kept row at or after a revision, in microseconds since 1970; 0 if unknown."""
+        ...
+
     @property
     def is_full(self) -> bool:
         """Whether the disk is full, so that only writes that free space are accepted."""
@@ -243,7 +266,7 @@ class RevisionLog(Protocol):
         """Delete rows that no state at or after `revision` needs, in small steps. Return the number of rows deleted."""
         ...
 
-    def reset(self, keep: Iterable[str] = ()) -> Awaitable[int]:
+    def reset(self, keep: Iterable[str] = (), author: str = "") -> Awaitable[int]:
         """Delete every live key except those of `keep`, in one commit. Return the number of deleted keys.
 
         Revisions continue to grow, and the feed reports each deletion with the key's last state. Like `append`, its

@@ -16,14 +16,24 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 
-from apiserver.runtime.clock import Timer, timers
+from apiserver.runtime.clock import Timer, bind_now, timers
 from apiserver.storage.log import queries
 from apiserver.storage.log.restoring import MOST_EVENTS, build_rows, plan
-from apiserver.storage.log.rows import Publisher, check_past, content_checksum, record_of, refusal, row_of
+from apiserver.storage.log.rows import (
+    Authors,
+    Publisher,
+    check_past,
+    content_checksum,
+    micros_of,
+    record_of,
+    refusal,
+    row_of,
+    signed_row_of,
+)
 from apiserver.storage.log.types import (
     Compacted,
     Durability,
@@ -34,6 +44,7 @@ from apiserver.storage.log.types import (
     Record,
     Restore,
     Restored,
+    SignedRow,
     Snapshot,
     StorageFull,
     StorageUnavailable,
@@ -50,7 +61,6 @@ MAX_BATCH_BYTES = 1 << 20
 PULL_ROWS = 1000
 SWEEP_REVISIONS = 1000
 RETRY_SECONDS = 0.2
-Operation = Write | frozenset[str] | Restore
 SWEEP_ID = 0x6B7564737765  # advisory lock of the running sweep
 
 
@@ -64,6 +74,16 @@ async def open_postgres(url: str, durability: Durability, poll_interval: float) 
         await log.close()
         raise UnusableDatabase(f"the database went away during the start: {error}") from error
     return log
+
+
+class _Reset(NamedTuple):
+    """A reset in the queue of writes."""
+
+    keep: frozenset[str]
+    author: str
+
+
+Operation = Write | _Reset | Restore
 
 
 class PostgresLog:
@@ -84,6 +104,7 @@ class PostgresLog:
         self._poll_interval = poll_interval
         self._publisher = Publisher(0)
         self._compacted = 0
+        self._authors, self._now = Authors(), bind_now()
         self._waiting: deque[tuple[Operation, asyncio.Future[Any]]] = deque()
         self._writing: asyncio.Task[None] | None = None
         self._pulling = asyncio.Lock()
@@ -115,8 +136,8 @@ class PostgresLog:
     def append(self, write: Write) -> Awaitable[Record]:
         return self._enqueue(write)
 
-    def reset(self, keep: Iterable[str] = ()) -> Awaitable[int]:
-        return self._enqueue(frozenset(keep))
+    def reset(self, keep: Iterable[str] = (), author: str = "") -> Awaitable[int]:
+        return self._enqueue(_Reset(frozenset(keep), author))
 
     def restore(self, wanted: Restore) -> Awaitable[Restored]:
         return self._enqueue(wanted)
@@ -164,6 +185,15 @@ class PostgresLog:
                     future.set_result(answer)
         self._writing = None
 
+    async def _author_ids(self, texts: Iterable[str]) -> list[int]:
+        """Return the ids of authors; store those that this server has not stored yet."""
+        unstored: dict[int, str] = {}
+        ids = [self._authors.id_of(text, unstored) for text in texts]
+        if unstored:
+            await self._writer.fetch(sql.INSERT_AUTHORS, ([*unstored], [*unstored.values()]))
+            self._authors.mark_stored(unstored)
+        return ids
+
     async def _append(self, writes: list[Write]) -> list[Any]:
         columns = (
             [write.key for write in writes],
@@ -171,6 +201,8 @@ class PostgresLog:
             [write.expected for write in writes],
             [write.deleted for write in writes],
             [content_checksum(write.key, write.value) for write in writes],
+            await self._author_ids(write.author for write in writes),
+            micros_of(self._now()),
         )
         answers: list[Record | WriteRefused] = [
             Record(revision, write.key, created, previous, write.deleted, write.value)
@@ -183,10 +215,12 @@ class PostgresLog:
         await self._publish([answer for answer in answers if isinstance(answer, Record)])
         return answers
 
-    async def _reset(self, keep: frozenset[str]) -> int:
+    async def _reset(self, reset: _Reset) -> int:
+        (author,) = await self._author_ids([reset.author])
+        signed = {"keep": [*reset.keep], "author": author, "written": micros_of(self._now())}
         async with self._writer.use() as connection, connection.transaction():
             ((base,),) = await fetch(connection, sql.LOCK_COUNTER)
-            rows = sorted(record_of(row) for row in await fetch(connection, sql.RESET, {"base": base, "keep": [*keep]}))
+            rows = sorted(record_of(row) for row in await fetch(connection, sql.RESET, {"base": base, **signed}))
             if rows:
                 reached = {"revision": rows[-1].revision}
                 await fetch(connection, sql.ADVANCE, reached)
@@ -195,6 +229,7 @@ class PostgresLog:
         return len(rows)
 
     async def _restore(self, restore: Restore) -> Restored:
+        (author,) = await self._author_ids([restore.author])
         async with self._writer.use() as connection, connection.transaction():
             ((base,),) = await fetch(connection, sql.LOCK_COUNTER)
             heads = await fetch(connection, queries.HEADS)
@@ -203,7 +238,7 @@ class PostgresLog:
             found = await fetch(connection, sql.ROWS_AT, {"revisions": revisions}) if revisions else []
             restored = build_rows(planned, {row[0]: record_of(row).value for row in found}, base, restore)
             if restored.rows:
-                await self._insert(connection, restored.rows)
+                await self._insert(connection, restored.rows, micros_of(self._now()), author)
                 reached = {"revision": restored.rows[-1].revision}
                 await fetch(connection, sql.ADVANCE, reached)
                 await fetch(connection, sql.NOTIFY, reached)
@@ -228,13 +263,15 @@ class PostgresLog:
         self._publisher.position = self._compacted = revision
 
     @staticmethod
-    async def _insert(connection: Connection, records: Sequence[Record]) -> None:
-        """Insert finished rows."""
+    async def _insert(
+        connection: Connection, records: Sequence[Record], written: int | None = None, author: int | None = None
+    ) -> None:
+        """Insert finished rows of one time and author."""
         async with connection.cursor() as cursor, cursor.copy(sql.COPY.encode()) as copy:
             copy.set_types(sql.COPY_TYPES)
             for record in records:
                 row = row_of(record)
-                await copy.write_row((*row[:4], record.deleted, *row[5:]))
+                await copy.write_row((*row[:4], record.deleted, *row[5:], written, author))
 
     async def _publish(self, records: list[Record]) -> None:
         """Publish own rows, after the rows of other servers that precede them."""
@@ -359,6 +396,29 @@ class PostgresLog:
 
         rows = (await self._read(after, read))[1]
         return [HistoryEvent(record_of(row[:7]), None if row[7] is None else record_of(row[7:])) for row in rows]
+
+    async def signed_rows(self, low: str, high: str, limit: int) -> list[SignedRow]:
+        span = {"low": low, "high": high, "limit": limit}
+
+        async def read(connection: Connection, revision: int) -> list[tuple[Any, ...]]:
+            return await fetch(connection, sql.SIGNED, {**span, "at": revision})
+
+        return [signed_row_of(row) for row in (await self._read(None, read))[1]]
+
+    async def revision_at(self, written: int) -> int:
+        async def read(connection: Connection, revision: int) -> list[tuple[Any, ...]]:
+            span = {"low": self._compacted - 1, "high": revision, "written": written}
+            return await fetch(connection, sql.AT_TIME, span)
+
+        rows = (await self._read(None, read))[1]
+        return int(rows[0][0]) if rows else 0
+
+    async def time_of(self, revision: int) -> int:
+        async def read(connection: Connection, current: int) -> list[tuple[Any, ...]]:
+            return await fetch(connection, sql.TIME_OF, {"revision": revision, "at": current})
+
+        rows = (await self._read(None, read))[1]
+        return (rows[0][0] or 0) if rows else 0
 
     async def _read(self, at: int | None, read: Callable[[Connection, int], Awaitable[Any]]) -> tuple[int, Any]:
         """Read at a revision (None: the current one), in one snapshot with the counter that allows or forbids it."""

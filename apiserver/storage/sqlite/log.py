@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from apiserver.storage.log import queries
-from apiserver.storage.log.rows import Heads, check_past, record_of
+from apiserver.storage.log.rows import Heads, check_past, record_of, signed_row_of
 from apiserver.storage.log.types import (
     Compacted,
     Feed,
@@ -20,6 +20,7 @@ from apiserver.storage.log.types import (
     HistoryEvent,
     Lost,
     Record,
+    SignedRow,
     Snapshot,
     StorageFull,
     StorageUnavailable,
@@ -31,8 +32,10 @@ from apiserver.storage.sqlite.reader import Readers
 from apiserver.storage.sqlite.writer import Writer, load_rows
 from apiserver.storage.watchcache.keys import end_of
 
+MAX_AUTHORS = 10_000  # an author takes about 200 bytes
 SWEEP_REVISIONS = 250
 SWEEP_REST = 2.0  # pause after a step while there are writes, as a multiple of the step's duration
+TIMES = 5000  # rows whose times are compared per read: a few ms
 PAGE = 250  # rows per read: bounds how long the loop is blocked, or the memory of a page in a thread
 
 
@@ -129,6 +132,23 @@ class SqliteLog(Writer):
         self._check(after)
         return [HistoryEvent(record_of(row[:7]), None if row[7] is None else record_of(row[7:])) for row in rows]
 
+    async def signed_rows(self, low: str, high: str, limit: int) -> list[SignedRow]:
+        span = {"low": low, "high": high, "at": self._check(None), "limit": limit}
+        return [signed_row_of(row) for row in await self._fetch(queries.SIGNED, span)]
+
+    async def revision_at(self, written: int) -> int:
+        high = self._check(None)
+        while high >= max(self._compacted, 1):
+            span = {"low": max(high - TIMES, self._compacted - 1), "high": high, "written": written}
+            if rows := await self._fetch(queries.AT_TIME, span):
+                return int(rows[0][0])
+            high = span["low"]
+        return 0
+
+    async def time_of(self, revision: int) -> int:
+        rows = await self._fetch(queries.TIME_OF, {"revision": revision, "at": self._check(None)})
+        return (rows[0][0] or 0) if rows else 0
+
     def _check(self, revision: int | None) -> int:
         """Return the revision to read at.
 
@@ -175,6 +195,7 @@ class SqliteLog(Writer):
                 self._heads.drop_swept(high)
                 busy = self._publisher.position != position
                 await asyncio.sleep((self._loop.time() - begin) * SWEEP_REST if busy else 0)
+            await self._delete_unused_authors()
             return gone
 
     async def load(self, records: Sequence[Record], revision: int, meta: Mapping[str, bytes]) -> None:
@@ -183,6 +204,13 @@ class SqliteLog(Writer):
         self._heads = Heads((record.key, record.revision, record.create_revision) for record in records)
         if self._files is not None:
             self._files.marker.write(revision, self._files.durability)
+
+    async def _delete_unused_authors(self) -> None:
+        """Delete the authors of swept rows, if there are many; one that is deleted too early is stored again."""
+        ((number,),) = await self._run(lambda connection: connection.execute(queries.COUNT_AUTHORS).fetchall())
+        if number > MAX_AUTHORS:
+            self._authors.clear()
+            await self._run(lambda connection: connection.execute(queries.DELETE_UNUSED_AUTHORS).rowcount)
 
     async def get_or_set_meta(self, name: str, value: bytes) -> bytes:
         def job(connection: Connection) -> bytes:

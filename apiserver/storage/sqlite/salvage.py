@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from apiserver.storage.log.rows import record_of, row_of
 from apiserver.storage.log.types import DamagedRow, Durability, Record, UnusableDatabase
 from apiserver.storage.sqlite.commit_marker import CommitMarker
 from apiserver.storage.sqlite.opening import DATABASE, connect, identity_of
-from apiserver.storage.sqlite.writer import INSERT
+from apiserver.storage.sqlite.writer import INSERT_AUTHOR, INSERT_SIGNED
 
 __all__ = ["Findings", "inspect", "rebuild"]
 
@@ -39,6 +39,9 @@ class Findings:
 
     #: The newest whole row of each key, deletions included.
     newest: dict[str, Record] = field(default_factory=dict)
+    #: Time and author of rows by revision, and the texts of authors; empty for older releases.
+    signatures: dict[int, tuple[int | None, int | None]] = field(default_factory=dict)
+    authors: list[tuple[int, str]] = field(default_factory=list)
     meta: list[tuple[str, bytes]] = field(default_factory=list)
     #: The database's revision, and the newest acknowledged one.
     revision: int = 0
@@ -83,6 +86,10 @@ def _inspect(connection: sqlite3.Connection, directory: Path) -> Findings:
     _check_structure(connection, found)
     _check_counter(connection, found)
     _read_rows(connection, found, first=version == (_FIRST,))
+    with suppress(sqlite3.Error):  # rows without authors are complete objects
+        signed = connection.execute("SELECT revision, written, author FROM log")
+        found.signatures = {revision: (written, author) for revision, written, author in signed}
+        found.authors = [(int(key), str(text)) for key, text in connection.execute("SELECT id, text FROM author")]
     try:
         found.meta = [(str(name), bytes(value)) for name, value in connection.execute("SELECT name, value FROM meta")]
     except sqlite3.Error as error:
@@ -176,7 +183,9 @@ def rebuild(directory: Path, found: Findings) -> Path:
     newest = max(found.revision, found.answered)
     with closing(connect(draft, Durability.FULL)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        connection.executemany(INSERT, map(row_of, found.live_rows))
+        signed = ((*row_of(row), *found.signatures.get(row.revision, (None, None))) for row in found.live_rows)
+        connection.executemany(INSERT_SIGNED, signed)
+        connection.executemany(INSERT_AUTHOR, found.authors)
         connection.executemany("INSERT INTO meta (name, value) VALUES (?, ?)", found.meta)
         connection.execute("UPDATE counter SET revision = ?, compacted = ?, swept = ?", (newest, newest, newest))
         connection.execute("COMMIT")

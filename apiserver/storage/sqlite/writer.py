@@ -10,11 +10,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+from apiserver.runtime.clock import bind_now
 from apiserver.storage.log import queries
 from apiserver.storage.log.restoring import MOST_EVENTS, Plan, build_rows, plan
-from apiserver.storage.log.rows import Heads, Publisher, record_of, row_of
+from apiserver.storage.log.rows import Authors, Heads, Publisher, micros_of, record_of, row_of
 from apiserver.storage.log.types import (
     Record,
     Restore,
@@ -35,16 +36,26 @@ MAX_BATCH = 256
 MAX_BATCH_BYTES = 1 << 20
 
 INSERT = f"INSERT INTO log ({queries.COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+INSERT_SIGNED = INSERT.replace(") VALUES", ", written, author) VALUES").replace("?)", "?, ?, ?)")
+INSERT_AUTHOR = "INSERT INTO author (id, text) VALUES (?, ?) ON CONFLICT DO NOTHING"
 ADVANCE = "UPDATE counter SET revision = ? WHERE id = 1 AND revision = ?"
 
 
 class Reset:
     """A reset in the queue of writes."""
 
-    __slots__ = ("keep",)
+    __slots__ = ("author", "keep")
 
-    def __init__(self, keep: frozenset[str]) -> None:
-        self.keep = keep
+    def __init__(self, keep: frozenset[str], author: str) -> None:
+        self.keep, self.author = keep, author
+
+
+class Signature(NamedTuple):
+    """Time and authors of a batch: microseconds since 1970, an author's id per row or of all, and the new authors."""
+
+    written: int
+    ids: Sequence[int] | int
+    unstored: dict[int, str]
 
 
 Operation = Write | Reset | Restore
@@ -87,6 +98,7 @@ class Writer(ABC):
     def __init__(self, connection: Connection, engine: Engine, position: int, files: DatabaseFiles | None) -> None:
         """Start the write path. `position` is the revision of the last row; `files` is None in memory."""
         self._heads = Heads(connection.execute(queries.HEADS) if position else ())
+        self._authors, self._now = Authors(), bind_now()
         self._engine = engine
         self._files = files
         self._publisher = Publisher(position)
@@ -101,8 +113,8 @@ class Writer(ABC):
         if files is not None:
             files.watchdog.start(self._report_damage)
 
-    def reset(self, keep: Iterable[str] = ()) -> Awaitable[int]:
-        return self.append(Reset(frozenset(keep)))
+    def reset(self, keep: Iterable[str] = (), author: str = "") -> Awaitable[int]:
+        return self.append(Reset(frozenset(keep), author))
 
     def restore(self, wanted: Restore) -> Awaitable[Restored]:
         return self.append(wanted)
@@ -137,7 +149,8 @@ class Writer(ABC):
     def _start_batch(self) -> None:
         base = revision = self._publisher.position
         heads, waiting = self._heads, self._waiting
-        rows, advanced = list[Record](), []
+        rows, advanced, ids = list[Record](), [], list[int]()
+        unstored: dict[int, str] = {}
         answers: list[tuple[asyncio.Future[Any], Record | WriteRefused]] = []
         size = 0
         most = 1 if self._space.careful else MAX_BATCH
@@ -149,6 +162,7 @@ class Writer(ABC):
                 revision += 1
                 rows.append(answer)
                 advanced.append(heads.advance(answer))
+                ids.append(self._authors.id_of(operation.author, unstored))
             answers.append((future, answer))
         if not rows:
             resolve_all(answers)
@@ -156,6 +170,8 @@ class Writer(ABC):
 
         def done(_: Any, error: Exception | None) -> None:
             if error is None:
+                if unstored:
+                    self._authors.mark_stored(unstored)
                 self._publish_committed(rows, answers)
             else:
                 heads.restore(advanced)
@@ -163,7 +179,8 @@ class Writer(ABC):
             self._next()
 
         self._under_way = True
-        self._engine.submit(partial(append_rows, rows=rows, base=base), done)
+        signature = Signature(micros_of(self._now()), ids, unstored)
+        self._engine.submit(partial(append_rows, rows=rows, base=base, signature=signature), done)
 
     def _start_reset(self, reset: Reset, future: asyncio.Future[Any]) -> None:
         base = self._publisher.position
@@ -172,8 +189,11 @@ class Writer(ABC):
             resolve_all([(future, 0)])
             return
 
+        signature = self._sign_all(reset.author)
+
         def done(rows: Any, error: Exception | None) -> None:
             if error is None:
+                self._authors.mark_stored(signature.unstored)
                 for row in rows:
                     self._heads.advance(row)
                 self._publish_committed(rows, [(future, len(rows))])
@@ -182,14 +202,22 @@ class Writer(ABC):
             self._next()
 
         self._under_way = True
-        self._engine.submit(lambda connection: delete_rows(connection, revisions, base), done)
+        self._engine.submit(lambda connection: delete_rows(connection, revisions, base, signature), done)
+
+    def _sign_all(self, author: str) -> Signature:
+        """Return the signature of rows of one author."""
+        unstored: dict[int, str] = {}
+        number = self._authors.id_of(author, unstored)
+        return Signature(micros_of(self._now()), number, unstored)
 
     def _start_restore(self, restore: Restore, future: asyncio.Future[Any]) -> None:
         base = self._publisher.position
-        planned = plan(self._heads.items(), restore)
+        planned, signature = plan(self._heads.items(), restore), self._sign_all(restore.author)
 
         def done(restored: Any, error: Exception | None) -> None:
             if error is None:
+                if restored.rows:
+                    self._authors.mark_stored(signature.unstored)
                 for row in restored.rows:
                     self._heads.advance(row)
                 state = restored.snapshot() if len(restored.rows) > MOST_EVENTS else None
@@ -199,7 +227,7 @@ class Writer(ABC):
             self._next()
 
         self._under_way = True
-        self._engine.submit(lambda connection: restore_rows(connection, planned, base, restore), done)
+        self._engine.submit(lambda connection: restore_rows(connection, planned, base, restore, signature), done)
 
     def _publish_committed(
         self, rows: list[Record], answers: list[tuple[asyncio.Future[Any], Any]], state: Snapshot | None = None
@@ -300,18 +328,29 @@ class Writer(ABC):
         fail([future for operation, future in waiting if not frees(operation)], StorageFull(reason))
 
 
-def append_rows(connection: Connection, rows: Sequence[Record], base: int) -> None:
+def append_rows(connection: Connection, rows: Sequence[Record], base: int, signature: Signature | None = None) -> None:
     """Append rows whose revisions follow `base`, in one commit; retry once after a checkpoint if the disk is full.
 
     If the commit fails, the counter shows whether it happened. Raise only if it did not or if this is unknown.
     """
-    values = list(map(row_of, rows))
+    inserts: list[tuple[str, Sequence[Any]]]
+    if signature is None:
+        inserts = [(INSERT, [*map(row_of, rows)])]
+    else:
+        written, ids, unstored = signature
+        if isinstance(ids, int):
+            ids = [ids] * len(rows)
+        values = [(*row_of(row), written, author) for row, author in zip(rows, ids, strict=True)]
+        inserts = [(INSERT_SIGNED, values)]
+        if unstored:
+            inserts.append((INSERT_AUTHOR, [*unstored.items()]))
     reached = rows[-1].revision
+    commit = partial(_commit, connection, inserts, base, reached)
     try:
         try:
-            _commit(connection, values, base, reached)
+            commit()
         except sqlite3.Error as error:
-            retry_after_checkpoint(connection, error, lambda: _commit(connection, values, base, reached))
+            retry_after_checkpoint(connection, error, commit)
     except (sqlite3.Error, StorageUnavailable) as error:
         (found,) = connection.execute("SELECT revision FROM counter WHERE id = 1").fetchone()
         if found == reached and reached != base:
@@ -321,12 +360,13 @@ def append_rows(connection: Connection, rows: Sequence[Record], base: int) -> No
         raise StorageUnavailable(f"the write failed: {error}") from error
 
 
-def _commit(connection: Connection, values: Sequence[Any], base: int, reached: int) -> None:
-    """Insert rows and move the counter from `base` to the last of them."""
+def _commit(connection: Connection, inserts: Iterable[tuple[str, Sequence[Any]]], base: int, reached: int) -> None:
+    """Insert rows, and move the counter from `base` to the last of them."""
     cursor = connection.cursor()
     try:
         cursor.execute("BEGIN IMMEDIATE")
-        cursor.executemany(INSERT, values)
+        for statement, values in inserts:
+            cursor.executemany(statement, values)
         if cursor.execute(ADVANCE, (reached, base)).rowcount != 1:
             raise StorageUnavailable("another process changed the database; restart the server")
         cursor.execute("COMMIT")
@@ -341,24 +381,24 @@ SELECT revision, log.key, create_revision, prev_revision, deleted, log.value, ch
 FROM json_each(?) listed CROSS JOIN log ON log.revision = listed.value ORDER BY listed.key"""
 
 
-def delete_rows(connection: Connection, revisions: Sequence[int], base: int) -> list[Record]:
+def delete_rows(connection: Connection, revisions: Sequence[int], base: int, signature: Signature) -> list[Record]:
     """Append a deletion for each row at these revisions, in their order."""
     found = connection.execute(ROWS_AT, (f"[{','.join(map(str, revisions))}]",)).fetchall()
     rows = [
         Record(revision, old.key, old.create_revision, old.revision, True, old.value)
         for revision, old in enumerate(map(record_of, found), base + 1)
     ]
-    append_rows(connection, rows, base)
+    append_rows(connection, rows, base, signature)
     return rows
 
 
-def restore_rows(connection: Connection, planned: Plan, base: int, restore: Restore) -> Restored:
+def restore_rows(connection: Connection, planned: Plan, base: int, restore: Restore, signature: Signature) -> Restored:
     """Append the rows of a restore."""
     revisions = ",".join(str(change.revision) for change in planned.changed)
     found = map(record_of, connection.execute(ROWS_AT, (f"[{revisions}]",))) if revisions else ()
     restored = build_rows(planned, {row.revision: row.value for row in found}, base, restore)
     if restored.rows:
-        append_rows(connection, restored.rows, base)
+        append_rows(connection, restored.rows, base, signature)
     return restored
 
 

@@ -9,6 +9,7 @@ from apiserver.http.admin.routers import (
     dropped,
     explain,
     faults,
+    history,
     idle,
     info,
     requests,
@@ -18,4 +19,18 @@ from apiserver.http.admin.routers import (
 )
 
 #: In the order of `/docs`.
-ROUTERS = (info, reset, snapshots, adoption, idle, explain, clock, dropped, requests, driver_calls, faults, schedule)
+ROUTERS = (
+    info,
+    reset,
+    snapshots,
+    adoption,
+    idle,
+    explain,
+    history,
+    clock,
+    dropped,
+    requests,
+    driver_calls,
+    faults,
+    schedule,
+)
