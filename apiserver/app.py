@@ -116,7 +116,7 @@ class Server:
         """
         self.settings, self.log, self.cache = settings, log, cache
         self._dependencies, self._components = dependencies, dependencies.components
-        self._stopping = False
+        self._stopping, self._last_reset = False, 0
         self._upkeep: list[asyncio.Task[None]] = []
         # A seed makes runs repeatable on every machine.
         self._host = socket.gethostname() if settings.seed is None else "kubedra"
@@ -338,6 +338,7 @@ class Server:
         Injected faults and records of requests are deleted, too.
         """
         deleted = await self.log.reset(self.built_in.get_initial_keys() + self._apis.get_initial_keys(), RESET)
+        self._last_reset = self.log.revision
         self.registry.dropped.clear()
         self._clear_records()
         await self.built_in.ensure()
@@ -472,7 +473,13 @@ class Server:
         async def calls() -> list[dict[str, Any]]:
             return [*self._driver_calls, *await self._components.driver_calls()]
 
-        return HistoryReader(self.registry, attempts=self._components.scheduling_attempts, calls=calls, clock=now)
+        return HistoryReader(
+            self.registry,
+            last_reset=lambda: self._last_reset,
+            attempts=self._components.scheduling_attempts,
+            calls=calls,
+            clock=now,
+        )
 
     def _info(self) -> Mapping[str, Any]:
         major, minor = self.settings.features.release

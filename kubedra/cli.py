@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -56,6 +57,9 @@ usage: kubedra COMMAND [FLAGS]
   cel           evaluate a device selector on ResourceSlices
   snapshot      save and restore the state of a cluster, and compare snapshots
   explain       explain why a pod is pending and what would help, or which pods use devices, in any cluster
+  history       show every change of an object: when, by whom, and which fields
+  timeline      show the stages of a pod and the time spent in each
+  get           show objects as they are, or as they were (--at -5m)
   simulate      predict whether and where pods fit, and how full the nodes get
   scenario run  run scenario files: faults, time, workloads and expectations in YAML (--junit FILE)
   scenario check  check scenario files
@@ -92,7 +96,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         exec_module(module, *rest, prog=f"kubedra {name}")
     if name in _COMMANDS:
         return _COMMANDS[name](rest)
-    hint = suggest(name, [*_DELEGATES, *_COMMANDS, "version", "help"])
+    if name in _MODULES:
+        module, function = _MODULES[name]
+        return int(getattr(import_module(module), function)(rest))
+    hint = suggest(name, [*_DELEGATES, *_COMMANDS, *_MODULES, "version", "help"])
     return fail(f"unknown command {name!r}{hint or '; see kubedra --help'}")
 
 
@@ -111,34 +118,6 @@ def create_credentials_and_run(args: Sequence[str]) -> int:
     environment = {**process.environment(), "KUBEDRA_PROG": "kubedra credentials"}
     done = subprocess.run(process.command("apiserver.command.credentials", *args[:split]), env=environment, check=False)  # noqa: S603 - our own module
     return done.returncode or main(args[split + 1 :])
-
-
-def health(args: Sequence[str]) -> int:
-    """Run `kubedra health`."""
-    from kubedra.command.health import health as check
-
-    return check(args)
-
-
-def docs(args: Sequence[str]) -> int:
-    """Run `kubedra docs`."""
-    from kubedra.command.docs import show
-
-    return show(args)
-
-
-def export(args: Sequence[str]) -> int:
-    """Run `kubedra export`."""
-    from kubedra.cluster_copy.exporting import run
-
-    return run(args)
-
-
-def scenario(args: Sequence[str]) -> int:
-    """Run `kubedra scenario`."""
-    from kubedra.scenario.command import scenario as run
-
-    return run(args)
 
 
 def fail(message: str) -> int:
@@ -391,33 +370,25 @@ def completion(args: Sequence[str]) -> int:
     return 0
 
 
-def envtest(args: Sequence[str]) -> int:
-    """Run `kubedra envtest-assets [DIR]`."""
-    from kubedra.command.envtest import envtest_assets
-
-    return envtest_assets(args)
-
-
-def snapshot(args: Sequence[str]) -> int:
-    """Run `kubedra snapshot save|restore|list|show|diff|delete`."""
-    from kubedra.command.snapshot import main as run
-
-    return run(args)
-
-
+#: Commands in modules that are imported when they run.
+_MODULES: dict[str, tuple[str, str]] = {
+    "docs": ("kubedra.command.docs", "show"),
+    "envtest-assets": ("kubedra.command.envtest", "envtest_assets"),
+    "export": ("kubedra.cluster_copy.exporting", "run"),
+    "get": ("kubedra.history.commands", "get"),
+    "health": ("kubedra.command.health", "health"),
+    "history": ("kubedra.history.commands", "history"),
+    "scenario": ("kubedra.scenario.command", "scenario"),
+    "snapshot": ("kubedra.command.snapshot", "main"),
+    "timeline": ("kubedra.history.commands", "timeline"),
+}
 _COMMANDS = {
-    "envtest-assets": envtest,
     "node": node,
     "profiles": profiles,
-    "health": health,
-    "snapshot": snapshot,
     "status": status,
     "down": down,
     "logs": logs,
     "completion": completion,
-    "docs": docs,
-    "export": export,
-    "scenario": scenario,
 }
 
 

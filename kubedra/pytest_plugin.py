@@ -258,6 +258,12 @@ class Kube:
 
         return dump(self.client())
 
+    def timelines(self) -> str:
+        """Return the timelines of the objects that the test read or awaited last, for a failing test's report."""
+        from kubedra.client.report import timelines
+
+        return timelines(self.client())
+
     def log(self) -> str:
         """Return the log of the control plane since the test began, and those of nodes with real drivers."""
         parts = [self.plane.log(self._log_begin)]
@@ -490,6 +496,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         return report
     try:
         report.sections.append(("kubedra", kube.dump()))
+        if timelines := kube.timelines():
+            report.sections.append(("kubedra timelines", timelines))
     except Exception as error:  # noqa: BLE001 - a server that failed must not break the report
         report.sections.append(("kubedra", f"no dump: {error}\n{kube.plane.log()[-2000:]}"))
     if item.config.getoption("--kube-log"):

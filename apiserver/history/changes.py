@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -52,10 +52,10 @@ class Change:
 
 
 class History:
-    """Reads the changes of the objects of a registry."""
+    """Reads the changes of the objects of a registry. `last_reset` returns the revision of the last reset, or 0."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
+    def __init__(self, registry: Registry, last_reset: Callable[[], int]) -> None:
+        self._registry, self._last_reset = registry, last_reset
 
     async def changes(self, group: str, plural: str, namespace: str, name: str, limit: int) -> list[Change]:
         """Return the latest changes of an object, oldest first, as far as the log and the last reset reach.
@@ -66,7 +66,7 @@ class History:
         store = self._find_store(group, plural)
         key = store.key(namespace, name)
         rows = await self._registry.log.signed_rows(key, f"{key}\1", limit + 1)
-        changes = [*_changes(_since_reset(rows))]
+        changes = [*_changes(_since_reset(rows, self._last_reset()))]
         if not changes:
             raise LookupError(f"the history has no {store.resource.qualified} {_place(namespace, name)}")
         return changes[-limit:]
@@ -83,7 +83,7 @@ class History:
         return [
             change
             for each in by_key.values()
-            for change in _changes(_since_reset(each))
+            for change in _changes(_since_reset(each, self._last_reset()))
             if (change.obj.get("involvedObject") or {}).get("uid") in wanted
         ]
 
@@ -98,13 +98,18 @@ def _place(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
-def _since_reset(rows: Sequence[SignedRow]) -> list[SignedRow]:
-    """Return the rows of a key, newest first, that follow the last reset of the server."""
+def _since_reset(rows: Sequence[SignedRow], last_reset: int) -> list[SignedRow]:
+    """Return the rows of a key, newest first, that follow the last reset of the server, and the state that it kept.
+
+    A restarted server finds an earlier reset by the deletions that it wrote.
+    """
     found: list[SignedRow] = []
     for row in rows:
-        if row.record.deleted and parse_author(row.author).verb == "reset":
+        if row.record.deleted and (row.record.revision <= last_reset or parse_author(row.author).verb == "reset"):
             break
         found.append(row)
+        if row.record.revision <= last_reset:
+            break
     return found
 
 

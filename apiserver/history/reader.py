@@ -27,6 +27,7 @@ class HistoryReader:
 
     Args:
         registry: the server's objects and their log.
+        last_reset: returns the revision of the last reset, or 0.
         attempts: returns the scheduler's record of the attempts for a pod's UID, as (RFC 3339 time, result, text).
         calls: returns the latest calls of kubelets to drivers.
         clock: returns the server's time.
@@ -36,11 +37,12 @@ class HistoryReader:
         self,
         registry: Registry,
         *,
+        last_reset: Callable[[], int],
         attempts: Callable[[str], Awaitable[Iterable[tuple[str, str, str]]]],
         calls: Callable[[], Awaitable[Iterable[dict[str, Any]]]],
         clock: Callable[[], datetime],
     ) -> None:
-        self._registry, self._history = registry, History(registry)
+        self._registry, self._history = registry, History(registry, last_reset)
         self._attempts, self._calls, self._clock = attempts, calls, clock
 
     async def changes(self, group: str, plural: str, namespace: str, name: str, limit: int) -> list[Change]:

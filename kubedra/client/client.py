@@ -119,6 +119,11 @@ class _BaseClient(Generic[Http]):
         """The default namespace of namespaced objects."""
         return self._methods.namespace
 
+    @property
+    def asserted(self) -> list[tuple[str, str | None]]:
+        """The latest objects that were read or awaited by name, with their namespaces, oldest first."""
+        return [*self._methods.asserted]
+
     def __repr__(self) -> str:
         return f"<kubedra.{type(self).__name__} {self.url} namespace={self.namespace}>"
 
@@ -228,6 +233,7 @@ class Client(_BaseClient["httpx.Client"]):
     restore = as_blocking(go_back)
     explain = as_blocking(Methods.explain)
     history = as_blocking(Methods.history)
+    read_history = as_blocking(Methods.read_history)
     timeline = as_blocking(Methods.timeline)
     revision = as_blocking(Methods.revision)
     wait = as_blocking(Methods.wait)
@@ -316,6 +322,7 @@ class AsyncClient(_BaseClient["httpx.AsyncClient"]):
     restore = as_async(go_back)
     explain = as_async(Methods.explain)
     history = as_async(Methods.history)
+    read_history = as_async(Methods.read_history)
     timeline = as_async(Methods.timeline)
     revision = as_async(Methods.revision)
     wait = as_async(Methods.wait)

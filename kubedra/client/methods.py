@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kubedra.client.custom_types import is_definition, wait_until_served
-from kubedra.client.history import HistoryMethods, Moment, get_at
+from kubedra.client.inspection import InspectionMethods, Moment, get_at
 from kubedra.client.manifests import Document, Manifest, documents
 from kubedra.client.node_methods import NodeMethods
 from kubedra.client.nodes import Captured, create_node
@@ -23,12 +23,12 @@ __tracebackhide__ = True
 FIELD_MANAGER = "kubedra"
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
-#: Timeout of an explanation, in seconds.
-_EXPLAINING = 120.0
+#: Number of objects whose timelines a report shows.
+_ASSERTED = 3
 Objects = list[Json]
 
 
-class Methods(NodeMethods, HistoryMethods):
+class Methods(NodeMethods, InspectionMethods):
     """The methods for one server. `namespace` is the default namespace of namespaced objects."""
 
     def __init__(self, namespace: str) -> None:
@@ -40,6 +40,8 @@ class Methods(NodeMethods, HistoryMethods):
         self.reports_idleness = True
         #: The clock of timeouts, in seconds.
         self.monotonic: Callable[[], float] = time.monotonic
+        #: The latest objects that were read or awaited by name, with their namespaces, for reports of failing tests.
+        self.asserted: dict[tuple[str, str | None], None] = {}
 
     def request(
         self,
@@ -151,8 +153,10 @@ class Methods(NodeMethods, HistoryMethods):
 
         `at` is a past moment (`Client.revision`): `get("pod/web", at="-5m")`.
         """
+        word, object_name = _split_target(target, name)
+        self._remember(f"{word}/{object_name}", namespace)
         if at is not None:
-            return (yield from get_at(self, *_split_target(target, name), at, namespace))
+            return (yield from get_at(self, word, object_name, at, namespace))
         path = yield from self._object(target, namespace, name=name)
         return (yield from self.request("GET", path))
 
@@ -169,6 +173,12 @@ class Methods(NodeMethods, HistoryMethods):
         listing = yield from self.request("GET", path, params=params)
         items: Objects = listing.get("items") or []
         return items
+
+    def _remember(self, target: str, namespace: str | None) -> None:
+        self.asserted.pop((target, namespace), None)
+        self.asserted[target, namespace] = None
+        if len(self.asserted) > _ASSERTED:
+            del self.asserted[next(iter(self.asserted))]
 
     def create(self, obj: Json, *, strict: bool = True) -> Steps[Json]:
         """Create one object. Unknown fields raise ApiError; with `strict=False` they are dropped."""
@@ -217,21 +227,6 @@ class Methods(NodeMethods, HistoryMethods):
         if code >= 400:
             decode(code, text)
         return str(text)
-
-    def explain(self, target: str, *, namespace: str | None = None) -> Steps[Json]:
-        """Explain a pod, podgroup, claim or node: `explain("pod/web")`. `report` in the result is text for people.
-
-        For a pod or podgroup the result says why it is pending and what would help, for a claim which devices it has,
-        for a node which claims use its devices. Only kubedra's servers support this; `kubedra explain` works with any
-        cluster.
-        """
-        word, _, name = target.partition("/")
-        _, kind = yield from self.resolve("resourceclaim" if word in ("claim", "claims") else word)
-        known = {"Pod": "pod", "ResourceClaim": "claim", "Node": "node", "PodGroup": "podgroup"}
-        if kind not in known or not name:
-            raise ValueError(f'"{target}": write "pod/NAME", "claim/NAME", "node/NAME" or "podgroup/NAME"')
-        where = (name,) if kind == "Node" else (namespace or self.namespace, name)
-        return (yield from self.request("GET", join_path("-", "explain", known[kind], *where), timeout=_EXPLAINING))
 
     def driver_calls(
         self, *, node: str = "", driver: str = "", method: str = "", claim: str = "", limit: int = 1000
@@ -395,6 +390,7 @@ class Methods(NodeMethods, HistoryMethods):
         if timeout is None:
             timeout = default_timeout(30)
         path = yield from self._collection(_split_target(target)[0], namespace)
+        self._remember(target, namespace)
         wait = Wait(self, target, until, path, namespace)
         return (yield from (wait.advance_until_met(timeout) if virtual else wait.watch_until_met(timeout, fail_fast)))
 

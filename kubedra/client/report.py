@@ -37,6 +37,8 @@ _OBJECTS_PER_KIND = 50
 _EXPLAINED_PODS = 3
 #: Maximum number of driver calls, the latest, and of characters of an answer.
 _CALLS, _LONGEST = 20, 300
+#: Maximum number of entries of a timeline, the latest, and of characters of a line.
+_LINES, _WIDTH = 10, 160
 
 
 def dump(client: Client) -> str:
@@ -56,6 +58,24 @@ def dump(client: Client) -> str:
             f" {event.get('message', '')}"
         )
     return "\n".join([*lines, *_driver_calls(client), *_explain_pending(client)]) or "no objects"
+
+
+def timelines(client: Client) -> str:
+    """Return the timelines of the objects that the test read or awaited last, in at most a screenful."""
+    from kubedra.client.responses import ApiError
+
+    texts = []
+    for target, namespace in client.asserted:
+        try:
+            report: str = client.timeline(target, namespace=namespace)["report"]
+        except (ApiError, ValueError):
+            continue
+        title, header, *lines = (
+            line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…" for line in report.split("\n")
+        )
+        left_out = [f"… {len(lines) - _LINES} earlier lines"] if len(lines) > _LINES else []
+        texts.append("\n".join([title, header, *left_out, *lines[-_LINES:]]))
+    return "\n\n".join(texts)
 
 
 def _driver_calls(client: Client) -> list[str]:

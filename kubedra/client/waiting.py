@@ -28,6 +28,8 @@ _QUIET = 1.0
 WAITING = "kubedra-wait"
 #: Maximum number of warning events in the error of a failed wait.
 _WARNINGS = 3
+#: Maximum number of changes in the error of a failed wait.
+_CHANGES = 3
 
 
 def default_timeout(seconds: float) -> float:
@@ -50,6 +52,8 @@ class Reader(Protocol):
     ) -> Steps[Json]: ...
 
     def events(self, target: str = "", *, namespace: str | None = None) -> Steps[list[Json]]: ...
+
+    def history(self, target: str, *, namespace: str | None = None, limit: int = 100) -> Steps[list[Json]]: ...
 
 
 class Wait:
@@ -161,13 +165,17 @@ class Wait:
 
     def _describe_timeout(self, timeout: float) -> Steps[str]:
         head = f"{self._target} did not reach {self._condition()} within {timeout:g} s"
-        return describe_failed_wait(head, "", self._last, (yield from self._list_warnings()))
+        return (yield from self._describe(head, ""))
 
     def _describe_idle(self, seconds: float, reason: str) -> Steps[str]:
         head = f"{self._target} will not reach {self._condition()}"
         idle = f"the control plane is idle after {seconds:.1f} s ({reason})"
         end = f"{idle}; pass fail_fast=False to wait until the timeout"
-        return describe_failed_wait(head, end, self._last, (yield from self._list_warnings()))
+        return (yield from self._describe(head, end))
+
+    def _describe(self, head: str, end: str) -> Steps[str]:
+        warnings, changes = (yield from self._list_warnings()), (yield from self._list_changes())
+        return describe_failed_wait(head, end, self._last, warnings, changes)
 
     def _condition(self) -> str:
         return self._until if isinstance(self._until, str) else getattr(self._until, "__name__", "the condition")
@@ -179,6 +187,13 @@ class Wait:
         except (ApiError, OSError, ValueError):
             return []
         return [f"{e.get('reason')}: {e.get('message')}" for e in events if e.get("type") == "Warning"][-_WARNINGS:]
+
+    def _list_changes(self) -> Steps[list[Json]]:
+        """Return the last changes of the object; none if the server has no history."""
+        try:
+            return (yield from self._methods.history(self._target, namespace=self._namespace, limit=_CHANGES))
+        except (ApiError, OSError, ValueError, KeyError):
+            return []
 
 
 def condition(text: str) -> Callable[[Json], bool]:

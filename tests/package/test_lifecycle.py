@@ -163,7 +163,7 @@ def test_log_records_are_lines_of_json_where_that_is_asked_for(tmp_path: Path) -
 
 def test_completion_knows_every_command() -> None:
     found = commands(cli.USAGE)
-    assert set(found) == {*cli._DELEGATES, *cli._COMMANDS, "version"}
+    assert set(found) == {*cli._DELEGATES, *cli._COMMANDS, *cli._MODULES, "version"}
     assert (found["node"], found["data"]) == (["add", "run"], ["check", "repair"])
 
 

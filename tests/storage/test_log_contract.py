@@ -352,3 +352,40 @@ async def test_a_store_that_is_opened_again_goes_on_where_it_was(
     async with open_store() as log:
         assert (log.revision, log.compacted) == (4, 4)
         assert [record.key for record in (await log.state()).records] == ["a/gone", "a/x"]
+
+
+@on_the_loop
+async def test_a_row_says_who_wrote_it_and_when(log: RevisionLog) -> None:
+    first = await log.append(Write("a/x", b"1", 0, author="me"))
+    second = await log.append(Write("a/x", b"2", first.revision, author="you"))
+    await log.append(Write("a/x2", b"3", 0))
+    await log.reset((), "reset")
+    newest, changed, created = await log.signed_rows("a/x", "a/x\1", 10)
+    assert [(row.record, row.author) for row in (changed, created)] == [(second, "you"), (first, "me")]
+    assert (newest.record.deleted, newest.author) == (True, "reset")
+    assert created.written <= changed.written <= newest.written
+    assert [row.author for row in await log.signed_rows("a/x", "a/x\1", 1)] == ["reset"]
+    assert [row.author for row in await log.signed_rows("a/x2", "a/x3", 10)] == ["reset", ""]
+
+
+@on_the_loop
+async def test_a_time_leads_to_the_newest_revision_of_then(log: RevisionLog) -> None:
+    assert await log.revision_at(1 << 60) == 0
+    revisions = []
+    for number in range(3):
+        revisions.append((await create(log, f"a/{number}")).revision)
+        await asyncio.sleep(0.002)
+    times = [await log.time_of(revision) for revision in revisions]
+    assert [await log.revision_at(time) for time in times] == revisions
+    assert [await log.revision_at(time - 1) for time in times] == [0, *revisions[:2]]
+    await log.compact(revisions[1])
+    assert await log.revision_at(times[0]) == 0, "the state of then is not kept"
+    assert await log.time_of(revisions[2] + 1) == 0
+
+
+@on_the_loop
+async def test_authors_stay_with_rows_that_compaction_keeps(log: RevisionLog) -> None:
+    first = await log.append(Write("a/x", b"1", 0, author="me"))
+    second = await log.append(Write("a/x", b"2", first.revision, author="you"))
+    await log.compact(second.revision)
+    assert [row.author for row in await log.signed_rows("a/x", "a/x\1", 10)] == ["you"]

@@ -1,4 +1,4 @@
-"""The client's methods about the history of objects, which only kubedra's servers have."""
+"""The client's methods that explain objects and their history, which only kubedra's servers have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from kubedra.client.paths import field_selector
+from kubedra.client.paths import field_selector, join_path
 from kubedra.client.responses import ApiError
 from kubedra.client.steps import Steps
 from kubedra.runtime.objects import Json
@@ -15,6 +15,8 @@ from kubedra.runtime.objects import Json
 __tracebackhide__ = True
 #: A revision, a time, or a duration before the server's time: 1234, "1234", "-5m", a datetime, a timedelta.
 Moment = int | str | datetime | timedelta
+#: Timeout of an explanation, in seconds.
+_EXPLAINING = 120.0
 
 
 class _Client(Protocol):
@@ -22,7 +24,9 @@ class _Client(Protocol):
 
     namespace: str
 
-    def request(self, method: str, path: str, *, params: Mapping[str, str] | None = None) -> Steps[Json]: ...
+    def request(
+        self, method: str, path: str, *, params: Mapping[str, str] | None = None, timeout: float | None = None
+    ) -> Steps[Json]: ...
 
     def resolve(self, word: str) -> Steps[tuple[str, str]]: ...
 
@@ -32,9 +36,28 @@ class _Client(Protocol):
 
     def revision(self, at: Moment) -> Steps[str]: ...
 
+    def read_history(
+        self, target: str, *, namespace: str | None = None, limit: int = 100, objects: bool = False
+    ) -> Steps[Json]: ...
 
-class HistoryMethods:
-    """Changes, timelines and past states."""
+
+class InspectionMethods:
+    """Explanations, changes, timelines and past states."""
+
+    def explain(self: _Client, target: str, *, namespace: str | None = None) -> Steps[Json]:
+        """Explain a pod, podgroup, claim or node: `explain("pod/web")`. `report` in the result is text for people.
+
+        For a pod or podgroup the result says why it is pending and what would help, for a claim which devices it has,
+        for a node which claims use its devices. Only kubedra's servers support this; `kubedra explain` works with any
+        cluster.
+        """
+        word, _, name = target.partition("/")
+        _, kind = yield from self.resolve(_full_word(word))
+        known = {"Pod": "pod", "ResourceClaim": "claim", "Node": "node", "PodGroup": "podgroup"}
+        if kind not in known or not name:
+            raise ValueError(f'"{target}": write "pod/NAME", "claim/NAME", "node/NAME" or "podgroup/NAME"')
+        where = (name,) if kind == "Node" else (namespace or self.namespace, name)
+        return (yield from self.request("GET", join_path("-", "explain", known[kind], *where), timeout=_EXPLAINING))
 
     def history(
         self: _Client, target: str, *, namespace: str | None = None, limit: int = 100, objects: bool = False
@@ -48,11 +71,17 @@ class HistoryMethods:
         It reaches back to the last reset, as far as the server keeps its history (`--history`). Raises ApiError (404)
         if there is no change.
         """
+        found = yield from self.read_history(target, namespace=namespace, limit=limit, objects=objects)
+        changes: list[Json] = found["changes"]
+        return changes
+
+    def read_history(
+        self: _Client, target: str, *, namespace: str | None = None, limit: int = 100, objects: bool = False
+    ) -> Steps[Json]:
+        """Return `changes` as `history` does, and `report`: the changes as text for people."""
         params = yield from _object_of(self, target, namespace)
         params |= {"limit": str(limit), **({"objects": "true"} if objects else {})}
-        answer = yield from self.request("GET", "/-/history", params=params)
-        changes: list[Json] = answer["changes"]
-        return changes
+        return (yield from self.request("GET", "/-/history", params=params))
 
     def timeline(self: _Client, target: str, *, namespace: str | None = None) -> Steps[Json]:
         """Return the timeline of `KIND/NAME`: `timeline("pod/web")["report"]` is text for people.
@@ -82,7 +111,13 @@ class HistoryMethods:
         path = yield from self._collection(word, namespace)
         revision = yield from self.revision(at)
         exactly = {"resourceVersion": revision, "resourceVersionMatch": "Exact"}
-        return (yield from self.request("GET", path, params={**params, **exactly}))
+        try:
+            return (yield from self.request("GET", path, params={**params, **exactly}))
+        except ApiError as error:
+            if error.code != 410:
+                raise
+            text = f"revision {revision} is before the history; a server with --history keeps more"
+            raise ApiError(error.code, error.reason, text, error.status) from None
 
 
 def get_at(client: Any, target: str, name: str, at: Moment, namespace: str | None) -> Steps[Json]:
@@ -97,12 +132,17 @@ def get_at(client: Any, target: str, name: str, at: Moment, namespace: str | Non
     return {"apiVersion": api_version, "kind": kind, **items[0]}
 
 
+def _full_word(word: str) -> str:
+    """Return the API's word for `claim`."""
+    return "resourceclaim" if word in ("claim", "claims") else word
+
+
 def _object_of(client: _Client, target: str, namespace: str | None) -> Steps[dict[str, str]]:
     """Return the query for an object. Raise ValueError for a target without a name."""
     word, _, name = target.partition("/")
     if not name:
         raise ValueError(f'"{target}" names no object: write "{target}/NAME"')
-    api_version, kind = yield from client.resolve("resourceclaim" if word in ("claim", "claims") else word)
+    api_version, kind = yield from client.resolve(_full_word(word))
     info = yield from client._resource(api_version, kind)
     where = {"namespace": namespace or client.namespace} if info["namespaced"] else {}
     group = api_version.partition("/")[0] if "/" in api_version else ""

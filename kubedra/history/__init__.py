@@ -1,0 +1,1 @@
+"""The commands `history`, `timeline` and `get`."""
