@@ -295,8 +295,8 @@ _EXPLORER: pytest.StashKey[Trials] = pytest.StashKey()
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "kube(own=False, clock=..., snapshot=..., explore=N, **options): options of the `kube` fixture; with own=True, the"
-        " options of kubedra.ControlPlane; with explore, run the test under N schedules",
+        "kube(own=False, clock=..., snapshot=..., explore=N, **options): options of the `kube` fixture; with own=True,"
+        " the options of kubedra.ControlPlane; with explore, run the test under N schedules",
     )
 
 

@@ -1,6 +1,5 @@
 """Write docs/reference: flags.md, kinds/ (kinds.py), client.md (clientpage.py), routes.md (routepage.py), annotations.md (annotationpage.py), scenario.md (scenariopage.py).
 
-
 The flags come from the server's parser, the kinds from the schemas, the client from its signatures, the routes from their OpenAPI document, the annotations from their checks.
 
 python docs/reference/generate.py

@@ -133,11 +133,13 @@ class _BaseClient(Generic[Http]):
             "method": call.method,
             "url": call.path,
             "content": content,
-            "headers": [*headers, *((("Content-Type", call.content_type),) if content else ())],
+            "headers": [
+                *headers,
+                *((("Content-Type", call.content_type),) if content else ()),
+                *((("Accept", call.accept),) if call.accept else ()),
+            ],
             "params": dict(call.params) or None,
         }
-        if call.accept:
-            sent["headers"] += [("Accept", call.accept)]
         return sent if call.timeout is None else sent | {"timeout": call.timeout}
 
     @staticmethod
