@@ -113,7 +113,7 @@ class DeviceTaintEviction(ControllerComponent):
         if self._rules is not None:
             self._rules.on(lambda rule: self._rule(None, rule), self._rule, lambda rule: self._rule(rule, None))
         self._claims.on(lambda claim: self._claim(None, claim), self._claim, lambda claim: self._claim(claim, None))
-        self._pods.on(self._check, self._pod_updated, self._pod_deleted)
+        self._pods.on(self._pod_added, self._pod_updated, self._pod_deleted)
 
     # Event handlers
 
@@ -146,6 +146,11 @@ class DeviceTaintEviction(ControllerComponent):
         if old is not None and (_users(old) != _users(claim) or is_for_any_pod(old) != is_for_any_pod(claim)):
             self._check_users(old)
         self._check_users(claim)
+
+    def _pod_added(self, pod: Json) -> None:
+        # A restored snapshot brings back pods that were evicted.
+        self._evicted.pop(pod["metadata"]["uid"], None)
+        self._check(pod)
 
     def _pod_updated(self, old: Json, pod: Json) -> None:
         if self._is_idle:

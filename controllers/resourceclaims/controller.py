@@ -312,11 +312,10 @@ class ResourceClaims(ControllerComponent):
             informer = self._groups.informer
         else:
             return True
-        if ref["uid"] in self._gone:
-            return False
         user = informer.get(f"{claim['metadata']['namespace']}/{ref['name']}")
         if user is None:
-            return None
+            # A deleted consumer; one that a restored snapshot brings back is there again.
+            return False if ref["uid"] in self._gone else None
         return bool(user["metadata"]["uid"] == ref["uid"]) and not (informer is self._pods and is_done(user))
 
     async def _release(self, claim: Json, users: list[Json], *, deallocate: bool) -> Json:
