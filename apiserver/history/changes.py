@@ -153,7 +153,7 @@ def _guess_author(obj: Json, *, deleted: bool, created: bool) -> Author:
     if deleted:
         return Author("delete", "", "", "", "")
     entries: list[Any] = obj["metadata"].get("managedFields") or []
-    last = max(entries, key=lambda entry: entry.get("time") or "", default={})
+    last: Any = max(entries, key=lambda entry: entry.get("time") or "", default={})
     verb = "create" if created else "apply" if last.get("operation") == "Apply" else "update"
     return Author(verb, last.get("subresource", ""), "", "", last.get("manager", ""))
 

@@ -82,7 +82,7 @@ async def test_a_flipped_byte_anywhere_is_refused_or_changes_nothing(tmp_path: P
             assert (await read(damaged), await history(damaged)) == (expected, written), f"byte {place}"
         except (UnusableDatabase, DamagedRow) as error:
             refused.append(str(error))
-    assert len(refused) > FLIPS / 2  # the file has free space, too
+    assert len(refused) > FLIPS / 3  # the file has free space, too, and times and authors have no checksum
     assert not [line for line in refused if "\n" in line or ("damaged" not in line and str(tmp_path) not in line)]
 
 
