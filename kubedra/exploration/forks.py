@@ -25,6 +25,8 @@ from kubedra.exploration.schedule import Deviation, Schedule
 __all__ = ["CAN_FORK", "Outcome", "record", "run_forked"]
 
 CAN_FORK = hasattr(os, "fork")
+#: The packages whose modules are imported on first use.
+_SERVER = ("apiserver.", "controllers.", "kubedra.")
 #: Seconds of real time after which a child is killed.
 _LIMIT = 120.0
 
@@ -33,7 +35,7 @@ _LIMIT = 120.0
 class Outcome:
     """The result of a run: the exception's type and text, empty if the run passed.
 
-    `visited` has the choice points of a run without deviations.
+    `visited` has the choice points of a run without deviations, `imported` the modules of the server that it imported.
     """
 
     kind: str = ""
@@ -41,6 +43,7 @@ class Outcome:
     trace: str = ""
     taken: list[Deviation] = field(default_factory=list)
     visited: list[tuple[str, Sequence[str]]] = field(default_factory=list)
+    imported: list[str] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -49,12 +52,16 @@ class Outcome:
 
 def record(run: Callable[[Schedule], None], schedule: Schedule) -> Outcome:
     """Run and return the outcome."""
+    before = set(sys.modules)
     try:
         run(schedule)
     except BaseException as error:  # noqa: BLE001 - pytest's own are no Exceptions
         kind = f"{type(error).__module__}.{type(error).__qualname__}"
         return Outcome(kind, str(error), traceback.format_exc(), schedule.taken)
-    return Outcome(taken=schedule.taken, visited=[] if schedule.taken else schedule.visited)
+    if schedule.taken:
+        return Outcome(taken=schedule.taken)
+    imported = [name for name in sys.modules if name not in before and name.startswith(_SERVER)]
+    return Outcome(visited=schedule.visited, imported=imported)
 
 
 class _Child:

@@ -26,7 +26,7 @@ from typing import Any, Self
 import httpx
 
 from kubedra.client.client import AsyncClient
-from kubedra.exploration.schedule import FixedSchedule, Schedule
+from kubedra.exploration.schedule import Deviation, FixedSchedule, Schedule
 from kubedra.plane.control_plane import flag_value
 from kubedra.runtime import process
 from kubedra.runtime.objects import Json
@@ -220,6 +220,12 @@ class LoopControlPlane(LoopClient):
         """
         found: Sequence[Json] = self._plane.objects(word)
         return found
+
+    @property
+    def deviations(self) -> Sequence[Deviation]:
+        """The deviations of the schedule so far."""
+        schedule: Schedule | None = self._plane.loop.schedule
+        return schedule.taken if schedule is not None else ()
 
     def always(self, check: Callable[[LoopControlPlane], object]) -> None:
         """Call a check after every write from now on. An exception that it raises fails the test."""

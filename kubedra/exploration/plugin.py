@@ -13,7 +13,7 @@ import pytest
 
 from kubedra.exploration.plane import LoopControlPlane
 from kubedra.exploration.schedule import FixedSchedule, ScheduleError, parse, render
-from kubedra.exploration.search import Explorer, Finding, Trials, search
+from kubedra.exploration.search import Explorer, Finding, Trials, run_plain, search
 
 __all__ = ["OPTIONS", "explore", "make_explorer"]
 
@@ -49,7 +49,10 @@ def explore(item: pytest.Function, explorer: Trials, count: int, given: str | No
     arguments = {name: item.funcargs[name] for name in item._fixtureinfo.argnames}
     explorer.test = functools.partial(test, **arguments)
     if given is not None:
-        _play(explorer, FixedSchedule(_parse(given)), "")
+        deviations = _parse(given)
+        if deviations:
+            run_plain(explorer)
+        _play(explorer, FixedSchedule(deviations), "")
         return
     begin = time.monotonic()
     found = search(explorer, range(1, count + 1)) if count else None

@@ -7,6 +7,7 @@ or in copies of it (`outcomes`).
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from kubedra.exploration.schedule import Deviation, FixedSchedule, Schedule, pic
 if TYPE_CHECKING:
     from kubedra.exploration.plane import LoopControlPlane
 
-__all__ = ["Explorer", "Finding", "Trials", "search"]
+__all__ = ["Explorer", "Finding", "Trials", "run_plain", "search"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,17 @@ def workers() -> int:
     return max(1, available // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
+def run_plain(explorer: Trials) -> Outcome:
+    """Run the plain schedule. Import what it imported, so that later runs begin with the same modules."""
+    (plain,) = explorer.outcomes([FixedSchedule()])
+    for module in plain.imported:
+        importlib.import_module(module)
+    return plain
+
+
 def search(explorer: Trials, numbers: Iterable[int]) -> Finding | None:
     """Run the plain schedule and then those of the numbers. Return the first one that fails, shrunk."""
-    (plain,) = explorer.outcomes([FixedSchedule()])
+    plain = run_plain(explorer)
     if plain.failed:
         return Finding(0, [], [], plain)
     numbers = list(numbers)
