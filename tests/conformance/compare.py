@@ -10,6 +10,8 @@ from typing import Any, Final
 _ABSENT: Final = object()
 #: So much of a value is shown.
 _SHOWN: Final = 400
+#: Characters that two texts have in common before the first that differs.
+_CONTEXT: Final = 40
 
 
 def differences(want: Any, got: Any, at: str = "") -> Iterator[str]:
@@ -21,7 +23,8 @@ def differences(want: Any, got: Any, at: str = "") -> Iterator[str]:
         for number, (wanted, given) in enumerate(zip_longest(want, got, fillvalue=_ABSENT)):
             yield from _pair(wanted, given, f"{at}[{number}]")
     elif want != got or type(want) is not type(got):
-        yield f"{at}: want {shown(want)}, got {shown(got)}"
+        same = _in_common(want, got) if isinstance(want, str) and isinstance(got, str) else 0
+        yield f"{at}: want {shown(want, same)}, got {shown(got, same)}"
 
 
 def _pair(want: Any, got: Any, at: str) -> Iterator[str]:
@@ -33,5 +36,16 @@ def _pair(want: Any, got: Any, at: str) -> Iterator[str]:
         yield from differences(want, got, at)
 
 
-def shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)[:_SHOWN]
+def shown(value: Any, same: int = 0) -> str:
+    """Return the beginning of a value's JSON, without so many characters that it has in common with another."""
+    text = json.dumps(value[same:] if same else value, ensure_ascii=False)[:_SHOWN]
+    return f"…{text}" if same else text
+
+
+def _in_common(want: str, got: str) -> int:
+    """Return how many characters of long texts to leave out: those they begin with, except the last few."""
+    if max(len(want), len(got)) < _SHOWN:
+        return 0
+    pairs = enumerate(zip(want, got, strict=False))
+    first = next((number for number, (one, other) in pairs if one != other), min(len(want), len(got)))
+    return max(first - _CONTEXT, 0)

@@ -36,7 +36,8 @@ def envtest_assets(directory: Path, server: str) -> Path:
 @contextlib.contextmanager
 def control_plane(directory: Path, server: str) -> Iterator[Path]:
     """Start a control plane with one node that runs commands; yield its kubeconfig."""
-    directory.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
     with contextlib.ExitStack() as stack:
         start = _start_kubedra if server == "kubedra" else _start_real
         config = start(stack, directory)

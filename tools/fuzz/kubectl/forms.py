@@ -33,6 +33,7 @@ _VARYING: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
         (r"/[\w./-]+/(LIVE|MERGED)-\d+", r"<\1>"),
         (r"<time> \+0000", "<time>"),
         (r"/tmp/[\w./-]+", "<file>"),
+        (r"[\w./-]*(?=pkg/api/legacyscheme/scheme\.go)", ""),
     )
 )
 _AGE: Final = re.compile(r"(?<=\s)(\d+(ms|s|m|h|d)){1,2}( ago)?(?=\s|$)|<unknown>|<invalid>(?= |$)", re.MULTILINE)
