@@ -172,7 +172,7 @@ def _run_ansible(project: Project, suite: str, checkout: Path, files: Files, env
         "ANSIBLE_COLLECTIONS_PATH": str(collections), "ANSIBLE_ROLES_PATH": str(targets), "K8S_AUTH_KUBECONFIG": environment["KUBECONFIG"],
         "ANSIBLE_CALLBACKS_ENABLED": "junit", "JUNIT_OUTPUT_DIR": str(reports), "LC_ALL": "C.UTF-8",
     }  # fmt: skip
-    command = [
+    command: list[str | Path] = [
         "ansible-playbook",
         "-i",
         "localhost,",
