@@ -229,7 +229,8 @@ class Kube:
                 flags.append(f"--jobs-exit-after={limit}")
             self._nodes[name] = node = NodeProcess(name, self.kubeconfig, plugin_dir, registry_dir, args=flags)
             node.start()
-            ready = self.wait(f"node/{name}", "condition=Ready", fail_fast=False)
+            # In real time: the kubelet is a process that virtual time does not wait for.
+            ready = self.client().wait(f"node/{name}", "condition=Ready", fail_fast=False)
             if driver is not None:
                 node.run_driver(driver)
             return self.client().patch(f"node/{name}", {"metadata": {"labels": dict(labels)}}) if labels else ready

@@ -20,6 +20,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 VERSION_FILE = "kubedra/version.py"
+#: Files of the clients in other languages with the same version, and the text around it.
+CLIENT_VERSIONS = {
+    "clients/java/pom.xml": r"(<artifactId>kubedra</artifactId>\s*<version>)[^<]+(</version>)",
+    "examples/go-driver/e2e/go.mod": r"(clients/go v)\S+(\n)",
+    "examples/go-project/go.mod": r"(clients/go v)\S+(\n)",
+}
 CHANGELOG = "CHANGELOG.md"
 RECIPE = "recipe/recipe.yaml"
 _VERSION = re.compile(r"\d+\.\d+\.\d+((a|b|rc)\d+)?")
@@ -67,8 +73,13 @@ def prepare(version: str, out: Path, *, dry_run: bool = False, tagged: bool = Fa
     if not dry_run and not tagged:
         (ROOT / VERSION_FILE).write_text(_versioned(version))
         (ROOT / RECIPE).write_text(_versioned_recipe(version))
+        for name, text in versioned_clients(version).items():
+            (ROOT / name).write_text(text)
         (ROOT / CHANGELOG).write_text(changelog)
-        print(f"{VERSION_FILE}, {RECIPE} and {CHANGELOG} are changed; commit them, tag v{version} and push the tag")
+        print(
+            f"{VERSION_FILE}, {RECIPE}, {CHANGELOG} and the clients are changed;"
+            f" commit them, tag v{version} and push the tag"
+        )
 
 
 def _check(version: str, *, tagged: bool) -> None:
@@ -180,6 +191,12 @@ def _write_sbom(tree: Path, version: str) -> Path:
     if result.returncode:
         raise ReleaseError(f"the list of packages (SBOM) failed: {result.stderr.strip().splitlines()[-1]}")
     return made
+
+
+def versioned_clients(version: str) -> dict[str, str]:
+    """Return the files of CLIENT_VERSIONS with another version."""
+    texts = {name: (ROOT / name).read_text() for name in CLIENT_VERSIONS}
+    return {name: re.sub(CLIENT_VERSIONS[name], rf"\g<1>{version}\g<2>", text) for name, text in texts.items()}
 
 
 def _versioned(version: str) -> str:

@@ -1,4 +1,4 @@
-// Package policy has two admission webhooks for pods.
+// Package policy has two admission webhooks for pods, and a reconciler that keeps disruption budgets.
 package policy
 
 import (

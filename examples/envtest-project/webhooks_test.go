@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 	})
 	check(err)
 	Register(manager)
+	check((&Budgets{}).Start(manager))
 	ended := make(chan error)
 	go func() { ended <- manager.Start(ctx) }()
 	for started := manager.GetWebhookServer().StartedChecker(); started(nil) != nil; {

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"example.com/gpu-operator/kubedratest"
+	kubedra "github.com/kubedra/kubedra/clients/go"
 )
 
-var plane *kubedratest.ControlPlane
+var plane *kubedra.ControlPlane
 
 func TestMain(m *testing.M) {
 	var err error
-	if plane, err = kubedratest.Start("--nodes=1", "--devices=gpu.example.com"); err != nil {
+	if plane, err = kubedra.Start("--nodes=1", "--devices=gpu.example.com"); err != nil {
 		log.Fatal(err)
 	}
 	code := m.Run()

@@ -1,10 +1,11 @@
+import dev.kubedra.Kubedra;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.nio.file.Files;
 
-/** A test without a test framework: `javac *.java && java OperatorTest`. */
+/** A test without a test framework: `javac -cp ../../clients/java/src/main/java -d out OperatorTest.java && java -cp out OperatorTest`. */
 public final class OperatorTest {
     public static void main(String[] arguments) throws Exception {
         try (Kubedra kubedra = Kubedra.start("--nodes=1")) {

