@@ -95,6 +95,7 @@ from apiserver.webhooks.client import Webhooks
 if TYPE_CHECKING:
     from apiserver.authentication.tokens.service_account_keys import Keys
     from apiserver.history.reader import HistoryReader
+    from apiserver.http.admin.operations import Clusters
     from apiserver.http.handlers.chain import HandlerChain
     from apiserver.http.handlers.exploration import Schedules
     from apiserver.http.handlers.faults import Faults
@@ -138,6 +139,8 @@ class Server:
         self._flows = FlowSchemaStatus(self.registry, self._fairness.configure)
         self._custom = CustomResources(self.registry, self.catalog, self.webhooks, ADMIN)
         self._issued = IssuedCertificates(self.registry)
+        #: The copies of this server in forked processes; set by the process.
+        self.forks: Clusters | None = None
         self.snapshots = Snapshots(log, self._describe_snapshot, self._settle)
         self._reloaded = tuple(self._access.reloaded_files(self._host))
         # A server with open access is the only one, so that no client looks for its lease.
@@ -355,6 +358,16 @@ class Server:
             self._clear_records()
         return found
 
+    async def begin_fork(self, snapshot: str) -> None:
+        """Begin in a forked process: with its own address, records and random numbers, and maybe with a snapshot."""
+        if self.settings.seed is None:
+            self.registry.random_source.reseed()
+        self._clear_records()
+        self.registry.dropped.clear()
+        if snapshot:
+            await self.snapshots.restore(snapshot)
+        await self.built_in.ensure()
+
     async def _settle(self) -> None:
         """Bring the server into agreement with a restored state: its own objects, and the APIs of definitions."""
         self.registry.dropped.clear()
@@ -455,6 +468,7 @@ class Server:
                 ),
                 snapshots=self.snapshots,
                 restore=self.restore,
+                clusters=lambda: self.forks,
                 dropped=self.registry.dropped.losses,
                 idle=self._idle_monitor.poll,
                 explain=lambda: self._components.explain,

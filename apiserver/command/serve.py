@@ -12,9 +12,12 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from apiserver.command import kubeconfig
+from apiserver.command.forks import Forks
 from apiserver.command.output import print_line, print_phase, print_warning
 from apiserver.components.components import Files
 from apiserver.controlplane.dependencies import Components, Dependencies, RunningComponents
@@ -25,6 +28,7 @@ from apiserver.runtime.lazy_imports import import_when_idle
 from apiserver.runtime.virtual_loop import VirtualLoop
 from apiserver.tls.listener import Https, HttpsError
 from apiserver.tls.self_signed import SIGNER, load_or_create_authority, load_or_create_certificate
+from kubedra.runtime import private_files as private
 from kubedra.runtime.server_record import ServerRecord
 
 if TYPE_CHECKING:
@@ -82,6 +86,8 @@ class Process:
         self._record = ServerRecord(settings.data_dir)
         #: Start of virtual time; None for real time.
         self.clock = settings.clock
+        #: Whether the server may be forked.
+        self.forks = settings.forks
 
     async def run(self) -> None:
         """Start, announce the server, wait for the end, stop."""
@@ -116,6 +122,12 @@ class Process:
         self._print_safely(f"stopped; {self._describe_data()}")
 
     async def _run_until_stopped(self, server: Server, web: Web, serving: asyncio.Future[None]) -> None:
+        server.forks = forks = Forks(
+            self._settings.data_dir / "clusters",
+            self._describe_fork_refusal(),
+            partial(self._begin_fork, server, web),
+            self._stopping.set,
+        )
         components = await self._components.start(server.chain, server.front.coalescer)
         running = asyncio.ensure_future(components.run()) if components else None
         following = [asyncio.ensure_future(file.follow()) for file in (self._https.files if self._https else ())]
@@ -134,6 +146,7 @@ class Process:
             import_when_idle("apiserver.cel.environments.devices", *admin)
             await _first(self._stopping.wait(), running, serving)
         finally:
+            await forks.close()
             for each in following:
                 each.cancel()
             if running is not None:
@@ -142,6 +155,40 @@ class Process:
             server.stop_watches()
             web.stop()
             await serving
+
+    def _describe_fork_refusal(self) -> str:
+        """Return why this server cannot be forked; "" if it can."""
+        if not isinstance(asyncio.get_running_loop(), asyncio.SelectorEventLoop):
+            return "this server cannot be forked: start it with --forks"
+        if not self._settings.memory:
+            return "only a server with --storage memory can be forked"
+        if self._settings.components_apart:
+            return "a server with --components-apart cannot be forked"
+        return "" if self._files is None else "a server with https cannot be forked"
+
+    async def _begin_fork(
+        self, server: Server, web: Web, listener: socket.socket, directory: Path, snapshot: str
+    ) -> dict[str, object]:
+        """Serve a forked process on its own socket, with its own directory. Return its announcement."""
+        port = listener.getsockname()[1]
+        private.make_directory(directory)
+        log = private.open_file(directory / "server.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor, source in ((0, null), (1, log), (2, log)):
+            os.dup2(source, descriptor)
+        for each in web.servers:
+            each.close()
+        self._listener.close()
+        self._listener, self.url, self._end = listener, f"http://127.0.0.1:{port}", "its parent process ended"
+        # All parts share the settings of the server.
+        for name, value in (
+            ("port", port), ("data_dir", directory), ("kubeconfig", directory / "kubeconfig"), ("attached", False),
+        ):  # fmt: skip
+            object.__setattr__(server.settings, name, value)
+        self._settings, self._record = server.settings, ServerRecord(directory)
+        await web.startup([listener])
+        await server.begin_fork(snapshot)
+        return self._publish()
 
     def _print_components(self, names: Sequence[str]) -> None:
         print_phase(self._settings, "components", f"{len(names)} running")

@@ -146,8 +146,9 @@ def _run(process: Process) -> None:
         return
     sys.setswitchinterval(_SWITCH)
     runner = asyncio.run
-    with contextlib.suppress(ImportError):
-        import uvloop
+    if not process.forks:
+        with contextlib.suppress(ImportError):
+            import uvloop
 
-        runner = uvloop.run
+            runner = uvloop.run
     runner(process.run())

@@ -245,6 +245,11 @@ def _add_server_flags(own: argparse._ArgumentGroup) -> None:
         help="begin with the objects of this file of `kubedra import` or `kubedra snapshot`; the storage must be empty",
     )
     own.add_argument(
+        "--forks",
+        action="store_true",
+        help="allow `kubedra clusters create`; only with --storage memory, and without --components-apart",
+    )
+    own.add_argument(
         "--accept-hosts",
         action="append",
         default=[],

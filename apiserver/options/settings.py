@@ -107,6 +107,8 @@ class Settings:
     fresh: bool
     #: The snapshot with the first objects, a path or a URL; "" for none.
     from_file: str
+    #: Whether the server may be forked, which needs asyncio's own event loop.
+    forks: bool
     cdi_dirs: tuple[Path, ...]
     plugin_dir: Path | None
     registry_dir: Path | None
@@ -245,6 +247,7 @@ def read(arguments: Sequence[str]) -> Settings:
         run=args.run,
         fresh=args.fresh,
         from_file=args.from_file,
+        forks=args.forks,
         cdi_dirs=tuple(path.absolute() for path in args.cdi_dir),
         plugin_dir=plugin_dir,
         registry_dir=(args.registry_dir or plugin_dir / "registry").absolute() if plugin_dir else None,
@@ -274,8 +277,9 @@ def _controllers(args: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _runs_child_process(args: argparse.Namespace) -> bool:
-    """Return whether components get a child process: not with virtual time or a seed, which need one loop."""
-    return args.components_apart == "true" and _MAY_FORK and args.clock == "real" and args.seed is None
+    """Return whether components get a child process: not with virtual time, a seed or forks, which need one loop."""
+    one_loop = args.clock != "real" or args.seed is not None or args.forks
+    return args.components_apart == "true" and _MAY_FORK and not one_loop
 
 
 def _snapshot_header(args: argparse.Namespace) -> Mapping[str, Any]:
@@ -343,6 +347,8 @@ def _check(args: Any, tokens: Mapping[str, User] | None) -> None:
             raise SettingsError(f"{flag} {file}: no such file")
     if args.storage not in ("sqlite", "memory") and not args.storage.startswith(("postgresql://", "postgres://")):
         raise SettingsError(f"--storage {args.storage}: use sqlite, memory or a postgresql:// URL")
+    if args.forks and (args.storage != "memory" or args.tls or args.tls_cert_file is not None or not _MAY_FORK):
+        raise SettingsError("--forks: only with --storage memory, without https, and on Linux")
     if args.fresh and args.storage.startswith("postgres"):
         raise SettingsError("--fresh: only with --storage sqlite; create a new database instead")
     try:

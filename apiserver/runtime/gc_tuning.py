@@ -65,6 +65,12 @@ def enable() -> None:
     threading.Thread(target=_collect_when_due, name="garbage", daemon=True).start()
 
 
+def restart() -> None:
+    """Continue in a forked process, which has none of the threads."""
+    if _freeze_survivors in gc.callbacks:
+        threading.Thread(target=_collect_when_due, name="garbage", daemon=True).start()
+
+
 def _freeze_survivors(phase: str, info: dict[str, Any]) -> None:
     if phase == "stop" and info["generation"] > 0:
         gc.freeze()

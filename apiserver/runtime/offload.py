@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -136,12 +137,21 @@ class _LoopThread:
             return self._loop
 
 
-#: All long requests share it: waiting requests get the interpreter every few milliseconds.
-_LONG_REQUESTS: Final = _LoopThread("long requests")
-#: For requests that block on an external server, possibly for seconds.
-_OWN: Final = ThreadPoolExecutor(64, thread_name_prefix="waiting requests")
-#: For blocking functions. Requests in threads of their own may call them, so they have other threads.
-_BLOCKING: Final = ThreadPoolExecutor(16, thread_name_prefix="blocking rules")
+class _Threads:
+    """The threads of a process."""
+
+    def __init__(self) -> None:
+        #: All long requests share it: waiting requests get the interpreter every few milliseconds.
+        self.long_requests = _LoopThread("long requests")
+        #: For requests that block on an external server, possibly for seconds.
+        self.own = ThreadPoolExecutor(64, thread_name_prefix="waiting requests")
+        #: For blocking functions. Requests in threads of their own may call them, so they have other threads.
+        self.blocking = ThreadPoolExecutor(16, thread_name_prefix="blocking rules")
+
+
+_THREADS: Final = _Threads()
+# A forked process has none of the threads.
+os.register_at_fork(after_in_child=_THREADS.__init__)  # type: ignore[misc]
 
 
 def _context() -> contextvars.Context:
@@ -156,16 +166,16 @@ async def run_in_thread(work: Coroutine[Any, Any, T]) -> T:
     """Return the result of a coroutine on the event loop of the thread for long requests."""
     with clock.thread_at_work():
         submit = asyncio.run_coroutine_threadsafe
-        return await asyncio.wrap_future(_context().run(submit, work, _LONG_REQUESTS.loop))
+        return await asyncio.wrap_future(_context().run(submit, work, _THREADS.long_requests.loop))
 
 
 @on_loop
 async def run_in_own_thread(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on an event loop in a thread of its own, which may block; return its result."""
-    return await asyncio.get_running_loop().run_in_executor(_OWN, _context().run, asyncio.run, work)
+    return await asyncio.get_running_loop().run_in_executor(_THREADS.own, _context().run, asyncio.run, work)
 
 
 @on_loop
 async def run_blocking(function: Callable[[], T]) -> T:
     """Run a function in a thread, which may block; return its result."""
-    return await asyncio.get_running_loop().run_in_executor(_BLOCKING, _context().run, function)
+    return await asyncio.get_running_loop().run_in_executor(_THREADS.blocking, _context().run, function)

@@ -96,6 +96,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(_Selector(self))
         virtual_loops[self] = self
 
+    def new_selector(self) -> selectors.BaseSelector:
+        """Return a selector for a copy of this loop in a forked process."""
+        return _Selector(self)
+
     def close(self) -> None:
         virtual_loops.pop(self, None)
         super().close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from apiserver.http.admin.idle import IdleStatus
 from apiserver.http.sinks.driver_calls import DriverCalls
@@ -20,6 +20,25 @@ if TYPE_CHECKING:
     from apiserver.http.handlers.faults import Faults
 
 
+class ForkError(Exception):
+    """A copy of a server that is not possible, in one line."""
+
+
+class Clusters(Protocol):
+    """The copies of a server in forked processes. An announcement has `url`, `kubeconfig` and `pid`."""
+
+    def all(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the announcements by name."""
+        ...
+
+    async def create(self, name: str, snapshot: str = "") -> Mapping[str, Any]:
+        """Copy the server, maybe with a snapshot. Raise ForkError."""
+        ...
+
+    async def delete(self, name: str) -> None:
+        """End a copy. Raise KeyError."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operations:
     """The operations of the server that its routes use. A router that needs more adds a field.
@@ -31,6 +50,7 @@ class Operations:
     reset       empties the store; (deleted objects, new revision)
     snapshots   the snapshots in memory
     restore     goes back to a snapshot (name, whether to delete faults and records, too)
+    clusters    the copies of this server; None if it cannot have any
     dropped     (kind, namespace, name) the fields that feature gates dropped
     idle        polls the components for pending work
     explain     explains pods, claims and nodes (kind, namespace, name); None if no components run here
@@ -49,6 +69,7 @@ class Operations:
     reset: Callable[[], Awaitable[tuple[int, int]]]
     snapshots: Snapshots
     restore: Callable[[str, bool], Awaitable[RestoreResult]]
+    clusters: Callable[[], Clusters | None]
     dropped: Callable[[str, str, str], list[Loss]]
     idle: Callable[[], Awaitable[IdleStatus]]
     explain: Callable[[], Callable[[str, str, str], Awaitable[dict[str, Any]]] | None]

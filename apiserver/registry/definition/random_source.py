@@ -23,6 +23,10 @@ class RandomSource:
     def __init__(self, seed: str | None = None) -> None:
         self._random = random.Random(seed)  # noqa: S311 - names need no secrecy
 
+    def reseed(self) -> None:
+        """Draw other numbers than before, as a fork of a server must."""
+        self._random.seed()
+
     def uid(self) -> str:
         """Return a UID: a UUID of version 4."""
         digits = f"{self._random.getrandbits(128) & _FREE | _FIXED:032x}"

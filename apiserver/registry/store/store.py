@@ -103,7 +103,7 @@ class Registry:
         self.remote_authorizer = remote_authorizer
         self.webhooks, self.components, self.watch_seconds = webhooks, components, watch_seconds
         self.kubelets, self.kubelet_endpoints = kubelets, kubelet_endpoints
-        random_source = random_source or RandomSource()
+        self.random_source = random_source = random_source or RandomSource()
         self.new_uid, self.new_suffix, self.choose = random_source.uid, random_source.suffix, random_source.below
         self.dropped = DroppedFields(warns=warn_dropped)
         self.kinds = Kinds()

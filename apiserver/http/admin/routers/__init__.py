@@ -5,6 +5,7 @@ from __future__ import annotations
 from apiserver.http.admin.routers import (
     adoption,
     clock,
+    clusters,
     driver_calls,
     dropped,
     explain,
@@ -23,6 +24,7 @@ ROUTERS = (
     info,
     reset,
     snapshots,
+    clusters,
     adoption,
     idle,
     explain,
