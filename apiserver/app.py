@@ -359,14 +359,17 @@ class Server:
         return found
 
     async def begin_fork(self, snapshot: str) -> None:
-        """Begin in a forked process: with its own address, records and random numbers, and maybe with a snapshot."""
+        """Begin in a forked process: with its own records and random numbers, and maybe with a snapshot.
+
+        Endpoints of the service kubernetes keep the address of the original: writing them would double the time and the
+        memory of a fork.
+        """
         if self.settings.seed is None:
             self.registry.random_source.reseed()
         self._clear_records()
         self.registry.dropped.clear()
         if snapshot:
             await self.snapshots.restore(snapshot)
-        await self.built_in.ensure()
 
     async def _settle(self) -> None:
         """Bring the server into agreement with a restored state: its own objects, and the APIs of definitions."""

@@ -56,6 +56,7 @@ usage: kubedra COMMAND [FLAGS]
   health        check whether a server or the controllers are ready
   cel           evaluate a device selector on ResourceSlices
   snapshot      save and restore the state of a cluster, and compare snapshots
+  clusters      make isolated copies of a running control plane, in milliseconds
   explain       explain why a pod is pending and what would help, or which pods use devices, in any cluster
   history       show every change of an object: when, by whom, and which fields
   timeline      show the stages of a pod and the time spent in each
@@ -372,6 +373,7 @@ def completion(args: Sequence[str]) -> int:
 
 #: Commands in modules that are imported when they run.
 _MODULES: dict[str, tuple[str, str]] = {
+    "clusters": ("kubedra.command.clusters", "main"),
     "docs": ("kubedra.command.docs", "show"),
     "envtest-assets": ("kubedra.command.envtest", "envtest_assets"),
     "export": ("kubedra.cluster_copy.exporting", "run"),

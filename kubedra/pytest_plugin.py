@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from kubedra.exploration.plane import LoopControlPlane
     from kubedra.exploration.search import Trials
     from kubedra.plane.control_plane import ControlPlane
+    from kubedra.plane.fork import Fork
     from kubedra.plane.node_process import NodeProcess
     from kubedra.runtime.objects import Json
 
@@ -59,8 +60,9 @@ _KEPT = pytest.StashKey[bool]()
 class Kube:
     """A test's handle of its control plane: `ControlPlane` and `Client` in one."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: ControlPlane | Fork, template: Callable[[], ControlPlane] | None = None) -> None:
         self.plane = plane
+        self._template, self._forks = template, list[Kube]()
         self._nodes: dict[str, NodeProcess] = {}
         self._client: Client | None = None
         self._clock: Clock | None = None
@@ -133,6 +135,31 @@ class Kube:
     def restore(self, snapshot: Snapshot | Path | str, **options: Any) -> Json:
         """Go back to a snapshot, or to one in a file; see `Client.restore`."""
         return self.client().restore(snapshot, **options)
+
+    def fork(self, name: str = "") -> Kube:
+        """Return a copy of the control plane with an address of its own, in its present state.
+
+        Changes in one do not reach the other. In virtual time the copy continues exactly: with the same time, timers and
+        random numbers. It ends with the test. Nodes with real drivers stay with the original.
+        """
+        from kubedra.plane.fork import Fork, fork_of
+
+        plane = self.plane
+        if isinstance(plane, Fork) or plane.forkable or self._template is None:
+            fork = plane.fork(name)
+        else:
+            from kubedra.client.snapshots import NOW, delete, read, send
+            from kubedra.client.steps import walk
+
+            other = self._template().client()
+            content = walk(read(NOW), self.client())
+            described = walk(send("forked", content, "the snapshot"), other)
+            fork = fork_of(
+                other, name, virtual=False, jobs_exit_after=plane.jobs_exit_after, snapshot=described["name"]
+            )
+            walk(delete(described["name"]), other)
+        self._forks.append(Kube(fork))
+        return self._forks[-1]
 
     def driver_calls(self, **options: Any) -> list[Json]:
         """Return the calls of real drivers in this test, oldest first; see `Client.driver_calls`."""
@@ -273,18 +300,23 @@ class Kube:
 
     def renew(self) -> None:
         """Empty the control plane and stop the nodes of the test, for another run of it."""
-        self._close_nodes()
+        self._close_others()
         self.plane.reset()
         self._log_begin = self.plane.log_size()
 
-    def _close_nodes(self) -> None:
+    def _close_others(self) -> None:
+        """Stop the nodes and the forks of the test."""
         nodes, self._nodes = self._nodes, {}
         for node in nodes.values():
             node.close()
+        forks, self._forks = self._forks, []
+        for fork in forks:
+            fork.close()
+            fork.plane.stop()
 
     def close(self) -> None:
         """Stop the nodes and the client of the test; the fixture calls it."""
-        self._close_nodes()
+        self._close_others()
         if self._client is not None:
             self._client.close()
 
@@ -328,6 +360,12 @@ class _Servers:
         self._started: dict[str, ControlPlane] = {}
         #: The names of snapshots in the servers, by server and source.
         self._snapshots: dict[tuple[int, object], str] = {}
+
+    def template(self) -> ControlPlane:
+        """Return the control plane whose copies are the forks of those that cannot be forked."""
+        if "forks" not in self._started:
+            self._started["forks"] = _plane(self._config, args=["--forks"]).start()
+        return self._started["forks"]
 
     def begin(self, kube: Kube, snapshot: Path | Callable[[Kube], object] | None) -> None:
         """Bring a control plane into the state in which a test begins."""
@@ -409,7 +447,7 @@ def kube(request: pytest.FixtureRequest) -> Iterator[Kube | LoopControlPlane]:
     else:
         plane = servers.get(options["clock"])
         stop = lambda: None  # noqa: E731
-    kube = Kube(plane)
+    kube = Kube(plane, None if own else servers.template)
     if snapshot is not None or not own:
         servers.begin(kube, snapshot)
     request.node.stash[_KUBE] = kube

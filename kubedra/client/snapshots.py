@@ -32,6 +32,7 @@ __all__ = [
     "blocking_snapshots",
     "download",
     "go_back",
+    "is_file",
     "upload",
 ]
 
@@ -46,6 +47,11 @@ _PART: Final = 2 << 20
 
 #: A path of a file, or a URL of fsspec.
 Place = str | os.PathLike[str]
+
+
+def is_file(target: str) -> bool:
+    """Return whether a target is a file or URL instead of a name in the server's memory."""
+    return "/" in target or "." in target
 
 
 def _call(method: str, *path: str, body: Any = None) -> Steps[Json]:
@@ -107,6 +113,11 @@ def upload(name: str, place: Place) -> Steps[Json]:
             content = file.read()
     except OSError as error:
         raise ArchiveError(f"cannot read {text}: {describe_failure(error)}") from error
+    return (yield from send(name, content, text))
+
+
+def send(name: str, content: bytes, text: str) -> Steps[Json]:
+    """Send the bytes of a file; errors call it `text`. Raise ArchiveError."""
     parts = [content[at : at + _PART] for at in range(0, len(content), _PART)] or [b""]
     answer: Json = {}
     for number, part in enumerate(parts):

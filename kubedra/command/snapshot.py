@@ -34,11 +34,6 @@ memory (before). `kubedra up --from FILE` begins with a file.
 _OF_WRITES = frozenset({"resourceVersion", "managedFields"})
 
 
-def is_file(target: str) -> bool:
-    """Return whether a target is a file or URL instead of a name in the server's memory."""
-    return "/" in target or "." in target
-
-
 def main(args: Sequence[str]) -> int:
     """Run the command. Return 0; 1 if `diff` found differences; 2 for an error."""
     options = _parser().parse_args(args)
@@ -115,7 +110,7 @@ def _connect(options: argparse.Namespace) -> Client:
 
 
 def _save(options: argparse.Namespace) -> int:
-    from kubedra.client.snapshots import NOW, download
+    from kubedra.client.snapshots import NOW, download, is_file
     from kubedra.client.steps import walk
 
     with _connect(options) as client:
@@ -129,7 +124,7 @@ def _save(options: argparse.Namespace) -> int:
 
 
 def _restore(options: argparse.Namespace) -> int:
-    from kubedra.client.snapshots import restore
+    from kubedra.client.snapshots import is_file, restore
     from kubedra.client.steps import walk
 
     with _connect(options) as client:
@@ -214,7 +209,7 @@ def _show(options: argparse.Namespace) -> int:
 def _load(options: argparse.Namespace, target: str) -> StoredObjects:
     """Read the objects of a file, of a snapshot in the server, or of its current state (`now`)."""
     from kubedra.archive.objects import read_bytes, read_objects
-    from kubedra.client.snapshots import read
+    from kubedra.client.snapshots import is_file, read
     from kubedra.client.steps import walk
 
     if is_file(target):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import httpx
 
     from kubedra.client.client import AsyncClient, Client
+    from kubedra.plane.fork import Fork
 
 #: Seconds until a stopping server is killed.
 STOP_TIMEOUT = 5.0
@@ -105,6 +106,8 @@ class ControlPlane:
         self._flags += args
         self.jobs_exit_after = jobs_exit_after
         self.virtual = clock != "real"
+        #: Whether it can be forked.
+        self.forkable = storage == "memory" and (self.virtual or "--forks" in args)
         self._start_patience = start_patience
         self._process: subprocess.Popen[str] | None = None
         self._announced: dict[str, Any] = {}
@@ -203,6 +206,17 @@ class ControlPlane:
             headers = {"Authorization": f"Bearer {token}"} if token else {}
             self._http = httpx.Client(verify=False, trust_env=False, headers=headers)  # noqa: S501 - our own child on loopback
         self._http.post(f"{self.url}/-/reset", timeout=_RESET_TIMEOUT).raise_for_status()
+
+    def fork(self, name: str = "") -> Fork:
+        """Return a copy of the running control plane, with an address of its own; see docs/howto/snapshots.md.
+
+        The copy continues with the same objects, revisions, virtual time and timers, and changes in one do not reach
+        the other. It shares the memory of this control plane, and ends with it. Needs `clock="virtual"` or
+        `args=["--forks"]`, and memory storage. Raises ApiError if the control plane cannot be forked.
+        """
+        from kubedra.plane.fork import fork_of
+
+        return fork_of(self.client(), name, virtual=self.virtual, jobs_exit_after=self.jobs_exit_after)
 
     def stop(self) -> None:
         """Stop the child process. Stopping twice is allowed."""

@@ -190,3 +190,39 @@ def test_a_stopped_control_plane_leaves_no_process(tmp_path: Path) -> None:
     plane.stop()
     assert CLOCK.seconds - begin < 5
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_test_begins_with_a_snapshot(tmp_path: Path) -> None:
+    """With that of a function, which runs once, or of a file beside the test."""
+    test = """
+import pytest
+
+calls = []
+
+def prepare(kube):
+    calls.append(1)
+    kube.add_node("worker", devices=1)
+    kube.snapshot().save("worker.kubedra")
+
+@pytest.mark.kube(snapshot=prepare)
+@pytest.mark.parametrize("round", [1, 2])
+def test_prepared(kube, round):
+    assert calls == [1]
+    kube.delete("node/worker")
+
+@pytest.mark.kube(snapshot="worker.kubedra")
+@pytest.mark.parametrize("round", [1, 2])
+def test_file(kube, round):
+    assert kube.wait("node/worker", "condition=Ready")
+    kube.delete("node/worker")
+
+def test_empty(kube):
+    assert kube.list("nodes") == []
+
+@pytest.mark.kube(snapshot="none.kubedra")
+def test_missing(kube):
+    pass
+"""
+    done = run_pytest(project(tmp_path, test), "-q")
+    assert "5 passed, 1 error" in done.stdout, done.stdout + done.stderr
+    assert "cannot read none.kubedra: no such file or directory" in done.stdout
