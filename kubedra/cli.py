@@ -68,6 +68,8 @@ usage: kubedra COMMAND [FLAGS]
   claims list-pods  list pods instead of workloads in claims, before a downgrade without DRAReservedForWorkloads
   import        copy a live cluster to a file, or into a running server
   export        write manifests of a cluster's objects for `kubectl apply`
+  record        record the changes of a cluster
+  replay        replay the users' writes of a recording or an audit log, and compare where and when pods ran
   docs          read or search the documentation of this release
   completion    print a completion script for bash, zsh or fish
   version       print the version
@@ -380,6 +382,8 @@ _MODULES: dict[str, tuple[str, str]] = {
     "get": ("kubedra.history.commands", "get"),
     "health": ("kubedra.command.health", "health"),
     "history": ("kubedra.history.commands", "history"),
+    "record": ("kubedra.recording.recording", "run"),
+    "replay": ("kubedra.recording.replaying", "run"),
     "scenario": ("kubedra.scenario.command", "scenario"),
     "snapshot": ("kubedra.command.snapshot", "main"),
     "timeline": ("kubedra.history.commands", "timeline"),

@@ -7,7 +7,7 @@ from typing import Final
 
 from kubedra.runtime.objects import Json
 
-__all__ = ["LEFT_OUT_OF_MANIFESTS", "to_manifest", "to_manifests"]
+__all__ = ["CONTROLLER_ANNOTATIONS", "LEFT_OUT_OF_MANIFESTS", "to_manifest", "to_manifests"]
 
 #: Kinds whose objects are written by controllers, besides those that no copy has.
 LEFT_OUT_OF_MANIFESTS: Final = frozenset(
@@ -22,7 +22,7 @@ _SET_BY_SERVER: Final = (
     "deletionGracePeriodSeconds", "ownerReferences", "generateName",
 )  # fmt: skip
 #: Annotations that controllers set.
-_ANNOTATIONS: Final = frozenset(
+CONTROLLER_ANNOTATIONS: Final = frozenset(
     {
         "kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/revision",
         "deprecated.daemonset.template.generation", "pv.kubernetes.io/bind-completed",
@@ -95,7 +95,7 @@ def _is_own_service(obj: Json) -> bool:
 
 def _metadata(obj: Json) -> Json:
     metadata = {name: value for name, value in obj["metadata"].items() if name not in _SET_BY_SERVER}
-    _filter(metadata, "annotations", lambda key: key not in _ANNOTATIONS)
+    _filter(metadata, "annotations", lambda key: key not in CONTROLLER_ANNOTATIONS)
     _filter(metadata, "labels", lambda key: key != "kubernetes.io/metadata.name")
     finalizers = [each for each in metadata.pop("finalizers", ()) if each not in _FINALIZERS]
     return {**metadata, "finalizers": finalizers} if finalizers else metadata
