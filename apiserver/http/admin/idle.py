@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from apiserver.request.messages import Request, Stream
 from apiserver.request.records import RequestRecord
+from apiserver.runtime.clock import Timer, timers
 
 __all__ = ["Components", "IdleMonitor", "IdleStatus", "PendingWork"]
 
@@ -75,7 +76,8 @@ class IdleMonitor:
         revision = self._revision()
         for attempt in range(_POLLS):
             if attempt:
-                await asyncio.sleep(_BETWEEN)
+                with timers(Timer.MACHINE):  # virtual time stands still meanwhile
+                    await asyncio.sleep(_BETWEEN)
             at_work, next_timer = await running.get_pending_work()
             busy |= set(at_work)
             if busy or self._revision() != revision:
