@@ -49,7 +49,7 @@ __tracebackhide__ = True
 _OWN_ONLY = frozenset(
     {
         "emulated_version", "feature_gates", "runtime_config", "nodes", "devices", "controllers", "storage", "seed",
-        "jobs_exit_after", "args",
+        "jobs_exit_after", "history", "args",
     }
 )  # fmt: skip
 

@@ -52,7 +52,7 @@ def _timeline(client: Client, options: Namespace) -> Iterator[str]:
 def get(args: Sequence[str]) -> int:
     """Run `kubedra get KIND[/NAME] … [--at MOMENT]`."""
     parser = _parser("get", "Show objects as they are, or as they were.")
-    parser.add_argument("targets", nargs="+", metavar="KIND[/NAME]", help="kinds and objects, such as pods or pod/web")
+    parser.add_argument("targets", nargs="+", metavar="KIND[/NAME]", help="such as pods, pod/web or pods,nodes")
     parser.add_argument(
         "--at",
         default="",
@@ -76,7 +76,7 @@ def _join_moment(args: Sequence[str]) -> Iterator[str]:
 def _get(client: Client, options: Namespace) -> Iterator[str]:
     namespace = "" if options.all_namespaces else options.namespace
     revision = client.revision(options.at) if options.at else ""
-    for number, target in enumerate(options.targets):
+    for number, target in enumerate(each for given in options.targets for each in given.split(",")):
         word, _, name = target.partition("/")
         if options.output in ("table", "wide"):
             if number:

@@ -52,7 +52,8 @@ class ControlPlane:
     nevertheless · `storage`: "memory", "sqlite" (a file in `data_dir`) or a database URL · `emulated_version`: "1.33"
     to "1.36" · `feature_gates`, `runtime_config`: a mapping, or the syntax of kube-apiserver's flags · `clock`:
     "virtual" or "virtual=TIME" for time that only `Clock.advance` moves · `seed`: makes UIDs, names and random choices
-    repeatable · `jobs_exit_after`: end the emulated containers of Jobs after this time ("1s") · `args`: further flags
+    repeatable · `jobs_exit_after`: end the emulated containers of Jobs after this time ("1s") · `history`: keep the
+    history of a duration ("1h"), a number of revisions ("5000") or "all" · `args`: further flags
     of `kubedra serve` · `attached`: False for a child process that may outlive this one (`detach`) · `start_patience`:
     seconds without progress until a start fails.
 
@@ -74,6 +75,7 @@ class ControlPlane:
         clock: str = "real",
         seed: int | None = None,
         jobs_exit_after: str = "",
+        history: str = "",
         args: Sequence[str] = (),
         attached: bool = True,
         start_patience: float = process.PATIENCE,
@@ -100,6 +102,7 @@ class ControlPlane:
             ("nodes", str(nodes or "")),
             ("seed", "" if seed is None else str(seed)),
             ("jobs-exit-after", jobs_exit_after),
+            ("history", history),
         ):
             if value:
                 self._flags.append(f"--{flag}={value}")
