@@ -1,4 +1,4 @@
-"""The history of objects: who changed what and when, how objects were, and the stages of pods."""
+"""The history of objects: authors, times and fields of changes, past states, and the stages of pods."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ FROM log n LEFT JOIN log o ON o.revision = n.prev_revision AND NOT o.deleted
 WHERE n.revision > :after AND n.revision <= :through AND n.key >= :low AND n.key < :high
 ORDER BY n.revision LIMIT :limit"""
 
-# Who wrote a row, and when. The index of keys finds the rows; a look-up of an author costs one probe.
+# The author and the time of rows. The index of keys finds the rows; a look-up of an author costs one probe.
 SIGNED = f"""
 SELECT {COLUMNS}, l.written, a.text FROM log l LEFT JOIN author a ON a.id = l.author
 WHERE key >= :low AND key < :high AND revision <= :at ORDER BY key DESC, prev_revision DESC LIMIT :limit"""  # noqa: S608

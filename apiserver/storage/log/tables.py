@@ -44,7 +44,7 @@ log = Table(
     UniqueConstraint("key", "prev_revision", name="log_key_prev_revision"),
 )
 
-# The texts that say who writes, each once. An id is a hash of the text, so that servers need not agree on it.
+# The authors of rows, each text once. An id is a hash of the text, so that servers need not agree on it.
 author = Table(
     "author",
     metadata,

@@ -29,7 +29,7 @@ class Write(NamedTuple):
     """One compare-and-append. `expected` is the revision at which the key must be alive; 0 if it must not be alive.
 
     A deletion carries the last state's bytes as its value, which may differ from the stored bytes. `frees` marks a step
-    of a deletion: it is written even when the disk is full. `author` says who writes, in a form of the caller's; the
+    of a deletion: it is written even when the disk is full. `author` names the writer in a form of the caller; the
     log keeps each text once.
     """
 
