@@ -163,7 +163,7 @@ class ExploredLoop(VirtualLoop):
     def after_fork(self) -> None:
         """Replace what a child process shares with its parent: the selector and the pipe that wakes the loop up."""
         self._selector = _Selector(self)
-        self._ssock.close()  # type: ignore[has-type]
-        self._csock.close()  # type: ignore[has-type]
+        self._ssock.close()  # type: ignore[attr-defined]
+        self._csock.close()  # type: ignore[attr-defined]
         self._internal_fds -= 1  # type: ignore[attr-defined]
         self._make_self_pipe()  # type: ignore[attr-defined]

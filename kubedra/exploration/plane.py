@@ -106,7 +106,7 @@ class LoopClient(AsyncClient):
         self._header_source: Any = _NoCredentials()
         return httpx.AsyncClient(**settings, transport=_Transport(self._find_plane))
 
-    async def wait(self, target: str, until: Any, **options: Any) -> Json:  # type: ignore[override]
+    async def wait(self, target: str, until: Any, **options: Any) -> Json:
         """See `Client.wait`. `timeout` is in seconds of virtual time, by default 600."""
         found: Json = await super().wait(target, until, **{"timeout": _WAIT, **options})
         return found

@@ -6,6 +6,8 @@ The suite tries few schedules; `--kubedra-explore=20000` tries more.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -131,7 +133,7 @@ async def test_pods_get_devices_and_return_them(kube: LoopControlPlane) -> None:
     await gone(kube, "resourceclaims")
 
 
-def workload(kind: str, name: str, replicas: int, image: str = "i", **more: Json) -> Json:
+def workload(kind: str, name: str, replicas: int, image: str = "i", **more: Any) -> Json:
     labels = {"app": name}
     spec: Json = {
         "replicas": replicas,
@@ -145,7 +147,7 @@ def workload(kind: str, name: str, replicas: int, image: str = "i", **more: Json
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-def at_most(kind: str, owner: str, most: int) -> object:
+def at_most(kind: str, owner: str, most: int) -> Callable[[LoopControlPlane], None]:
     """Return a check: never more than so many pods of an owner that are not ending."""
 
     def check(kube: LoopControlPlane) -> None:

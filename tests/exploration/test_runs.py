@@ -144,7 +144,8 @@ def test_a_watch_is_late_or_ends_before_its_batch(run: Run, action: str, expecte
         async def watch(client: AsyncClient) -> None:
             try:
                 async for event in client.watch(MAPS, timeout=60, fieldSelector="metadata.name!=kube-root-ca.crt"):
-                    seen.append(event["object"]["metadata"]["name"] if event["type"] == "ADDED" else "410")
+                    name = event["object"].get("metadata", {}).get("name")
+                    seen.append(name if event["type"] == "ADDED" else "410")
             except httpx.TransportError:
                 seen.append("closed")
 

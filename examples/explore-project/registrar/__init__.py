@@ -1,0 +1,1 @@
+"""A controller with a bug that only some schedules show."""
