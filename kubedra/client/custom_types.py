@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from kubedra.client.paths import group_path, join_path
 from kubedra.client.responses import ApiError
 from kubedra.client.steps import Pause, Steps
-from kubedra.client.waiting import condition, default_timeout
+from kubedra.client.waiting import condition
 from kubedra.runtime.objects import Json
 
 #: pytest hides this module's frames in the reports of failing tests.
@@ -22,7 +21,10 @@ _is_refused = condition("condition=NamesAccepted=False")
 
 
 class Requester(Protocol):
-    """The client method that this module uses."""
+    """The client methods that this module uses."""
+
+    monotonic: Callable[[], float]
+    default_timeout: Callable[[float], float]
 
     def request(
         self, method: str, path: str, body: Any = None, *, params: Mapping[str, str] | None = None
@@ -39,13 +41,13 @@ def wait_until_served(methods: Requester, path: str, definition: Json) -> Steps[
     Return None if the definition was being deleted and is gone now. A definition whose names another one has is
     returned as it is, because it will not be served. Raises TimeoutError with the conditions.
     """
-    timeout = default_timeout(30)
-    deadline = time.monotonic() + timeout
+    timeout = methods.default_timeout(30)
+    deadline = methods.monotonic() + timeout
     while not _is_refused(definition):
         leaving = "deletionTimestamp" in definition["metadata"]
         if not leaving and _is_established(definition) and (yield from _is_discovered(methods, definition["spec"])):
             break
-        if time.monotonic() >= deadline:
+        if methods.monotonic() >= deadline:
             found = [f"{c['type']}={c['status']}" for c in definition.get("status", {}).get("conditions") or ()]
             raise TimeoutError(f"its kind was not served within {timeout:g} s ({', '.join(found) or 'no conditions'})")
         yield Pause(_POLL)

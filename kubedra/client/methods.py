@@ -42,6 +42,8 @@ class Methods(NodeMethods, InspectionMethods):
         self.monotonic: Callable[[], float] = time.monotonic
         #: The latest objects that were read or awaited by name, with their namespaces, for reports of failing tests.
         self.asserted: dict[tuple[str, str | None], None] = {}
+        #: Returns a default timeout in seconds, given that of real time.
+        self.default_timeout: Callable[[float], float] = default_timeout
 
     def request(
         self,
@@ -388,7 +390,7 @@ class Methods(NodeMethods, InspectionMethods):
         Raises TimeoutError with the last state, and AtRestError (a TimeoutError) if it fails early.
         """
         if timeout is None:
-            timeout = default_timeout(30)
+            timeout = self.default_timeout(30)
         path = yield from self._collection(_split_target(target)[0], namespace)
         self._remember(target, namespace)
         wait = Wait(self, target, until, path, namespace)

@@ -13,7 +13,6 @@ from kubedra import profiles
 from kubedra.client.manifests import Manifest, load
 from kubedra.client.responses import ApiError
 from kubedra.client.steps import Steps
-from kubedra.client.waiting import default_timeout
 from kubedra.profiles.node_names import replace_node_name
 from kubedra.runtime.objects import Json
 
@@ -121,6 +120,8 @@ class NodeAdder(Protocol):
 class NodeWriter(Protocol):
     """The client methods that adding a node uses."""
 
+    default_timeout: Callable[[float], float]
+
     def create(self, obj: Json, *, strict: bool = True) -> Steps[Json]: ...
 
     def wait(self, target: str, until: str, *, timeout: float) -> Steps[Json]: ...
@@ -160,7 +161,7 @@ def create_node(
     )
     for obj in published:
         yield from _publish(methods, adopt(obj, node))
-    timeout = default_timeout(READY_TIMEOUT)
+    timeout = methods.default_timeout(READY_TIMEOUT)
     try:
         return (yield from methods.wait(f"node/{name}", "condition=Ready", timeout=timeout))
     except TimeoutError:

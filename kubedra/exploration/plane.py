@@ -35,7 +35,7 @@ __all__ = ["LoopControlPlane", "Program"]
 
 #: A program that the test runs, such as a controller. It gets a client whose requests the schedule may disturb.
 Program = Callable[[AsyncClient], Awaitable[object]]
-#: Default timeout of `wait`, in seconds of virtual time: longer than all delays of a schedule together.
+#: Default timeout of waits, in seconds of virtual time: longer than all delays of a schedule together.
 _WAIT = 600.0
 #: The address of the server, for clients on the same loop. No socket is opened.
 _URL = "http://127.0.0.1:6443"
@@ -94,22 +94,18 @@ class _Chunks(httpx.AsyncByteStream):
 
 
 class LoopClient(AsyncClient):
-    """A client of the server on this loop. Timeouts are in virtual time."""
+    """A client of the server on this loop. Timeouts are in virtual time, by default 600 s."""
 
     def __init__(self, plane: Callable[[], Any], name: str, namespace: str = "default") -> None:
         self._find_plane = plane
         super().__init__(_URL, namespace=namespace, user_agent=name)
         self._methods.monotonic = lambda: asyncio.get_running_loop().time()
+        self._methods.default_timeout = lambda _: _WAIT
         self._methods.reports_idleness = False
 
     def _connect(self, settings: dict[str, Any]) -> httpx.AsyncClient:
         self._header_source: Any = _NoCredentials()
         return httpx.AsyncClient(**settings, transport=_Transport(self._find_plane))
-
-    async def wait(self, target: str, until: Any, **options: Any) -> Json:
-        """See `Client.wait`. `timeout` is in seconds of virtual time, by default 600."""
-        found: Json = await super().wait(target, until, **{"timeout": _WAIT, **options})
-        return found
 
 
 class _NoCredentials:
