@@ -34,23 +34,38 @@ class Comparison:
 def compare(recorded: Outcomes, replayed: Outcomes, *, tolerance: float = _SECONDS) -> list[Comparison]:
     """Return the pods of a recording with their verdicts, differences first. `tolerance` of waits is in seconds.
 
-    Pods correspond by name. Generated names differ, so the pods of a workload correspond in the order of creation.
+    Pods correspond by name. Generated names differ: the pods of a workload are interchangeable.
     """
     found = [Comparison(mine, other, _judge(mine, other, tolerance)) for mine, other in _pairs(recorded, replayed)]
     return sorted(found, key=lambda each: (_ORDER.index(each.verdict), each.recorded.namespace, each.recorded.created))
 
 
 def _pairs(recorded: Outcomes, replayed: Outcomes) -> Iterator[tuple[Outcome, Outcome | None]]:
-    left = {key: other for key, other in replayed.items() if key not in recorded}
-    families: dict[tuple[str, str], list[Outcome]] = {}
-    for other in sorted(left.values(), key=lambda each: each.created, reverse=True):
-        families.setdefault((other.namespace, other.family), []).append(other)
+    families: dict[tuple[str, str], tuple[list[Outcome], list[Outcome]]] = {}
     for key, mine in sorted(recorded.items(), key=lambda item: item[1].created):
-        found = replayed.get(key)
-        if found is None and mine.family:
-            same = families.get((mine.namespace, mine.family))
-            found = same.pop() if same else None
-        yield mine, found
+        if key in replayed or not mine.family:
+            yield mine, replayed.get(key)
+        else:
+            families.setdefault((mine.namespace, mine.family), ([], []))[0].append(mine)
+    for key, other in sorted(replayed.items(), key=lambda item: item[1].created):
+        if key not in recorded and (other.namespace, other.family) in families:
+            families[other.namespace, other.family][1].append(other)
+    for mine_all, others in families.values():
+        yield from _pair_family(mine_all, others)
+
+
+def _pair_family(mine_all: list[Outcome], others: list[Outcome]) -> Iterator[tuple[Outcome, Outcome | None]]:
+    """Pair the pods of one workload. They are interchangeable: those on the same node first, then by creation."""
+    rest: list[Outcome] = []
+    for mine in mine_all:
+        same = next((other for other in others if other.node == mine.node), None)
+        if same is None:
+            rest.append(mine)
+        else:
+            others.remove(same)
+            yield mine, same
+    for mine in rest:
+        yield mine, others.pop(0) if others else None
 
 
 def _judge(mine: Outcome, other: Outcome | None, tolerance: float) -> Verdict:
