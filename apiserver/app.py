@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from apiserver.admission.plugins.registered import build
+from apiserver.admission.plugins.registered import build, select
 from apiserver.aggregation.servers import Server as RemoteServer
 from apiserver.api.errors.status import StatusError
 from apiserver.api.features.gates import RELEASES, Features
@@ -96,9 +96,10 @@ if TYPE_CHECKING:
     from apiserver.authentication.tokens.service_account_keys import Keys
     from apiserver.history.reader import HistoryReader
     from apiserver.http.admin.operations import Clusters
-    from apiserver.http.handlers.chain import HandlerChain
+    from apiserver.http.handlers.chain import HandlerChain, Sink
     from apiserver.http.handlers.exploration import Schedules
     from apiserver.http.handlers.faults import Faults
+    from apiserver.http.sinks.coverage import Coverage
     from apiserver.registry.store.store import Store
     from apiserver.runtime.metrics import Family
     from apiserver.state.contents import Contents
@@ -162,10 +163,11 @@ class Server:
         self._authentication = Authentication(
             self._access.authenticator, self._access.authorizer, constrained=constrained
         )
+        self._faults: Faults | None = None
+        self._coverage = self._build_coverage() if settings.coverage else None
         self._exporter = build_exporter(settings.tracing, server_id(self._host))
         self.chain = self._build_chain()
         self._aggregation = Aggregation(self.registry, settings, ADMIN, self.chain, self._publish_remotes)
-        self._faults: Faults | None = None
         self._schedules: Schedules | None = None
         # With open access nothing else checks the origin of a request.
         pages = WebPages(settings.bind_address, settings.accept_hosts) if settings.tokens is None else None
@@ -225,8 +227,21 @@ class Server:
             *await self._components.metric_families(),
         ]  # fmt: skip
 
+    def _build_coverage(self) -> Coverage:
+        from apiserver.http.sinks.coverage import Coverage
+
+        plugins = select(self.settings.enable_plugins, self.settings.disable_plugins).on
+        return Coverage(self.settings.features, plugins, self.catalog.served, self._fault_kind)
+
+    def _fault_kind(self, id: str) -> str:
+        rule = None if self._faults is None else self._faults.get(id)
+        return "" if rule is None else rule.kind
+
     def _build_chain(self) -> HandlerChain:
         log = self._dependencies.request_log
+        sinks: list[Sink] = [self.requests.add]
+        sinks += [] if log is None else [log.add]
+        sinks += [] if self._coverage is None else [self._coverage.see_fault]
         return build_handler_chain(
             ChainConfig(
                 settings=self.settings,
@@ -239,7 +254,8 @@ class Server:
                 audit=self._audit,
                 exporter=self._exporter,
                 count=self.metrics.count,
-                sinks=[self.requests.add] if log is None else [self.requests.add, log.add],
+                sinks=sinks,
+                coverage=self._coverage,
             )
         )
 
@@ -481,6 +497,7 @@ class Server:
                 schedules=self._schedules,
                 driver_calls=self._driver_calls,
                 own_driver_calls=self._components.driver_calls,
+                coverage=self._coverage,
             )
         )
 

@@ -18,6 +18,7 @@ from apiserver.registry.body.decode import Kinds
 
 if TYPE_CHECKING:
     from apiserver.http.audit.events import Write
+    from apiserver.http.sinks.coverage import Coverage
     from apiserver.http.tracing.export import Exporter
     from apiserver.options.settings import Settings
     from apiserver.options.tracing import TracingSettings
@@ -44,6 +45,8 @@ class ChainConfig:
     count: Count
     #: Receive the record of each request.
     sinks: Sequence[Sink]
+    #: The recorder of --coverage; None without it.
+    coverage: Coverage | None
 
 
 def build_handler_chain(config: ChainConfig) -> HandlerChain:
@@ -52,6 +55,7 @@ def build_handler_chain(config: ChainConfig) -> HandlerChain:
     links = (
         _headers(config),
         Errors(),
+        _coverage(config),
         _audit_of_strangers(config),
         config.authentication,
         _audit(config),
@@ -79,6 +83,14 @@ def _headers(config: ChainConfig) -> Link | None:
 
 
 # Few servers have the links below, so their modules are imported only on use.
+
+
+def _coverage(config: ChainConfig) -> Link | None:
+    if config.coverage is None:
+        return None
+    from apiserver.http.handlers.coverage import CoverageLink
+
+    return CoverageLink(config.coverage)
 
 
 def _audit_of_strangers(config: ChainConfig) -> Link | None:

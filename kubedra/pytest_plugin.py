@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kubedra.client.clock import Clock
     from kubedra.client.faults import Fault
     from kubedra.client.snapshots import Snapshot
+    from kubedra.coverage.plugin import CoveragePlugin
     from kubedra.driver import Driver
     from kubedra.exploration.plane import LoopControlPlane
     from kubedra.exploration.search import Trials
@@ -322,6 +323,7 @@ class Kube:
 
 
 _KUBE = pytest.StashKey[Kube]()
+_COVERAGE: pytest.StashKey[CoveragePlugin] = pytest.StashKey()
 _EXPLORER: pytest.StashKey[Trials] = pytest.StashKey()
 
 
@@ -331,6 +333,14 @@ def pytest_configure(config: pytest.Config) -> None:
         "kube(own=False, clock=..., snapshot=..., explore=N, **options): options of the `kube` fixture; with own=True,"
         " the options of kubedra.ControlPlane; with explore, run the test under N schedules",
     )
+    if (formats := config.getoption("--kubedra-cov")) is not None:
+        from kubedra.coverage.plugin import CoveragePlugin
+
+        directory = config.rootpath / config.getini("kubedra_cov_dir")
+        chosen = [each.strip() for each in formats.split(",")]
+        plugin = CoveragePlugin(chosen, directory, config.getoption("--kubedra-cov-fail-under"))
+        config.stash[_COVERAGE] = plugin
+        config.pluginmanager.register(plugin, "kubedra-coverage")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -344,11 +354,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kube-log", action="store_true", help="show the log of the control plane, at info level, if a test fails"
     )
     group.addoption(
+        "--kubedra-cov",
+        nargs="?",
+        const="term",
+        metavar="term|term-missing|html|json",
+        help="report which behaviours of the control plane the suite has reached; several reports with commas",
+    )
+    group.addoption(
+        "--kubedra-cov-fail-under",
+        type=float,
+        metavar="PERCENT",
+        help="with --kubedra-cov: fail if the suite reaches a smaller share of the known behaviours",
+    )
+    group.addoption(
         "--kubedra-explore", type=int, metavar="N", help="run each explored test under N schedules, not its own number"
     )
     group.addoption(
         "--kubedra-schedule", metavar="LINE", help="run explored tests once, under this schedule of a failure"
     )
+    parser.addini("kubedra_cov_dir", "directory of --kubedra-cov (default .kubedra-cov)", default=".kubedra-cov")
     parser.addini("kubedra_clock", "time of the session's control plane: real (default) or virtual", default="real")
 
 
@@ -391,6 +415,7 @@ class _Servers:
 
     def stop(self) -> None:
         for plane in self._started.values():
+            _collect(self._config, plane)
             plane.stop()
 
 
@@ -412,7 +437,15 @@ def _plane(config: pytest.Config, **options: Any) -> ControlPlane:
 
     if config.getoption("--kube-log"):
         options["args"] = [*options.get("args", ()), "-v"]
+    if _COVERAGE in config.stash:
+        options["args"] = [*options.get("args", ()), "--coverage"]
     return ControlPlane(**options, attached=not config.getoption("--kube-keep"))
+
+
+def _collect(config: pytest.Config, plane: ControlPlane) -> None:
+    """Collect the coverage of a control plane that is about to stop, with `--kubedra-cov`."""
+    if _COVERAGE in config.stash:
+        config.stash[_COVERAGE].collect(plane)
 
 
 @pytest.fixture(scope="session")
@@ -459,6 +492,8 @@ def kube(request: pytest.FixtureRequest) -> Iterator[Kube | LoopControlPlane]:
         yield kube
     finally:
         kube.close()
+        if own or kube.kept:
+            _collect(request.config, plane)
         if kube.kept:
             plane.detach()
             if not own:

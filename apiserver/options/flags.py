@@ -398,6 +398,11 @@ def _add_test_flags(own: argparse._ArgumentGroup) -> None:
         help="append one line of JSON per request and response to this file; - for standard output",
     )
     own.add_argument(
+        "--coverage",
+        action="store_true",
+        help="record which behaviours clients reach, for GET /-/coverage and `pytest --kubedra-cov`",
+    )
+    own.add_argument(
         "--announce",
         action="store_true",
         help="print only one line of JSON to standard output, when ready",

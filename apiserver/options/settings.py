@@ -126,6 +126,7 @@ class Settings:
     seed: int | None = None
     warn_dropped_fields: bool = False
     request_log: str = ""
+    coverage: bool = False
     #: All flags by name, for /flagz.
     flags: Mapping[str, str] = field(default_factory=dict)
     #: The audit policy; None disables the audit log.
@@ -262,6 +263,7 @@ def read(arguments: Sequence[str]) -> Settings:
         seed=args.seed,
         warn_dropped_fields=args.warn_dropped_fields,
         request_log=args.request_log,
+        coverage=args.coverage,
         flags={name.replace("_", "-"): _format_flag(value) for name, value in vars(args).items()},
         audit_policy=_audit_policy(args.audit_policy_file),
         audit_log=args.audit_log_path,

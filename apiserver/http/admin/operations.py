@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from apiserver.history.reader import HistoryReader
     from apiserver.http.handlers.exploration import Schedules
     from apiserver.http.handlers.faults import Faults
+    from apiserver.http.sinks.coverage import Coverage
 
 
 class ForkError(Exception):
@@ -60,6 +61,7 @@ class Operations:
     schedules   the schedule of an explored test
     driver_calls      the calls of drivers that kubelets in other processes reported
     own_driver_calls  those of the kubelets in this server
+    coverage    the recorder of `--coverage`; None without the flag
     """
 
     version: str
@@ -79,3 +81,4 @@ class Operations:
     schedules: Schedules
     driver_calls: DriverCalls
     own_driver_calls: Callable[[], Awaitable[Sequence[dict[str, Any]]]]
+    coverage: Coverage | None

@@ -4,6 +4,7 @@
       Faults                     injected failures; only while there are some (`insert_first`)
       FixedHeaders               headers of all responses; only with --strict-transport-security-directives
       Errors                     exceptions as responses in upstream's words; warnings as headers
+      CoverageLink               requests, error responses and events as reached behaviours; only with --coverage
       FailedAuthenticationAudit  events of refused credentials; only with an audit policy
       Authentication             the user, with impersonation
       Audit                      events of all other requests; only with an audit policy

@@ -106,6 +106,15 @@ class Rule:
         """Whether it may fire again."""
         return self.count is None or self.fired < self.count
 
+    @property
+    def kind(self) -> str:
+        """Its outcome in two words: "status 409", "close after", "watch expired", or "latency"."""
+        if self.status:
+            return f"status {self.status}"
+        if self.close:
+            return f"close {self.close}"
+        return f"watch {self.watch_end}" if self.watch_end else "latency"
+
     def fires(self) -> bool:
         """Decide whether it fires for a matching request, and count that."""
         if not self.active or (self.probability < 1 and self.random.random() >= self.probability):

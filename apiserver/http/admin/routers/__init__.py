@@ -6,6 +6,7 @@ from apiserver.http.admin.routers import (
     adoption,
     clock,
     clusters,
+    coverage,
     driver_calls,
     dropped,
     explain,
@@ -35,4 +36,5 @@ ROUTERS = (
     driver_calls,
     faults,
     schedule,
+    coverage,
 )

@@ -83,7 +83,11 @@ def create(operations: Operations) -> APIRouter:
     )
     async def report(reported: Annotated[ReportedCalls, Depends(parse_body_as(ReportedCalls))]) -> None:
         """Record the calls of a kubelet in another process (`kubedra node run`)."""
-        operations.driver_calls.add(call.model_dump(mode="json", by_alias=True) for call in reported.calls)
+        found = [call.model_dump(mode="json", by_alias=True) for call in reported.calls]
+        operations.driver_calls.add(found)
+        if operations.coverage is not None:
+            for call in found:
+                operations.coverage.see_driver_call(call)
 
     @router.delete("/-/drivers/calls", status_code=204, summary="Delete the calls that other processes recorded")
     async def delete() -> None:
