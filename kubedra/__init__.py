@@ -2,9 +2,9 @@
 
     from kubedra import ControlPlane
 
-    with ControlPlane(nodes=2) as plane:
+    with ControlPlane(nodes=2) as plane, plane.client() as client:
         print(plane.url, plane.kubeconfig)
-        plane.client().apply("pod.yaml")
+        client.apply("pod.yaml")
 
 A host project imports only this package. It starts the server as a child process and connects to it over HTTP. It never
 imports the server's own packages (docs/adr/0005-names-and-packaging.md). Importing it takes little time.

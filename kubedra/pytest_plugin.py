@@ -23,7 +23,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pytest
 
@@ -33,6 +33,22 @@ if TYPE_CHECKING:
     from kubedra.client.client import Client
     from kubedra.client.clock import Clock
     from kubedra.client.faults import Fault
+    from kubedra.client.inspection import Moment
+    from kubedra.client.manifests import Manifest
+    from kubedra.client.options import (
+        AdvanceOptions,
+        ApplyOptions,
+        CallFilters,
+        ControlPlaneOptions,
+        DeleteOptions,
+        FaultOptions,
+        IdleOptions,
+        LogOptions,
+        NodeOptions,
+        PatchOptions,
+        RequestFilters,
+        WaitOptions,
+    )
     from kubedra.client.snapshots import Snapshot
     from kubedra.coverage.plugin import CoveragePlugin
     from kubedra.driver import Driver
@@ -42,6 +58,8 @@ if TYPE_CHECKING:
     from kubedra.plane.fork import Fork
     from kubedra.plane.node_process import NodeProcess
     from kubedra.runtime.objects import Json
+
+__all__ = ["Kube", "kube", "kube_server"]
 
 #: pytest hides this module's frames in the reports of failing tests.
 __tracebackhide__ = True
@@ -88,7 +106,7 @@ class Kube:
             self._client = self.plane.client()
         return self._client
 
-    def apply(self, manifest: Any, **options: Any) -> list[Json]:
+    def apply(self, manifest: Manifest, **options: Unpack[ApplyOptions]) -> list[Json]:
         """See `Client.apply`."""
         return self.client().apply(manifest, **options)
 
@@ -105,27 +123,27 @@ class Kube:
     def __repr__(self) -> str:
         return f"<kube {self.plane!r}>"
 
-    def get(self, target: str, name: str = "", **options: Any) -> Json:
+    def get(self, target: str, name: str = "", *, namespace: str | None = None) -> Json:
         """See `Client.get`."""
-        return self.client().get(target, name, **options)
+        return self.client().get(target, name, namespace=namespace)
 
-    def events(self, target: str = "", **options: Any) -> list[Json]:
+    def events(self, target: str = "", *, namespace: str | None = None) -> list[Json]:
         """See `Client.events`."""
-        return self.client().events(target, **options)
+        return self.client().events(target, namespace=namespace)
 
-    def logs(self, target: str, **options: Any) -> str:
+    def logs(self, target: str, **options: Unpack[LogOptions]) -> str:
         """See `Client.logs`."""
         return self.client().logs(target, **options)
 
-    def patch_status(self, target: str, status: Json, **options: Any) -> Json:
+    def patch_status(self, target: str, status: Json, *, namespace: str | None = None) -> Json:
         """See `Client.patch_status`."""
-        return self.client().patch_status(target, status, **options)
+        return self.client().patch_status(target, status, namespace=namespace)
 
-    def requests(self, **options: Any) -> list[Json]:
+    def requests(self, **options: Unpack[RequestFilters]) -> list[Json]:
         """Return the requests of this test so far, oldest first; see `Client.requests`."""
         return self.client().requests(**options)
 
-    def fault(self, **options: Any) -> Fault:
+    def fault(self, **options: Unpack[FaultOptions]) -> Fault:
         """See `Client.fault`."""
         return self.client().fault(**options)
 
@@ -133,9 +151,9 @@ class Kube:
         """Keep the state of the cluster in the server's memory; see `Client.snapshot`."""
         return self.client().snapshot(name)
 
-    def restore(self, snapshot: Snapshot | Path | str, **options: Any) -> Json:
+    def restore(self, snapshot: Snapshot | Path | str, *, reset: bool = False) -> Json:
         """Go back to a snapshot, or to one in a file; see `Client.restore`."""
-        return self.client().restore(snapshot, **options)
+        return self.client().restore(snapshot, reset=reset)
 
     def fork(self, name: str = "") -> Kube:
         """Return a copy of the control plane with an address of its own, in its present state.
@@ -162,47 +180,49 @@ class Kube:
         self._forks.append(Kube(fork))
         return self._forks[-1]
 
-    def driver_calls(self, **options: Any) -> list[Json]:
+    def driver_calls(self, **options: Unpack[CallFilters]) -> list[Json]:
         """Return the calls of real drivers in this test, oldest first; see `Client.driver_calls`."""
         return self.client().driver_calls(**options)
 
-    def explain(self, target: str, **options: Any) -> Json:
+    def explain(self, target: str, *, namespace: str | None = None) -> Json:
         """See `Client.explain`."""
-        return self.client().explain(target, **options)
+        return self.client().explain(target, namespace=namespace)
 
-    def history(self, target: str, **options: Any) -> list[Json]:
+    def history(
+        self, target: str, *, namespace: str | None = None, limit: int = 100, objects: bool = False
+    ) -> list[Json]:
         """Return the changes of an object in this test, oldest first; see `Client.history`."""
-        return self.client().history(target, **options)
+        return self.client().history(target, namespace=namespace, limit=limit, objects=objects)
 
-    def timeline(self, target: str, **options: Any) -> Json:
+    def timeline(self, target: str, *, namespace: str | None = None) -> Json:
         """See `Client.timeline`."""
-        return self.client().timeline(target, **options)
+        return self.client().timeline(target, namespace=namespace)
 
-    def revision(self, at: Any) -> str:
+    def revision(self, at: Moment) -> str:
         """See `Client.revision`."""
         return self.client().revision(at)
 
-    def scale(self, target: str, replicas: int, **options: Any) -> Json:
+    def scale(self, target: str, replicas: int, *, namespace: str | None = None) -> Json:
         """See `Client.scale`."""
-        return self.client().scale(target, replicas, **options)
+        return self.client().scale(target, replicas, namespace=namespace)
 
-    def list(self, word: str, **options: Any) -> list[Json]:
+    def list(self, /, word: str, *, namespace: str | None = None, **params: str) -> list[Json]:
         """See `Client.list`."""
-        return self.client().list(word, **options)
+        return self.client().list(word, namespace=namespace, **params)
 
-    def create(self, obj: Json, **options: Any) -> Json:
+    def create(self, obj: Json, *, strict: bool = True) -> Json:
         """See `Client.create`."""
-        return self.client().create(obj, **options)
+        return self.client().create(obj, strict=strict)
 
-    def patch(self, target: str, patch: Json, **options: Any) -> Json:
+    def patch(self, target: str, patch: Json, **options: Unpack[PatchOptions]) -> Json:
         """See `Client.patch`."""
         return self.client().patch(target, patch, **options)
 
-    def delete(self, target: str, **options: Any) -> Json:
+    def delete(self, target: str, **options: Unpack[DeleteOptions]) -> Json:
         """See `Client.delete`."""
         return self.client().delete(target, **options)
 
-    def wait(self, target: str, until: Any, **options: Any) -> Json:
+    def wait(self, target: str, until: str | Callable[[Json], bool], **options: Unpack[WaitOptions]) -> Json:
         """See `Client.wait`. Virtual time advances during the wait, and `timeout` is in seconds of virtual time."""
         return self.client().wait(target, until, virtual=self.plane.virtual, **options)
 
@@ -215,27 +235,27 @@ class Kube:
             self._clock = Clock(self.client)
         return self._clock
 
-    def advance(self, delay: timedelta | None = None, **options: Any) -> Json:
+    def advance(self, delay: timedelta | None = None, **options: Unpack[AdvanceOptions]) -> Json:
         """Advance virtual time: `kube.advance(minutes=5)`; see `Clock.advance`."""
         return self.clock.advance(delay, **options)
 
-    def run_until_idle(self, limit: timedelta | None = None, **options: Any) -> Json:
+    def run_until_idle(self, limit: timedelta | None = None, **options: Unpack[IdleOptions]) -> Json:
         """Advance virtual time until the control plane is idle; see `Clock.run_until_idle`."""
-        return self.clock.run_until_idle(**({} if limit is None else {"limit": limit}), **options)
+        return self.clock.run_until_idle(**options) if limit is None else self.clock.run_until_idle(limit, **options)
 
     def add_node(
         self,
         name: str,
         *,
         devices: int = 0,
-        slices: Iterable[Any] = (),
+        slices: Iterable[Manifest] = (),
         labels: Mapping[str, str] | None = None,
         driver: Driver | None = None,
         plugin_dir: Path | str | None = None,
         registry_dir: Path | str | None = None,
         run: bool = False,
         jobs_exit_after: str = "",
-        **options: Any,
+        **options: Unpack[NodeOptions],
     ) -> Json:
         """Add an emulated node (see `Client.add_node`) or a node with real drivers.
 
@@ -262,8 +282,9 @@ class Kube:
             if driver is not None:
                 node.run_driver(driver)
             return self.client().patch(f"node/{name}", {"metadata": {"labels": dict(labels)}}) if labels else ready
-        options["jobs_exit_after"] = jobs_exit_after
-        return self.client().add_node(name, devices=devices, slices=slices, labels=labels, **options)
+        return self.client().add_node(
+            name, devices=devices, slices=slices, labels=labels, jobs_exit_after=jobs_exit_after, **options
+        )
 
     def kill_node(self, name: str) -> Json:
         """See `Client.kill_node`; a node with real drivers is killed by `kube.node(name).kill()`."""
@@ -431,7 +452,7 @@ def _load(kube: Kube, snapshot: Path | Callable[[Kube], object]) -> str:
     return str(walk(upload(snapshot.name, snapshot), kube.client())["name"])
 
 
-def _plane(config: pytest.Config, **options: Any) -> ControlPlane:
+def _plane(config: pytest.Config, **options: Unpack[ControlPlaneOptions]) -> ControlPlane:
     """Build a control plane that follows the command line of pytest."""
     from kubedra.plane.control_plane import ControlPlane
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Required, TypedDict, Unpack
 
 from kubedra.driver.claims import Claim
 from kubedra.profiles.pools import Pool
@@ -31,6 +31,21 @@ from kubedra.runtime.extras import name_missing_extra
 if TYPE_CHECKING:
     from kubedra.driver.running import RunningDriver
     from kubedra.runtime.objects import Json
+
+
+__all__ = ["Driver", "RunOptions"]
+
+
+class RunOptions(TypedDict, total=False):
+    """The options of `Driver.run`."""
+
+    node: Required[str]
+    plugin_dir: Required[Path | str]
+    registry_dir: Path | str | None
+    kubeconfig: Path | str | None
+    server: str
+    instance: str
+    cdi_dir: Path | str | None
 
 
 class Driver:
@@ -100,8 +115,8 @@ class Driver:
         cdi = Path(cdi_dir).absolute() if cdi_dir else plugins / "cdi"
         return RunningDriver(self, NodeSettings(node, plugins, registry, kubeconfig, server, instance, cdi))
 
-    def serve(self, **where: Any) -> None:
-        """Run the driver until SIGINT or SIGTERM, as the `main` of a driver."""
+    def serve(self, **where: Unpack[RunOptions]) -> None:
+        """Run the driver until SIGINT or SIGTERM, as the `main` of a driver. The options are those of `run`."""
         import signal
         import socket
 
