@@ -158,8 +158,8 @@ class Kube:
     def fork(self, name: str = "") -> Kube:
         """Return a copy of the control plane with an address of its own, in its present state.
 
-        Changes in one do not reach the other. In virtual time the copy continues exactly: with the same time, timers and
-        random numbers. It ends with the test. Nodes with real drivers stay with the original.
+        Changes in one do not reach the other. In virtual time the copy continues exactly: with the same time, timers
+        and random numbers. It ends with the test. Nodes with real drivers stay with the original.
         """
         from kubedra.plane.fork import Fork, fork_of
 
@@ -294,9 +294,9 @@ class Kube:
         """See `Client.start_node`."""
         return self.client().start_node(name)
 
-    def drain(self, name: str, **options: Any) -> Sequence[Json]:
+    def drain(self, name: str, *, timeout: float | None = None, grace_period: int | None = None) -> Sequence[Json]:
         """See `Client.drain`. Virtual time advances during the wait."""
-        return self.client().drain(name, virtual=self.plane.virtual, **options)
+        return self.client().drain(name, timeout=timeout, grace_period=grace_period, virtual=self.plane.virtual)
 
     def node(self, name: str) -> NodeProcess:
         """Return the kubelet process of a node with real drivers."""
