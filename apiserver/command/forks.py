@@ -131,7 +131,13 @@ class Forks:
             ours, theirs = self._lifeline
             os.close(theirs)
             _replace_sockets(loop)
-            loop.add_reader(ours, self._stop)
+
+            def end() -> None:
+                # The end of a pipe stays readable, which would keep the loop busy.
+                loop.remove_reader(ours)
+                self._stop()
+
+            loop.add_reader(ours, end)
             self._forks, self._lifeline, self._directory = {}, None, directory
             garbage.restart()
             task = loop.create_task(self._announce(listener, directory, snapshot, answer))

@@ -61,7 +61,7 @@ def _parser() -> Parser:
         dest="snapshot",
         default="",
         metavar="FILE|NAME",
-        help="begin with a snapshot instead of the state now",
+        help="begin with a snapshot, not with the state now",
     )
     delete = commands.add_parser("delete", help="end a copy")
     delete.add_argument("name")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -87,10 +88,16 @@ class Fork:
 
     def stop(self) -> None:
         """End its process. Stopping twice is allowed."""
-        if not self._stopped:
-            self._stopped = True
+        if self._stopped:
+            return
+        self._stopped = True
+        import httpx
+
+        from kubedra.client.client import ApiError
+
+        with self._original, contextlib.suppress(ApiError, ConnectionError, httpx.HTTPError):
+            # Without the original it has ended, too.
             self._original.request("DELETE", join_path("-", "clusters", self.name))
-            self._original.close()
 
     def __enter__(self) -> Self:
         return self

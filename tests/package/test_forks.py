@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def wait_gone(pid: int) -> None:
     end = CLOCK.seconds + 30
     while is_alive(pid):
         assert CLOCK.seconds < end, f"process {pid} is still there"
-        CLOCK.sleep(0.05)
+        time.sleep(0.05)
 
 
 def test_a_fork_begins_with_the_state_and_shares_no_changes(plane: ControlPlane, client: Client) -> None:
@@ -153,11 +154,14 @@ def test_a_server_that_cannot_be_forked_says_what_it_needs() -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_forks_end_with_their_server(number: int) -> None:
     plane = ControlPlane(controllers=False, args=["--forks"]).start()
-    pids = [plane.fork().pid for _ in range(2)]
+    forks = [plane.fork() for _ in range(2)]
+    pids = [fork.pid for fork in forks]
     assert all(map(is_alive, pids))
     os.kill(plane.pid, number)
     for pid in pids:
         wait_gone(pid)
+    for fork in forks:
+        fork.stop()
     plane.stop()
 
 
@@ -170,7 +174,7 @@ def test_it(kube, clock):
     kube.add_node("a", devices=1)
     fork = kube.fork()
     fork.delete("node/a")
-    fork.wait("node/a", "deleted")
+    fork.wait("node/a", "delete")
     assert [node["metadata"]["name"] for node in kube.list("nodes")] == ["a"]
     assert fork.url != kube.url
 """
