@@ -7,7 +7,6 @@ id namespace. So the record of a killed server is ignored, even if another proce
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import struct
@@ -44,6 +43,8 @@ class ServerRecord:
         self._path.with_name(END).unlink(missing_ok=True)
         # Closing any descriptor of the file would release the lock. This one stays open, and nothing else opens the
         # file.
+        import fcntl  # only Unix has it
+
         self._descriptor = private.open_file(self._path, os.O_RDWR)
         with contextlib.suppress(OSError):  # on a file system without locks the server runs but cannot be found
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX)
@@ -117,6 +118,8 @@ def _read_record(descriptor: int) -> RunningServer | None:
 
 def _lock_holder(descriptor: int) -> int | None:
     """Return the id of the process that has a lock on a file; None if the file is not locked."""
+    import fcntl
+
     question = [0] * 5
     question[_TYPE] = fcntl.F_RDLCK
     answer = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(*question)))

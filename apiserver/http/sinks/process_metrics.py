@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,7 +12,6 @@ from apiserver.runtime.metrics import Family, Gauge, Labels
 
 __all__ = ["process_families"]
 
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _OWN: Final = Path("/proc/self")
 
 
@@ -30,7 +28,7 @@ class _CpuSeconds:
 def _memory(index: int) -> Mapping[Labels, float]:
     """Return memory in bytes: all mapped (0) or resident (1); empty if the system does not provide it."""
     try:
-        return {(): int((_OWN / "statm").read_bytes().split()[index]) * _PAGE}
+        return {(): int((_OWN / "statm").read_bytes().split()[index]) * os.sysconf("SC_PAGE_SIZE")}
     except OSError:
         return {}
 
@@ -40,6 +38,14 @@ def _open_files() -> Mapping[Labels, float]:
         return {(): sum(1 for _ in (_OWN / "fd").iterdir())}
     except OSError:
         return {}
+
+
+def _max_files() -> Mapping[Labels, float]:
+    try:
+        import resource
+    except ImportError:
+        return {}  # Windows has no such limit
+    return {(): resource.getrlimit(resource.RLIMIT_NOFILE)[0]}
 
 
 def process_families(started: float) -> list[Family]:
@@ -53,8 +59,6 @@ def process_families(started: float) -> list[Family]:
         Gauge("process_resident_memory_bytes", "Resident memory.", (), lambda: _memory(1)),
         Gauge("process_virtual_memory_bytes", "Virtual memory.", (), lambda: _memory(0)),
         Gauge("process_open_fds", "Open file descriptors.", (), _open_files),
-        gauge(
-            "process_max_fds", "Maximum number of open file descriptors.", resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        ),
+        Gauge("process_max_fds", "Maximum number of open file descriptors.", (), _max_files),
         gauge("process_start_time_seconds", "Start time of the process, in Unix time.", started),
     ]
