@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import subprocess
@@ -57,6 +58,12 @@ def _start_kubedra(stack: contextlib.ExitStack, directory: Path) -> Path:
 def _start_real(stack: contextlib.ExitStack, directory: Path) -> Path:
     """Start the real programs, and kubedra's kubelet on their server."""
     plane = start_real(stack, directory, "real", common_flags(directory))
+    config = json.loads(plane.kubeconfig.read_text())
+    config["clusters"][0]["cluster"] = {
+        "server": plane.url,
+        "certificate-authority": f"{directory}/certs/apiserver.crt",
+    }
+    plane.kubeconfig.write_text(json.dumps(config))
     commands = {
         "kube-scheduler": ("kube-scheduler", f"--kubeconfig={plane.kubeconfig}", "--leader-elect=false", "--secure-port=0"),
         "node": (*_KUBEDRA, "node", "run", "node-1", f"--kubeconfig={plane.kubeconfig}", f"--plugin-dir={directory}/node", "--run"),
