@@ -18,7 +18,10 @@ from xml.etree import ElementTree as ET
 from tools.field.planes import control_plane, envtest_assets
 from tools.field.projects import Project
 
-_LIMIT: Final = "30m"
+#: A suite that does not end, because of a thread for example, is killed after this time.
+_MINUTES: Final = 30
+#: How long envtest waits for its servers.
+_PATIENT: Final = {"KUBEBUILDER_CONTROLPLANE_START_TIMEOUT": "5m", "KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT": "1m"}
 #: Packages that replace those which start clusters.
 _SHIMS: Final = Path(__file__).with_name("shims")
 _RUN: Final = re.compile(r"^=== RUN +(\S+)")
@@ -72,7 +75,10 @@ class Files:
         """Run a command with its output in the log; return the seconds it took."""
         started = time.monotonic()
         with self.log.open("w") as log:
-            subprocess.run(command, cwd=directory, env=environment, stdout=log, stderr=log, check=False)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                subprocess.run(
+                    command, cwd=directory, env=environment, stdout=log, stderr=log, check=False, timeout=_MINUTES * 60
+                )
         return time.monotonic() - started
 
 
@@ -92,11 +98,8 @@ def run_project(project: Project, checkout: Path, work: Path, server: str, only:
 def _prepare(project: Project, work: Path, server: str) -> Iterator[dict[str, str]]:
     """Start what the suites need; yield their environment."""
     if project.language == "go":
-        yield {
-            **os.environ,
-            **project.environment,
-            "KUBEBUILDER_ASSETS": str(envtest_assets(work / f"assets-{server}", server)),
-        }
+        assets = envtest_assets(work / f"assets-{server}", server)
+        yield {**_PATIENT, **os.environ, **project.environment, "KUBEBUILDER_ASSETS": str(assets)}
         return
     with control_plane(work / f"plane-{server}", server) as kubeconfig:
         yield {**os.environ, **project.environment, "KUBECONFIG": str(kubeconfig), "PYTHONPATH": str(_SHIMS)}
@@ -104,9 +107,9 @@ def _prepare(project: Project, work: Path, server: str) -> Iterator[dict[str, st
 
 def _run_go(project: Project, suite: str, checkout: Path, files: Files, environment: Mapping[str, str]) -> Result:
     if not files.binary.exists():
-        subprocess.run(["go", "test", "-c", "-o", files.binary, suite], cwd=checkout, check=True)
+        subprocess.run(["go", "test", "-c", "-vet=off", "-o", files.binary, suite], cwd=checkout, check=True)
     flags = subprocess.run([files.binary, "-h"], capture_output=True, text=True, check=False).stderr
-    arguments = ["-test.v", f"-test.timeout={_LIMIT}", *project.arguments]
+    arguments = ["-test.v", f"-test.timeout={_MINUTES}m", *project.arguments]
     if "ginkgo.json-report" in flags:
         left_out = (f"--ginkgo.skip={re.escape(name)}" for name in project.left_out)
         arguments += [f"--ginkgo.json-report={files.report}", *left_out]
