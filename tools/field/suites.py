@@ -74,11 +74,10 @@ class Files:
     def run(self, command: Sequence[str | Path], directory: Path, environment: Mapping[str, str]) -> float:
         """Run a command with its output in the log; return the seconds it took."""
         started = time.monotonic()
-        with self.log.open("w") as log:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                subprocess.run(
-                    command, cwd=directory, env=environment, stdout=log, stderr=log, check=False, timeout=_MINUTES * 60
-                )
+        with self.log.open("w") as log, contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(
+                command, cwd=directory, env=environment, stdout=log, stderr=log, check=False, timeout=_MINUTES * 60
+            )
         return time.monotonic() - started
 
 
