@@ -15,6 +15,7 @@ from tests.support.patience import run_command
 pytestmark = pytest.mark.integration
 
 HOWTO = Path(__file__).resolve().parents[2] / "docs" / "howto"
+TUTORIAL = HOWTO.parent / "tutorial"
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"`(\S+\.yaml)`\n\n```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 #: Pages whose tests need more than the page has, and where they are run.
@@ -31,7 +32,11 @@ def read_tests(page: Path) -> str:
     return "\n".join(blocks) if any("def test_" in block for block in blocks) else ""
 
 
-PAGES = [page for page in sorted(HOWTO.glob("*.md")) if read_tests(page) and page.stem not in ELSEWHERE]
+PAGES = [
+    page
+    for page in sorted([*HOWTO.glob("*.md"), *TUTORIAL.glob("*.md")])
+    if read_tests(page) and page.stem not in ELSEWHERE
+]
 
 
 def run_page(directory: Path, page: Path) -> subprocess.CompletedProcess[str]:
@@ -52,4 +57,4 @@ def test_the_read_tests_a_page_pass(tmp_path: Path, page: Path) -> None:
 
 def test_the_pages_elsewhere_have_tests() -> None:
     assert set(ELSEWHERE) <= {page.stem for page in HOWTO.glob("*.md") if read_tests(page)}
-    assert {page.stem for page in PAGES} >= {"faults-and-requests", "virtual-time"}
+    assert {page.stem for page in PAGES} >= {"faults-and-requests", "first-test", "virtual-time"}

@@ -1,7 +1,6 @@
 """A node with two accelerators, and the driver in this process."""
 
 import json
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,16 @@ MANIFESTS = Path(__file__).parent.parent / "manifests"
 
 
 class Machine:
-    """The node of a test: its inventory, its driver, and its kubelet `kube.node("n1")`."""
+    """The node of a test: its inventory, its driver, and its kubelet, whose containers are processes."""
 
-    def __init__(self, kube, directory):
-        self.kube, self.directory, self.inventory = kube, directory, directory / "inventory.json"
+    def __init__(self, kube, inventory):
+        self.inventory = inventory
         self.heat(20)
         kube.apply(MANIFESTS / "class.yaml")
+        kube.add_node("n1", run=True)
+        self.kubelet = kube.node("n1")
+        self.driver = Accelerators(inventory, self.kubelet.plugin_dir / "cdi", kube.kubeconfig)
+        self.running = self.kubelet.run_driver(self.driver)
 
     def heat(self, celsius):
         """Set the temperature of the larger accelerator."""
@@ -24,19 +27,10 @@ class Machine:
         large = {"model": "A1", "memory": "40Gi", "celsius": celsius}
         self.inventory.write_text(json.dumps({"acc-0": small, "acc-1": large}))
 
-    def start(self, *, run=False):
-        """Start the kubelet and the driver. With `run`, containers are processes of this machine."""
-        self.kube.add_node("n1", run=run, plugin_dir=self.directory)
-        kubelet = self.kube.node("n1")
-        self.driver = Accelerators(self.inventory, kubelet.plugin_dir / "cdi", self.kube.kubeconfig)
-        self.running = kubelet.run_driver(self.driver)
-        return kubelet
-
     def cdi_files(self):
         return [*self.driver.cdi_dir.glob("accelerator.example.com_*.json")]
 
 
 @pytest.fixture
-def machine(kube):
-    with tempfile.TemporaryDirectory(prefix="acc-") as short:  # the path of a socket has at most 107 bytes
-        yield Machine(kube, Path(short))
+def machine(kube, tmp_path):
+    return Machine(kube, tmp_path / "inventory.json")

@@ -6,25 +6,22 @@ from conftest import MANIFESTS
 
 
 def test_the_process_of_a_pod_sees_its_accelerator(kube, machine):
-    machine.start(run=True)
     kube.apply(MANIFESTS)
     kube.wait("pod/job", "phase=Running")
     kube.wait("pod/job", lambda _: kube.logs("pod/job") == "acc-1 is time-sliced\n", fail_fast=False)
     (reported,) = kube.get("resourceclaim/accelerator")["status"]["devices"]
     assert (reported["device"], reported["data"]) == ("acc-1", {"celsius": 20})
-    kube.delete("pod/job", grace_period=1)
+    kube.delete("pod/job")
     kube.wait("pod/job", "delete")
     assert machine.cdi_files() == []
 
 
 def test_an_unknown_mode_is_an_event_of_the_pod(kube, machine):
-    machine.start()
     kube.apply((MANIFESTS / "job.yaml").read_text().replace("time-sliced", "shared"))
     kube.wait("pod/job", lambda _: "mode shared is unknown" in "".join(e["message"] for e in kube.events("pod/job")))
 
 
 def test_a_hot_accelerator_is_unhealthy_in_the_status_of_its_pod(kube, machine):
-    machine.start()
     kube.apply(MANIFESTS)
     kube.wait("pod/job", "phase=Running")
     machine.heat(95)
@@ -40,7 +37,7 @@ def health(pod):
 
 @pytest.mark.parametrize("point", ["prepared", "unprepared"])
 def test_a_kubelet_that_crashes_prepares_and_releases_each_claim(kube, machine, point):
-    kubelet = machine.start()
+    kubelet = machine.kubelet
     if point == "unprepared":
         kube.apply(MANIFESTS)
         kube.wait("pod/job", "phase=Running")
@@ -63,7 +60,6 @@ def test_a_kubelet_that_crashes_prepares_and_releases_each_claim(kube, machine, 
 
 @pytest.mark.kube(clock="virtual")
 def test_a_pod_leaves_a_hot_accelerator_after_the_five_minutes_that_it_tolerates(kube, machine):
-    machine.start()
     kube.apply(MANIFESTS)
     real_time = kube.client()  # `kube.wait` would advance the virtual time; kubelet and driver have real time
     real_time.wait("pod/job", "phase=Running", fail_fast=False)
