@@ -1,4 +1,4 @@
-"""Write docs/reference: flags.md, kinds/ (kinds.py), client.md (clientpage.py), routes.md (routepage.py), annotations.md (annotationpage.py), scenario.md (scenariopage.py).
+"""Write docs/reference: flags.md, kinds/, client.md, routes.md, pytest.md, annotations.md and scenario.md, each by a module of this directory.
 
 The flags come from the server's parser, the kinds from the schemas, the client from its signatures, the routes from their OpenAPI document, the annotations from their checks.
 
@@ -84,11 +84,13 @@ if __name__ == "__main__":
     import annotationpage
     import clientpage
     import kinds
+    import pytestpage
     import routepage
     import scenariopage
 
     annotationpage.PAGE.write_text(annotationpage.page())
     clientpage.PAGE.write_text(clientpage.page())
+    pytestpage.PAGE.write_text(pytestpage.page())
     routepage.PAGE.write_text(routepage.page())
     scenariopage.PAGE.write_text(scenariopage.page())
     scenariopage.SCHEMA_FILE.write_text(scenariopage.schema_text())
