@@ -123,9 +123,9 @@ class Kube:
     def __repr__(self) -> str:
         return f"<kube {self.plane!r}>"
 
-    def get(self, target: str, name: str = "", *, namespace: str | None = None) -> Json:
+    def get(self, target: str, name: str = "", *, namespace: str | None = None, at: Moment | None = None) -> Json:
         """See `Client.get`."""
-        return self.client().get(target, name, namespace=namespace)
+        return self.client().get(target, name, namespace=namespace, at=at)
 
     def events(self, target: str = "", *, namespace: str | None = None) -> list[Json]:
         """See `Client.events`."""
@@ -206,9 +206,11 @@ class Kube:
         """See `Client.scale`."""
         return self.client().scale(target, replicas, namespace=namespace)
 
-    def list(self, /, word: str, *, namespace: str | None = None, **params: str) -> list[Json]:
+    def list(
+        self, /, word: str, *, namespace: str | None = None, at: Moment | None = None, **params: str
+    ) -> list[Json]:
         """See `Client.list`."""
-        return self.client().list(word, namespace=namespace, **params)
+        return self.client().list(word, namespace=namespace, at=at, **params)
 
     def create(self, obj: Json, *, strict: bool = True) -> Json:
         """See `Client.create`."""
@@ -222,7 +224,7 @@ class Kube:
         """See `Client.delete`."""
         return self.client().delete(target, **options)
 
-    def wait(self, target: str, until: str | Callable[[Json], bool], **options: Unpack[WaitOptions]) -> Json:
+    def wait(self, target: str, until: str | Callable[[Json], object], **options: Unpack[WaitOptions]) -> Json:
         """See `Client.wait`. Virtual time advances during the wait, and `timeout` is in seconds of virtual time."""
         return self.client().wait(target, until, virtual=self.plane.virtual, **options)
 

@@ -371,7 +371,7 @@ class Methods(NodeMethods, InspectionMethods):
     def wait(
         self,
         target: str,
-        until: str | Callable[[Json], bool],
+        until: str | Callable[[Json], object],
         *,
         namespace: str | None = None,
         timeout: float | None = None,

@@ -63,7 +63,7 @@ class Wait:
         self,
         methods: Reader,
         target: str,
-        until: str | Callable[[Json], bool],
+        until: str | Callable[[Json], object],
         path: str,
         namespace: str | None,
     ) -> None:

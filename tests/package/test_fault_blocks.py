@@ -67,7 +67,7 @@ def test_a_mistake_is_an_error_when_the_block_begins(kube: Kube) -> None:
     with pytest.raises(ApiError, match="one of latencySeconds, status, close and watch is required"), kube.fault():
         pass
     with pytest.raises(TypeError, match="statos"):
-        kube.fault(statos=503)
+        kube.fault(statos=503)  # type: ignore[call-arg]
 
 
 @pytest.mark.real_time

@@ -254,8 +254,11 @@ def test_the_end_of_a_loop_waits_for_a_thread_of_its_executor_without_advancing_
 
     async def leave_a_thread() -> None:
         # A cancelled job goes on in its thread, but the loop no longer counts it.
-        busy = threading.Event()
-        asyncio.get_running_loop().run_in_executor(None, lambda: (busy.wait(0.05), ended.set())).cancel()
+        def work() -> None:
+            threading.Event().wait(0.05)
+            ended.set()
+
+        asyncio.get_running_loop().run_in_executor(None, work).cancel()
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(leave_a_thread())

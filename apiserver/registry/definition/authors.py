@@ -1,4 +1,4 @@
-"""The author of a row of the log: verb, subresource, user, user agent and field manager, as the text that the log keeps.
+"""The author of a row of the log: verb, subresource, user, user agent and field manager, as a text in the log.
 
 The log stores each text once (docs/adr/0041-history.md), so the texts of a process are cached by their parts.
 """
