@@ -72,6 +72,8 @@ PRINTS = {
     "kubedra node add node-1 --as that-machine --slices slices.yaml": r"^node/that-machine created\n$",
     "kubedra explain pod greedy -n quickstart": r"(?s)0/2 nodes are available.*what would help.* more devices? like ",
     "kubedra import --kubeconfig .kubedra-production/kubeconfig -o production.kubedra": r"^imported \d+ objects into",
+    "kubedra replay day.kubedra": r"^replayed \d+ s: \d+ writes of users",
+    "kubedra replay audit.log": r"(?m)^\d+ pods: ",
     "kubectl get pods -n quickstart -o wide": r"(?s)greedy +0/1 +Pending.*trainer-a +1/1 +Running",
     "kubedra explain node node-1": r"8 devices: ",
     "kubedra timeline pod/trainer-a -n quickstart": r"(?s)attempt 1 +scheduled: to node.*reserved.*bound.*running",
