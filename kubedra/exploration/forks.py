@@ -109,7 +109,7 @@ def _be_child(run: Callable[[Schedule], None], schedule: Schedule, prepare: Call
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nothing, stream)
-        gc.disable()
+        gc.set_threshold(20_000, 20, 50)  # all older objects are frozen
         prepare()
         found = pickle.dumps(record(run, schedule))
         with os.fdopen(writing, "wb") as pipe:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,6 +17,7 @@ from kubedra import ApiError, AsyncClient, LoopControlPlane
 from kubedra.exploration.forks import Outcome
 from kubedra.exploration.schedule import FixedSchedule, RandomSchedule, parse
 from kubedra.exploration.search import Explorer
+from kubedra.runtime import process
 from tests.exploration.controllers import MAPS, config_map
 
 #: Runs a test on the module's control plane under the schedule of a text.
@@ -266,3 +271,18 @@ def test_the_same_schedule_gives_the_same_run(explorer: Explorer) -> None:
     assert [(each.message, each.taken) for each in first] == [(each.message, each.taken) for each in again]
     fixed = list(explorer.outcomes(FixedSchedule(each.taken) for each in first))
     assert [each.message for each in fixed] == [each.message for each in first]
+
+
+def test_a_package_that_hides_the_servers_is_named(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import kubedra; kubedra.LoopControlPlane.new_loop()"]
+    (tmp_path / "apiserver").mkdir()
+    (tmp_path / "apiserver" / "__init__.py").touch()
+    path = os.pathsep.join((str(tmp_path), str(process.server_root())))
+    found = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, cwd=tmp_path
+    )
+    last = found.stderr.strip().splitlines()[-1]
+    assert last == (
+        "ImportError: an explored coroutine test runs kubedra's server in this process, but its package 'apiserver' is"
+        f" hidden by {tmp_path / 'apiserver'}: rename that, or make the test a plain function"
+    )
