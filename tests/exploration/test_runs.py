@@ -286,3 +286,21 @@ def test_a_package_that_hides_the_servers_is_named(tmp_path: Path) -> None:
         "ImportError: an explored coroutine test runs kubedra's server in this process, but its package 'apiserver' is"
         f" hidden by {tmp_path / 'apiserver'}: rename that, or make the test a plain function"
     )
+
+
+def test_a_run_that_hangs_is_killed(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hang() -> None:
+        while True:
+            pass
+
+    async def end() -> None:
+        """End immediately."""
+
+    explorer.test = hang
+    monkeypatch.setattr("kubedra.exploration.forks._LIMIT", 0.2)
+    (outcome,) = explorer.outcomes([FixedSchedule()])
+    assert outcome.message == "the process of the run was killed after 0 s"
+    monkeypatch.undo()
+    explorer.test = end
+    (outcome,) = explorer.outcomes([FixedSchedule()])
+    assert passed(outcome)
