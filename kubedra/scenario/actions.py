@@ -84,6 +84,16 @@ def _wait(world: World, value: Any, fields: Json) -> None:
         )  # fmt: skip
 
 
+def _snapshot(world: World, value: str, fields: Json) -> None:
+    world.snapshots[value] = snapshot = world.client.snapshot()
+    if "file" in fields:
+        snapshot.save(world.directory / fields["file"])
+
+
+def _restore(world: World, value: str, fields: Json) -> None:
+    world.client.restore(world.snapshots.get(value) or world.directory / value)
+
+
 def _advance(world: World, value: str | float, fields: Json) -> None:
     pause = to_duration(fields["pause"]) if "pause" in fields else _REACTION if world.has_processes else timedelta()
     limit = to_duration(fields.get("limit", "1h"))
@@ -216,6 +226,8 @@ ACTIONS: Final[dict[str, Action]] = {
     "label": _label,
     "scale": _scale,
     "wait": _wait,
+    "snapshot": _snapshot,
+    "restore": _restore,
     "advance": _advance,
     "fault": _fault,
     "clear": _clear,

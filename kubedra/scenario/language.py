@@ -210,6 +210,17 @@ ACTIONS: Final[dict[str, Json]] = {
         contains=text("text that the log must have"),
         within=_WITHIN,
     ),
+    "snapshot": step(
+        "snapshot",
+        text("a name of your own, for `restore`"),
+        "Keep the state of the cluster in the server's memory.",
+        file=text("also write it to this file"),
+    ),
+    "restore": step(
+        "restore",
+        text("name of a snapshot of this scenario, or a file"),
+        "Go back to a snapshot: objects, their uids and revisions, and virtual time.",
+    ),
     "advance": step(
         "advance",
         {
@@ -353,6 +364,7 @@ _PLANE: Final = record(
         "seed": number("makes UIDs, names and random choices repeatable"),
         "controllers": flag("false starts only the API server (default true)"),
         "storage": text("memory (default), sqlite or a database URL"),
+        "from": text("begin with the objects of this file of `kubedra import` or `kubedra snapshot`"),
         "jobsExitAfter": with_text(DURATION, "end the emulated containers of Jobs this long after their start"),
         "flags": items(text("flag"), "further flags of `kubedra serve`"),
     },

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import httpx
 
+from kubedra.archive.archive import ArchiveError
 from kubedra.client.client import ApiError, Client
 from kubedra.client.clock import RealTimeError
 from kubedra.client.report import dump
@@ -28,7 +29,17 @@ __all__ = ["OwnServers", "Result", "RunningServer", "Servers", "StepResult", "ru
 
 _RUN = {**ACTIONS, **EXPECTATIONS}
 #: Errors of a step that are reported as its failure.
-_FAILURES = (ApiError, StepError, RealTimeError, TimeoutError, ValueError, OSError, RuntimeError, httpx.HTTPError)
+_FAILURES = (
+    ApiError,
+    ArchiveError,
+    StepError,
+    RealTimeError,
+    TimeoutError,
+    ValueError,
+    OSError,
+    RuntimeError,
+    httpx.HTTPError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +98,13 @@ class OwnServers:
 
     def open(self, case: Case, stack: ExitStack) -> World:
         settings = case.content.get("plane", {})
-        if self._plane is not None and settings == self._settings and "seed" not in settings:
+        shared = not {"seed", "from"}.intersection(settings)
+        if self._plane is not None and settings == self._settings and shared:
             self._plane.reset()
         else:
             self.close()
-            self._plane = ControlPlane(**_plane_options(settings), attached=not self._keeping).start()
+            options = _plane_options(settings, case.directory)
+            self._plane = ControlPlane(**options, attached=not self._keeping).start()
             self._settings = settings
         namespace = case.content.get("namespace", "default")
         client = stack.enter_context(Client.from_kubeconfig(self._plane.kubeconfig, namespace=namespace))
@@ -111,12 +124,14 @@ class OwnServers:
             self._plane = None
 
 
-def _plane_options(settings: Json) -> dict[str, Any]:
+def _plane_options(settings: Json, directory: Path) -> dict[str, Any]:
     names = {
         "release": "emulated_version", "gates": "feature_gates", "runtimeConfig": "runtime_config", "clock": "clock",
         "seed": "seed", "controllers": "controllers", "storage": "storage", "flags": "args",
     }  # fmt: skip
     options = {names[key]: value for key, value in settings.items() if key in names}
+    if "from" in settings:
+        options["args"] = [*options.get("args", ()), f"--from={(directory / settings['from']).absolute()}"]
     if "jobsExitAfter" in settings:
         options["jobs_exit_after"] = f"{parse_seconds(settings['jobsExitAfter']):g}s"
     return options

@@ -11,6 +11,7 @@ from typing import Any
 from kubedra.client.client import ApiError, Client
 from kubedra.client.clock import Clock
 from kubedra.client.faults import Fault
+from kubedra.client.snapshots import Snapshot
 from kubedra.plane.node_process import NodeProcess
 from kubedra.runtime.objects import Json
 from kubedra.scenario.processes import Command, Process, StepError
@@ -33,6 +34,7 @@ class World:
         #: Nodes with an armed crash point.
         self.armed: set[str] = set()
         self.faults: dict[str, Fault] = {}
+        self.snapshots: dict[str, Snapshot] = {}
         #: The faults that `close` removes, by name.
         self._active: dict[str, Fault] = {}
         self._cleanup = ExitStack()

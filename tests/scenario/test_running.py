@@ -140,6 +140,34 @@ def test_every_change_of_a_step_is_made(kube: Kube, run: Run) -> None:
     assert code == 0, printed
 
 
+@pytest.mark.kube(clock="virtual")
+def test_a_scenario_goes_back_to_a_snapshot_and_begins_with_one(kube: Kube, run: Run, tmp_path: Path) -> None:
+    steps = f"""\
+- apply: {POD}
+- snapshot: pending
+  file: s.kubedra
+- addNode: worker
+- wait: pod/web
+  until: phase=Running
+- restore: pending
+- expect: nodes
+  count: 0
+- expect: pod/web
+  matches: {{status: {{phase: Pending}}}}
+- addNode: other
+- restore: s.kubedra
+- expect: nodes
+  count: 0
+- restore: none.kubedra
+  fails: no such file
+"""
+    code, printed = run(steps)
+    assert code == 0, printed
+    begin = tmp_path / "from.yaml"
+    begin.write_text("plane: {from: s.kubedra, controllers: false}\nsteps:\n- expect: pod/web\n")
+    assert cli.main(["scenario", "run", str(begin)]) == 0
+
+
 def test_a_step_that_has_to_fail_and_does_not_is_a_failure(run: Run) -> None:
     assert "s.yaml:2: it did not fail; expected an error with 'no'" in run(f"- apply: {POD}\n  fails: 'no'\n")[1]
     text = run("- delete: pod/none\n  fails: other\n")[1]
