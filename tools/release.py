@@ -23,6 +23,8 @@ VERSION_FILE = "kubedra/version.py"
 #: Files of the clients in other languages with the same version, and the text around it.
 CLIENT_VERSIONS = {
     "clients/java/pom.xml": r"(<artifactId>kubedra</artifactId>\s*<version>)[^<]+(</version>)",
+    "docs/howto/testcontainers.md": r"(ghcr\.io/kubedra/kubedra:v)[^\"`]+([\"`])",
+    "examples/testcontainers/kubedra_container.py": r"(kubedra/kubedra:v)[^\"]+(\")",
     "examples/go-driver/e2e/go.mod": r"(clients/go v)\S+(\n)",
     "examples/go-project/go.mod": r"(clients/go v)\S+(\n)",
 }

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kubedra.version import __version__
 from tests.clients.install import installed
 from tests.support.patience import run_command
 from tests.support.projects import EXAMPLES, GO, ROOT, copied, environment, run
@@ -76,6 +77,27 @@ def test_a_chart_passes_the_script_for_ci(project: Path) -> None:
     done = run(project, "./ci.sh", "web", "replicas=3", seconds=200)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Phase:          Succeeded" in done.stdout, "of the chart's own test"
+
+
+def test_the_page_of_testcontainers_agrees_with_the_image() -> None:
+    page, image = (ROOT / "docs/howto/testcontainers.md").read_text(), (ROOT / "Dockerfile").read_text()
+    assert "HEALTHCHECK" in image
+    assert set(re.findall(r"^EXPOSE (\d+)$", image, re.MULTILINE)) == {"6443"}
+    directory = re.search(r'"--dir=([^"]+)"', image)
+    assert directory is not None
+    # In each language and in the table.
+    assert page.count(f"{directory[1]}/kubeconfig") == 4
+    assert set(re.findall(r"ghcr.io/\S+:v(\d+\.\d+\.\d+)", page)) == {__version__}
+
+
+@pytest.mark.timeout(400)
+def test_the_control_plane_runs_in_a_container_of_testcontainers(project: Path) -> None:
+    image = os.environ.get("KUBEDRA_IMAGE")
+    if image is None or importlib.util.find_spec("testcontainers") is None:
+        pytest.skip("set KUBEDRA_IMAGE=kubedra:local, built from this tree, and install testcontainers")
+    copied(project, "testcontainers")
+    done = run(project, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", seconds=300)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_recipe_is_in_the_table_of_the_cookbook() -> None:

@@ -99,7 +99,7 @@ def test_uncommitted_changes_are_refused(repository: Path, capsys: pytest.Captur
 def test_the_clients_of_other_languages_get_the_version_of_the_release() -> None:
     for name, text in release.versioned_clients("9.8.7").items():
         before = (release.ROOT / name).read_text()
-        assert text.count("9.8.7") == 1, name
+        assert "9.8.7" in text, name
         assert text.replace("9.8.7", __version__) == before, name
 
 
