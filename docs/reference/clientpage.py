@@ -62,6 +62,10 @@ kube.scale("replicaset/set", 3)
     "events": 'assert any(event["reason"] == "Scheduled" for event in kube.events("pod/web"))',
     "logs": 'print(kube.logs("pod/web", container="c"))  # an emulated container logs what it would have done',
     "explain": 'assert kube.explain("pod/web")["verdict"] == "scheduled"\nprint(kube.explain("node/worker")["report"])',
+    "history": 'for change in kube.history("pod/web"):\n    print(change["time"], change["verb"], change["manager"], change["fields"])',
+    "read_history": 'print(kube.client().read_history("pod/web", limit=10)["report"])',
+    "timeline": 'print(kube.timeline("pod/web")["report"])',
+    "revision": 'before = kube.revision("-0s")\nassert kube.get("pod/web", at=before)["metadata"]["name"] == "web"',
     "driver_calls": 'for call in kube.driver_calls(method="NodePrepareResources"):\n    print(call["claims"], call["code"], call["seconds"])',
     "requests": 'for request in kube.requests(verb="create", resource="pods/binding"):\n    print(request["userAgent"], request["code"], request["seconds"])',
     "fault": """\
