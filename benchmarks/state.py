@@ -1,6 +1,4 @@
-"""Measure snapshots and forks.
-
-    python -m benchmarks.state [--objects 1000] [--forks 8]
+"""Measure snapshots and forks: python -m benchmarks.state [--objects 1000] [--forks 8].
 
 Prints milliseconds of wall-clock time and, in brackets, of the server's processor time, which other processes disturb
 less. The memory of a fork is what it does not share (Private_Dirty).
