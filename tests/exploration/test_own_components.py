@@ -113,7 +113,7 @@ async def until(kube: LoopControlPlane, word: str, names: set[str], phase: str, 
     raise AssertionError(f"{word} after {seconds} s: {found}")
 
 
-@pytest.mark.kube(explore=6, explore_components=True)
+@pytest.mark.kube(explore=4, explore_components=True)
 async def test_pods_get_devices_and_return_them(kube: LoopControlPlane) -> None:
     await prepare(kube)
     await kube.create(claim("shared"))
@@ -163,7 +163,7 @@ def at_most(kind: str, owner: str, most: int) -> Callable[[LoopControlPlane], No
     return check
 
 
-@pytest.mark.kube(explore=6, explore_components=True)
+@pytest.mark.kube(explore=4, explore_components=True)
 async def test_workloads_reach_what_they_ask_for(kube: LoopControlPlane) -> None:
     await kube.add_node("node-0")
     kube.always(at_most("Deployment", "web", 4))
@@ -185,7 +185,7 @@ def is_rolled_out(found: Json) -> bool:
     return counts == [3, 3, 3] and status.get("observedGeneration") == found["metadata"]["generation"]
 
 
-@pytest.mark.kube(explore=6, explore_components=True)
+@pytest.mark.kube(explore=4, explore_components=True)
 async def test_jobs_run_each_index_and_namespaces_go(kube: LoopControlPlane) -> None:
     await prepare(kube, nodes=1)
     await kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
