@@ -50,7 +50,16 @@ def control_plane(directory: Path, server: str) -> Iterator[Path]:
 def _start_kubedra(stack: contextlib.ExitStack, directory: Path) -> Path:
     data = directory / "data"
     stack.callback(subprocess.run, [*_KUBEDRA, "down", f"--data-dir={data}"], check=False, stdout=subprocess.DEVNULL)
-    flags = ("--detach", f"--data-dir={data}", "--tls", "--nodes=1", "--run", "--devices=none")
+    flags = (
+        "--detach",
+        f"--data-dir={data}",
+        "--port=0",
+        "--tls",
+        "--nodes=1",
+        "--run",
+        "--devices=none",
+        *common_flags(directory),
+    )
     subprocess.run([*_KUBEDRA, "up", *flags], check=True, stdout=subprocess.DEVNULL)
     return data / "kubeconfig"
 
