@@ -80,6 +80,9 @@ with kube.fault(verb="list", resource="configmaps", status=503, count=1) as faul
     kube.list("configmaps")
 assert [request["code"] for request in fault.requests()] == [503]
 """,
+    "snapshot": "before = kube.snapshot()\nassert before.objects == int(kube.client().snapshots()[-1].objects)",
+    "snapshots": "for snapshot in kube.client().snapshots():\n    print(snapshot.name, snapshot.objects)",
+    "restore": 'print(kube.restore(before)["deleted"], "objects deleted")',
     "watch": 'for event in kube.client().watch("/api/v1/namespaces/default/pods", timeout=1, timeoutSeconds="1"):\n    print(event["type"], event["object"]["metadata"]["name"])',
     "request": 'kube.client().request("GET", "/version")["gitVersion"]',
     "path": 'assert kube.client().path("resource.k8s.io/v1", "DeviceClass", name="gpu").endswith("/deviceclasses/gpu")',

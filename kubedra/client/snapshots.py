@@ -214,7 +214,7 @@ class AsyncSnapshot(_Described):
     delete = as_async(SnapshotMethods.delete)
 
 
-def go_back(_methods: object, snapshot: Snapshot | AsyncSnapshot | Place, *, reset: bool = False) -> Steps[Json]:
+def go_back(self: object, snapshot: Snapshot | AsyncSnapshot | Place, *, reset: bool = False) -> Steps[Json]:
     """Go back to a snapshot, or to one in a file or at a URL. Return the numbers of changed objects.
 
     Objects that differ are created, updated or deleted; watches get these events. Time does not go back. With
