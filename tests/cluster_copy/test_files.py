@@ -21,7 +21,10 @@ from kubedra.cluster_copy.importing import run
 from kubedra.cluster_copy.kinds import KindFilter
 from kubedra.cluster_copy.progress import Progress
 from kubedra.cluster_copy.source import Source
+from kubedra.cluster_copy.target import send
+from kubedra.pytest_plugin import Kube
 from tests.cluster_copy.sources import cluster, production, write_config
+from tests.support.patience import wait_until
 
 Json = dict[str, Any]
 
@@ -182,3 +185,13 @@ def test_an_anonymous_copy_is_accepted_as_a_whole(tmp_path: Path) -> None:
     assert b"acme" not in (tmp_path / "shared.kubedra").read_bytes()
     with read_archive(tmp_path / "shared.kubedra") as archive:
         assert not [line for line in archive if b"acme" in line or b"payroll" in line]
+
+
+@pytest.mark.integration
+def test_components_of_a_running_server_act_only_on_the_whole_copy(kube: Kube) -> None:
+    assert send(kube.client(), objects())["refused"] == []
+    kube.wait("node/acme-node-1", "condition=Ready")
+    wait_until(lambda: kube.get("deployment/payroll", namespace="acme")["status"].get("readyReplicas"), "it is counted")
+    names = [each["metadata"]["name"] for each in kube.client().list("pods", namespace="acme")]
+    assert sorted(names) == ["payroll-9f55f9956-2pf4d", "training"]
+    assert not [event for event in kube.events(namespace="acme") if event["reason"] == "SuccessfulCreate"]
