@@ -34,6 +34,9 @@ func TestAPodSeesItsDeviceAndLeavesNothing(t *testing.T) {
 	registry, cdi := filepath.Join(dir, "registry"), filepath.Join(dir, "cdi")
 	check(t, os.MkdirAll(registry, 0o755))
 	run(t, "kubedra", "node", "run", "n1", "--run", "--kubeconfig="+plane.Kubeconfig, "--plugin-dir="+dir, "--sync-frequency=1s")
+	eventually(t, "the node is ready", func() bool {
+		return strings.Contains(get(plane.URL+"/api/v1/nodes/n1"), "KubeletReady")
+	})
 	run(t, driver(t), "--node=n1", "--kubeconfig="+plane.Kubeconfig, "--plugin-dir="+dir, "--registry-dir="+registry, "--cdi-dir="+cdi)
 
 	post(t, plane.URL+group+"/deviceclasses", class)
