@@ -66,9 +66,6 @@ kube.scale("replicaset/set", 3)
     "read_history": 'print(kube.client().read_history("pod/web", limit=10)["report"])',
     "timeline": 'print(kube.timeline("pod/web")["report"])',
     "revision": 'before = kube.revision("-0s")\nassert kube.get("pod/web", at=before)["metadata"]["name"] == "web"',
-    "snapshot": 'prepared = kube.snapshot()\nprepared.save("prepared.kubedra")',
-    "restore": 'prepared = kube.snapshot()\nkube.apply(POD | {"metadata": {"name": "other"}})\nassert kube.restore(prepared)["deleted"] >= 1',
-    "snapshots": "for snapshot in kube.client().snapshots():\n    print(snapshot.name)",
     "driver_calls": 'for call in kube.driver_calls(method="NodePrepareResources"):\n    print(call["claims"], call["code"], call["seconds"])',
     "requests": 'for request in kube.requests(verb="create", resource="pods/binding"):\n    print(request["userAgent"], request["code"], request["seconds"])',
     "fault": """\
