@@ -300,5 +300,5 @@ def _zstd() -> Any:
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
-        from backports import zstd
+        import backports.zstd as zstd
     return zstd

@@ -64,6 +64,11 @@ def test_a_volume_stays_while_it_is_bound(kube: Kube) -> None:
     kube.wait("persistentvolume/disk", "delete")
 
 
+def has_only(finalizer: str, obj: Json) -> bool:
+    found: list[str] | None = obj["metadata"].get("finalizers")
+    return found == [finalizer]
+
+
 def test_volumes_and_claims_get_back_a_finalizer_that_was_removed(kube: Kube) -> None:
     kube.apply([VOLUME, CLAIM])
     for name, finalizer in (
@@ -71,7 +76,7 @@ def test_volumes_and_claims_get_back_a_finalizer_that_was_removed(kube: Kube) ->
         ("persistentvolumeclaim/data", "kubernetes.io/pvc-protection"),
     ):
         kube.patch(name, {"metadata": {"finalizers": None}})
-        kube.wait(name, lambda obj, finalizer=finalizer: obj["metadata"].get("finalizers") == [finalizer])
+        kube.wait(name, partial(has_only, finalizer))
 
 
 def test_a_class_of_attributes_stays_while_a_claim_names_it(kube: Kube) -> None:

@@ -6,6 +6,7 @@ import json
 import socket
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -225,9 +226,12 @@ def test_health_of_devices_shows_in_the_pods_status(cluster: Cluster) -> None:
         status = pod["status"]["containerStatuses"][0].get("allocatedResourcesStatus") or [{"resources": []}]
         return [item["health"] for item in status[0]["resources"]]
 
+    def has_health(state: str, pod: Json) -> bool:
+        return state.title() in health(pod)
+
     for state in ("HEALTHY", "UNHEALTHY", "HEALTHY"):
         cluster.driver.script(health=state)
-        cluster.kube.wait("pod/p", lambda pod, state=state: state.title() in health(pod))
+        cluster.kube.wait("pod/p", partial(has_health, state))
 
 
 def test_a_torn_checkpoint_ends_the_node_with_one_line(kube: Kube, tmp_path: Path) -> None:
