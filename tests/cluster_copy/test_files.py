@@ -22,9 +22,7 @@ from kubedra.cluster_copy.kinds import KindFilter
 from kubedra.cluster_copy.progress import Progress
 from kubedra.cluster_copy.source import Source
 from kubedra.cluster_copy.target import send
-from kubedra.pytest_plugin import Kube
-from tests.cluster_copy.sources import cluster, production, write_config
-from tests.support.patience import wait_until
+from tests.cluster_copy.sources import build, cluster, production, write_config
 
 Json = dict[str, Any]
 
@@ -188,10 +186,14 @@ def test_an_anonymous_copy_is_accepted_as_a_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_components_of_a_running_server_act_only_on_the_whole_copy(kube: Kube) -> None:
-    assert send(kube.client(), objects())["refused"] == []
-    kube.wait("node/acme-node-1", "condition=Ready")
-    wait_until(lambda: kube.get("deployment/payroll", namespace="acme")["status"].get("readyReplicas"), "it is counted")
-    names = [each["metadata"]["name"] for each in kube.client().list("pods", namespace="acme")]
-    assert sorted(names) == ["payroll-9f55f9956-2pf4d", "training"]
-    assert not [event for event in kube.events(namespace="acme") if event["reason"] == "SuccessfulCreate"]
+def test_components_of_a_running_server_act_only_on_the_whole_copy() -> None:
+    # So many objects between a ReplicaSet and its pod are several commits.
+    fillers = [build("ConfigMap", f"filler-{number}", 1000 + number, "acme", data={}) for number in range(1500)]
+    others, pods = ([each for each in objects() if (each["kind"] == "Pod") is wanted] for wanted in (False, True))
+    with ControlPlane(args=["--components-apart"]) as plane, plane.client() as client:
+        assert send(client, [*others, *fillers, *pods])["refused"] == []
+        client.wait("node/acme-node-1", "condition=Ready")
+        client.wait("deployment/payroll", "condition=Available", namespace="acme")
+        names = [each["metadata"]["name"] for each in client.list("pods", namespace="acme")]
+        assert sorted(names) == ["payroll-9f55f9956-2pf4d", "training"]
+        assert not [event for event in client.events(namespace="acme") if event["reason"] == "SuccessfulCreate"]
