@@ -1,5 +1,6 @@
 """Volumes and claims on them, on a running control plane: deleted ones stay while they are used."""
 
+from functools import partial
 from typing import Any
 
 import pytest
