@@ -6,11 +6,13 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
 from kubedra.client.client import Client
+from kubedra.client.responses import ApiError
 from kubedra.driver.claims import ClaimHandler
 from kubedra.driver.metadata import DeviceMetadata
 from kubedra.driver.publisher import Publisher
@@ -22,6 +24,8 @@ from kubedra.runtime.objects import Json
 Result = TypeVar("Result")
 #: Timeout of starting and registering, in seconds.
 _TIMEOUT = 30.0
+#: Time that a Node may take to be created, and the pause between two reads of it, in seconds.
+_FOR_NODE, _PAUSE = 20.0, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,19 @@ class RunningDriver:
                 raise
             started.set_exception(error)
 
+    async def _read_node(self, client: Client) -> Json:
+        """Return the Node. Wait until it exists, because its kubelet may start at the same time. Raises ApiError."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FOR_NODE):
+                while True:
+                    try:
+                        return await asyncio.to_thread(client.get, f"node/{self._settings.node}")
+                    except ApiError as error:
+                        if error.code != 404:
+                            raise
+                    await asyncio.sleep(_PAUSE)
+        return await asyncio.to_thread(client.get, f"node/{self._settings.node}")
+
     async def _serve(self, client: Client, started: Future[None], stopping: asyncio.Event) -> None:
         settings, name = self._settings, self.driver.name
         suffix = f"-{settings.instance}" if settings.instance else ""
@@ -142,7 +159,7 @@ class RunningDriver:
         async def read_claim(namespace: str, name: str) -> Json:
             return await asyncio.to_thread(client.get, f"resourceclaim/{name}", namespace=namespace)
 
-        node = await asyncio.to_thread(client.get, f"node/{settings.node}")
+        node = await self._read_node(client)
         metadata = DeviceMetadata(name, directory, settings.cdi_dir)
         self._service = Service(self.driver, read_claim, settings.node, metadata)
         owner = Owner(settings.node, node["metadata"]["uid"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,16 @@ def test_a_driver_of_a_few_lines_serves_a_pod_to_its_end(kube: Kube) -> None:
     kube.wait("pod/p", "delete")
     assert driver.prepared == {}
     assert driver.errors == []
+
+
+def test_a_driver_that_starts_before_its_node_exists_waits_for_it(kube: Kube, tmp_path: Path) -> None:
+    driver = Gpus().run(node="n1", plugin_dir=tmp_path / "plugins", kubeconfig=kube.kubeconfig)
+    with ThreadPoolExecutor() as pool:
+        started = pool.submit(driver.start)
+        wait_until(lambda: kube.requests(resource="nodes", name="n1", code=404), "a read of the node")
+        kube.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
+        with started.result():
+            wait_until(lambda: kube.list("resourceslices"), "its slice")
 
 
 def test_an_exception_of_prepare_is_the_error_of_the_claim_and_is_retried(kube: Kube) -> None:
