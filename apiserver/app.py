@@ -20,7 +20,6 @@ from apiserver.admission.plugins.registered import build, select
 from apiserver.aggregation.servers import Server as RemoteServer
 from apiserver.api.errors.status import StatusError
 from apiserver.api.features.gates import RELEASES, Features
-from apiserver.api.values.times import timestamp
 from apiserver.authentication.authenticator import ADMIN
 from apiserver.authentication.tokens.kubelet_tokens import KubeletTokens
 from apiserver.controlplane.about import (
@@ -33,6 +32,7 @@ from apiserver.controlplane.about import (
     version_info,
 )
 from apiserver.controlplane.aggregation import Aggregation
+from apiserver.controlplane.cluster_state import ClusterState, begin_with
 from apiserver.controlplane.compaction import compact_regularly
 from apiserver.controlplane.component_statuses import ComponentHealth
 from apiserver.controlplane.crds import CustomResources
@@ -68,7 +68,6 @@ from apiserver.http.sinks.ring import Ring
 from apiserver.options.settings import Settings
 from apiserver.registry.catalog.catalog import Catalog, CatalogEvent, Served
 from apiserver.registry.catalog.served import deprecation, list_known, select_served
-from apiserver.registry.definition.authors import RESET
 from apiserver.registry.definition.random_source import RandomSource
 from apiserver.registry.store.store import Registry, allow_all
 from apiserver.registry.verbs.server_writes import rewrite_own
@@ -78,8 +77,6 @@ from apiserver.resources.services.network import ServiceNetwork
 from apiserver.resources.services.ranges import PortRange
 from apiserver.runtime.clock import bind_now, now
 from apiserver.security import Access, open_keys
-from apiserver.state.contents import build_header
-from apiserver.state.snapshots import RestoreResult, Snapshots
 from apiserver.storage import (
     DamagedRow,
     RevisionLog,
@@ -102,7 +99,6 @@ if TYPE_CHECKING:
     from apiserver.http.sinks.coverage import Coverage
     from apiserver.registry.store.store import Store
     from apiserver.runtime.metrics import Family
-    from apiserver.state.contents import Contents
 
 
 class Server:
@@ -118,7 +114,7 @@ class Server:
         """
         self.settings, self.log, self.cache = settings, log, cache
         self._dependencies, self._components = dependencies, dependencies.components
-        self._stopping, self._last_reset = False, 0
+        self._stopping = False
         self._upkeep: list[asyncio.Task[None]] = []
         # A seed makes runs repeatable on every machine.
         self._host = socket.gethostname() if settings.seed is None else "kubedra"
@@ -142,11 +138,14 @@ class Server:
         self._issued = IssuedCertificates(self.registry)
         #: The copies of this server in forked processes; set by the process.
         self.forks: Clusters | None = None
-        self.snapshots = Snapshots(log, self._describe_snapshot, self._settle)
         self._reloaded = tuple(self._access.reloaded_files(self._host))
         # A server with open access is the only one, so that no client looks for its lease.
         leased = settings.tokens is not None and settings.features.enabled("APIServerIdentity")
         self._lease = IdentityLease(self.registry, self._host) if leased else None
+        self.state = ClusterState(
+            settings, log, self.registry, self.built_in, self._apis, self._custom, self._lease, self._components,
+            self._clear_records,
+        )  # fmt: skip
 
         # Requests, from the chain of handlers to the front end.
         self._routes = Routes()
@@ -302,7 +301,7 @@ class Server:
             async with AsyncExitStack() as opened:
                 opened.push_async_callback(log.close)
                 if dependencies is not None and dependencies.initial is not None:
-                    await _begin_with(log, dependencies.initial)
+                    await begin_with(log, dependencies.initial)
                 keys = await open_keys(settings.identity.accounts, log)
                 opened.push_async_callback(keys.close)
                 server = cls(settings, log, WatchCache(log, orjson.loads), keys, dependencies or Dependencies())
@@ -350,52 +349,6 @@ class Server:
             running.append(Expiry(self.log, events, self.settings.event_ttl).run())
         self._upkeep += map(asyncio.create_task, running)
 
-    async def reset(self) -> tuple[int, int]:
-        """Delete all objects except the initial ones; return the number of deleted objects and the new revision.
-
-        The initial objects are the built-in namespaces (as new) and those that the components create again (`--nodes`).
-        Injected faults and records of requests are deleted, too.
-        """
-        deleted = await self.log.reset(self.built_in.get_initial_keys() + self._apis.get_initial_keys(), RESET)
-        self._last_reset = self.log.revision
-        self.registry.dropped.clear()
-        self._clear_records()
-        await self.built_in.ensure()
-        await self._apis.ensure()
-        if self._lease is not None:
-            await self._lease.renew()
-        await self._components.restart()
-        return deleted, self.log.revision
-
-    async def restore(self, name: str, reset: bool) -> RestoreResult:
-        """Go back to a snapshot. With `reset` also delete faults and records of requests."""
-        found = await self.snapshots.restore(name)
-        if reset:
-            self._clear_records()
-        return found
-
-    async def begin_fork(self, snapshot: str) -> None:
-        """Begin in a forked process: with its own records and random numbers, and maybe with a snapshot.
-
-        Endpoints of the service kubernetes keep the address of the original: writing them would double the time and the
-        memory of a fork.
-        """
-        if self.settings.seed is None:
-            self.registry.random_source.reseed()
-        self._clear_records()
-        self.registry.dropped.clear()
-        if snapshot:
-            await self.snapshots.restore(snapshot)
-
-    async def _settle(self) -> None:
-        """Bring the server into agreement with a restored state: its own objects, and the APIs of definitions."""
-        self.registry.dropped.clear()
-        await self.built_in.ensure()
-        await self._custom.wait_served()
-        await self._apis.ensure()
-        if self._lease is not None:
-            await self._lease.renew()
-
     def _clear_records(self) -> None:
         """Delete faults, schedules and records of requests and drivers' calls."""
         if self._faults is not None:
@@ -404,15 +357,6 @@ class Server:
             self._schedules.clear()
         self.requests.clear()
         self._driver_calls.clear()
-
-    def _describe_snapshot(self, revision: int, meta: Mapping[str, bytes]) -> dict[str, Any]:
-        """Return the header of a snapshot."""
-        settings = self.settings
-        release = ".".join(map(str, settings.features.release))
-        return build_header(
-            release=release, time=timestamp(now()), revision=revision, virtual=settings.clock is not None,
-            seed=settings.seed, meta=meta,
-        )  # fmt: skip
 
     def stop_watches(self) -> None:
         """End all watches, so that their connections can close."""
@@ -481,12 +425,12 @@ class Server:
                 version=own_release(),
                 allowed=self._access.administrator(self._authentication.user_of),
                 info=self._info,
-                reset=self.reset,
+                reset=self.state.reset,
                 adoption=Adoption(
                     self.registry, self.catalog, ADMIN, partial(hold_writes, self._faults, self._idle_monitor.poll)
                 ),
-                snapshots=self.snapshots,
-                restore=self.restore,
+                snapshots=self.state.snapshots,
+                restore=self.state.restore,
                 clusters=lambda: self.forks,
                 dropped=self.registry.dropped.losses,
                 idle=self._idle_monitor.poll,
@@ -509,7 +453,7 @@ class Server:
 
         return HistoryReader(
             self.registry,
-            last_reset=lambda: self._last_reset,
+            last_reset=lambda: self.state.last_reset,
             attempts=self._components.scheduling_attempts,
             calls=calls,
             clock=now,
@@ -523,12 +467,3 @@ class Server:
             "objects": self.registry.counts(),
             "watches": len(self._dispatch.streams),
         }
-
-
-async def _begin_with(log: RevisionLog, contents: Contents) -> None:
-    """Fill an empty log. Raise UnusableDatabase if it has objects."""
-    if log.revision:
-        raise UnusableDatabase(
-            "--from: the storage has objects of an earlier start; --fresh deletes them, without --from they stay"
-        )
-    await log.load(contents.records, contents.revision, contents.meta)

@@ -187,7 +187,7 @@ class Process:
             object.__setattr__(server.settings, name, value)
         self._settings, self._record = server.settings, ServerRecord(directory)
         await web.startup([listener])
-        await server.begin_fork(snapshot)
+        await server.state.begin_fork(snapshot)
         return self._publish()
 
     def _print_components(self, names: Sequence[str]) -> None:

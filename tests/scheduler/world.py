@@ -115,7 +115,7 @@ class World:
 
     async def empty(self) -> None:
         """Delete all objects and let every component observe it."""
-        await self.server.reset()
+        await self.server.state.reset()
         await passes()
         await self._prepare()
 
