@@ -156,5 +156,6 @@ class ControlPlaneOptions(TypedDict, total=False):
     clock: str
     seed: int | None
     jobs_exit_after: str
+    history: str
     args: Sequence[str]
     start_patience: float

@@ -23,6 +23,7 @@ ELSEWHERE = {
     "go-driver": "a driver written in Go; tests/node",
     "pytest": "the manifests of examples/pytest-project",
     "python-driver": "the quoted files; test_howto.py",
+    "testcontainers": "a container; test_cookbook.py",
     "unittest": "the quoted files; test_howto.py",
 }
 

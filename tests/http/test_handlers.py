@@ -50,7 +50,7 @@ def test_with_everything_on_the_chain_is_the_list_of_its_docstring(tmp_path: Pat
     flags = (
         "--authorization-mode=RBAC", "--feature-gates=CBORServingAndStorage=true",
         "--strict-transport-security-directives=max-age=1", f"--tracing-config-file={tmp_path / 'tracing'}",
-        f"--audit-policy-file={tmp_path / 'policy'}",
+        f"--audit-policy-file={tmp_path / 'policy'}", "--coverage",
     )  # fmt: skip
     listed = re.findall(r"^ {6}(\w+)  ", handlers.__doc__ or "", re.MULTILINE)
     with serve(*flags) as server:

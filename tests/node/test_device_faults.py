@@ -36,7 +36,9 @@ class Cluster(World):
         await super().__aenter__()
         await self.add(make_device_class(selectors=[{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]))
         await self.create(NODES, make_emulated_node("n1", devices="2", **self._annotations))
-        await self.until(NODES, "n1", lambda node: not node["spec"].get("taints"))
+        await self.until(NODES, "n1", is_ready)
+        while not await self.slices():
+            await passes()
         return self
 
     async def annotate(self, **values: Any) -> None:
@@ -65,6 +67,10 @@ class Cluster(World):
 
     async def slices(self) -> list[Json]:
         return await self.items(RESOURCE_SLICES, "")
+
+
+def is_ready(node: Json) -> bool:
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions", ()))
 
 
 def names(devices: list[Json]) -> list[str]:

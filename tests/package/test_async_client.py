@@ -28,7 +28,8 @@ def test_both_clients_have_the_same_methods_with_the_same_arguments() -> None:
     blocking, awaited = public(Client), public(AsyncClient)
     assert set(blocking) == set(awaited) >= {"get", "apply", "wait", "watch", "requests", "add_node"}
     for name in set(blocking) - {"watch"}:
-        assert str(blocking[name]) == str(awaited[name]), name
+        same = str(awaited[name]).replace("Async", "")
+        assert str(blocking[name]).replace("Async", "") == same, name
         assert "Steps" not in str(awaited[name])
 
 
