@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
@@ -169,15 +169,15 @@ class RunningDriver:
         registration = SocketServer(
             settings.registry_dir / f"{name}{suffix}-reg.sock", self._service.registration_methods(endpoint)
         )
-        await dra.listen()
-        await registration.listen()
-        publisher.update(await asyncio.to_thread(self.driver.pools, settings.node))
-        publishing = asyncio.create_task(publisher.run())
-        started.set_result(None)
-        try:
-            await stopping.wait()
-        finally:
-            publishing.cancel()
-            await asyncio.gather(publishing, return_exceptions=True)
-            await registration.stop()
-            await dra.stop()
+        async with AsyncExitStack() as listening:
+            for server in (dra, registration):
+                await server.listen()
+                listening.push_async_callback(server.stop)
+            publisher.update(await asyncio.to_thread(self.driver.pools, settings.node))
+            publishing = asyncio.create_task(publisher.run())
+            started.set_result(None)
+            try:
+                await stopping.wait()
+            finally:
+                publishing.cancel()
+                await asyncio.gather(publishing, return_exceptions=True)

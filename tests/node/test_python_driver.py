@@ -8,6 +8,7 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import grpc
@@ -60,9 +61,10 @@ def test_a_driver_of_a_few_lines_serves_a_pod_to_its_end(kube: Kube) -> None:
     assert driver.errors == []
 
 
-def test_a_driver_that_starts_before_its_node_exists_waits_for_it(kube: Kube, tmp_path: Path) -> None:
-    driver = Gpus().run(node="n1", plugin_dir=tmp_path / "plugins", kubeconfig=kube.kubeconfig)
-    with ThreadPoolExecutor() as pool:
+def test_a_driver_that_starts_before_its_node_exists_waits_for_it(kube: Kube) -> None:
+    # The path of a socket has at most 107 bytes.
+    with TemporaryDirectory() as directory, ThreadPoolExecutor() as pool:
+        driver = Gpus().run(node="n1", plugin_dir=directory, kubeconfig=kube.kubeconfig)
         started = pool.submit(driver.start)
         wait_until(lambda: kube.requests(resource="nodes", name="n1", code=404), "a read of the node")
         kube.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
