@@ -66,6 +66,12 @@ def _git(*args: str) -> None:
         raise SystemExit(f"compare: {done.stderr.strip().splitlines()[-1]}")
 
 
+def _environment(tree: Path) -> dict[str, str]:
+    """Return the environment of a revision's programs. Both revisions have bytecode from their second start on."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPATH": str(tree)}
+
+
 @contextlib.contextmanager
 def run_server(tree: Path, *flags: str) -> Iterator[tuple[int, Path]]:
     """Run a revision's server on a SQLite file with synced commits. Yield its process id and kubeconfig."""
@@ -75,7 +81,7 @@ def run_server(tree: Path, *flags: str) -> Iterator[tuple[int, Path]]:
         with (directory / "log").open("w+") as log:
             process = subprocess.Popen(
                 [*command, "--storage=sqlite", "--durability=full", f"--data-dir={directory / 'data'}", *flags],
-                env={**os.environ, "PYTHONPATH": str(tree)}, cwd=directory, text=True,
+                env=_environment(tree), cwd=directory, text=True,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
             )  # fmt: skip
             assert process.stdout is not None
@@ -135,7 +141,7 @@ def count_instructions(tree: Path, verb: str) -> int | None:
     """Return the interpreter instructions of one request, or None if a revision has another structure."""
     done = subprocess.run(
         [sys.executable, "-P", request_path.__file__, "--verb", verb],
-        env={**os.environ, "PYTHONPATH": str(tree)}, capture_output=True, text=True, check=False,
+        env=_environment(tree), capture_output=True, text=True, check=False,
     )  # fmt: skip
     found = re.search(r"(\d+) instructions", done.stdout)
     return int(found[1]) if found else None
