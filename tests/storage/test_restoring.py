@@ -56,6 +56,17 @@ async def test_what_differs_gets_new_rows_and_the_rest_keeps_its_own(log: Revisi
 
 
 @on_the_loop
+async def test_restored_rows_have_their_time_and_the_author_of_the_restore(log: RevisionLog) -> None:
+    await create(log, "a/x")
+    before = await log.state()
+    await log.append(Write("a/x", b"2", 1, author="you"))
+    await log.restore(going_back(before.records)._replace(author="restore"))
+    newest, changed, _ = await log.signed_rows("a/x", "a/x\1", 10)
+    assert [newest.author, changed.author] == ["restore", "you"]
+    assert newest.written >= changed.written > 0
+
+
+@on_the_loop
 async def test_a_state_that_is_there_already_writes_nothing(log: RevisionLog) -> None:
     await create(log, "a/x")
     state = await log.state()
